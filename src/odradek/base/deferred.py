@@ -1,0 +1,87 @@
+"""A result that comes later, without an event loop.
+
+Pure cores and runtimes hand out `Deferred`s where an answer waits for something (a commit, a high watermark, more data).
+Callbacks run synchronously, in the order they were added, inside `complete` or `fail`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+_PENDING = object()
+
+
+class Deferred(Generic[T]):
+    """Completed at most once, with a value or with an exception."""
+
+    __slots__ = ("_callbacks", "_error", "_value")
+
+    def __init__(self) -> None:
+        self._value: object = _PENDING
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[Deferred[T]], object]] | None = None
+
+    @classmethod
+    def of(cls, value: T) -> Deferred[T]:
+        """A deferred that already has its value."""
+        deferred: Deferred[T] = cls()
+        deferred._value = value
+        return deferred
+
+    @classmethod
+    def failed(cls, error: BaseException) -> Deferred[T]:
+        """A deferred that has already failed."""
+        deferred: Deferred[T] = cls()
+        deferred._value = None
+        deferred._error = error
+        return deferred
+
+    @property
+    def done(self) -> bool:
+        return self._value is not _PENDING
+
+    def complete(self, value: T) -> bool:
+        """Sets the value and runs the callbacks; False, and nothing happens, when it was done already."""
+        if self._value is not _PENDING:
+            return False
+        self._value = value
+        self._run()
+        return True
+
+    def fail(self, error: BaseException) -> bool:
+        """Sets the exception and runs the callbacks; False, and nothing happens, when it was done already."""
+        if self._value is not _PENDING:
+            return False
+        self._value = None
+        self._error = error
+        self._run()
+        return True
+
+    def result(self) -> T:
+        """The value, or raises the exception; RuntimeError while pending."""
+        if self._value is _PENDING:
+            raise RuntimeError("the result is not there yet")
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+    @property
+    def error(self) -> BaseException | None:
+        return self._error
+
+    def add_callback(self, callback: Callable[[Deferred[T]], object]) -> None:
+        """Runs `callback(self)` on completion, at once when already done."""
+        if self._value is not _PENDING:
+            callback(self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
+        else:
+            self._callbacks.append(callback)
+
+    def _run(self) -> None:
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            callback(self)

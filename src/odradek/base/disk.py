@@ -1,0 +1,99 @@
+"""The file system as an argument.
+
+Whatever writes files receives a `Disk`. `storage.disk.OsDisk` is the real one; `testing.disk.VirtualDisk` keeps
+everything in memory, knows what has been fsynced, can lose the rest and can fail on demand. Paths are plain `str`.
+All methods raise `OSError` (with `errno`) exactly as the operating system would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class File(Protocol):
+    """An open file. Offsets and sizes are bytes. Not thread-safe except for `pread` and `fsync`."""
+
+    path: str
+
+    def fileno(self) -> int:
+        """The descriptor, or -1 where there is none (virtual disk)."""
+        ...
+
+    def size(self) -> int:
+        """Current size of the file in bytes."""
+        ...
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`; shorter only at end of file."""
+        ...
+
+    def pread_cached(self, size: int, offset: int) -> bytes | None:
+        """As `pread`, but None when the bytes are not wholly in the page cache (then use an executor)."""
+        ...
+
+    def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
+        """Writes all of the buffers at `offset`, in order; returns the number of bytes, always all of them."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def fsync(self) -> None:
+        """Makes data and size durable. A failure is final: the caller must never retry it as a success."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class DirectoryLock(Protocol):
+    """An exclusive lock on a file, held by this process until released."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system."""
+
+    def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
+        """Opens for reading and writing (or only reading); `create` makes the file when it is missing."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        """Replaces `path` durably: writes `path + ".tmp"`, fsyncs it, renames it, fsyncs the directory."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Names in the directory, sorted, so that runs are repeatable."""
+        ...
+
+    def makedirs(self, path: str) -> None:
+        """Creates the directory and its parents; no error when it is there."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic rename, replacing a file at `target`; durable only after `fsync_dir` of the parent."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def rmtree(self, path: str) -> None:
+        """Removes a directory with all in it; no error when it is missing."""
+        ...
+
+    def fsync_dir(self, path: str) -> None: ...
+
+    def modified_ms(self, path: str) -> int:
+        """Modification time, milliseconds since the Unix epoch."""
+        ...
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None: ...
+
+    def lock(self, path: str) -> DirectoryLock:
+        """Takes an exclusive lock on the file, creating it; raises BlockingIOError when another holds it."""
+        ...

@@ -1,0 +1,62 @@
+"""Names for things: topic partitions and Kafka's 128-bit ids."""
+
+from __future__ import annotations
+
+import base64
+import random
+from typing import NamedTuple
+from uuid import UUID
+
+ZERO_UUID = UUID(int=0)
+"""Kafka's "no id"."""
+
+METADATA_TOPIC_ID = UUID(int=1)
+"""The id of `__cluster_metadata`."""
+
+_RESERVED_BELOW = 100
+"""Ids with the value 0..99 are reserved by Kafka (org.apache.kafka.common.Uuid.RESERVED)."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition by its topic's name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TopicIdPartition(NamedTuple):
+    """A partition by its topic's id and name."""
+
+    topic_id: UUID
+    topic: str
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def uuid_to_string(value: UUID) -> str:
+    """Kafka's text form: 22 characters of unpadded URL-safe base64."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def uuid_from_string(text: str) -> UUID:
+    """Parses Kafka's text form; ValueError when it is not 16 bytes of URL-safe base64."""
+    if len(text) > 24:
+        raise ValueError(f"Input string with prefix {text[:24]!r} is too long to be decoded as a base64 UUID")
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(raw) != 16:
+        raise ValueError(f"Input string {text!r} decoded as {len(raw)} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID")
+    return UUID(bytes=raw)
+
+
+def random_uuid(rng: random.Random) -> UUID:
+    """A version-4 id that is not reserved and whose text form does not begin with a dash, as Kafka's Uuid.randomUuid."""
+    while True:
+        value = UUID(int=rng.getrandbits(128), version=4)
+        if value.int >= _RESERVED_BELOW and not uuid_to_string(value).startswith("-"):
+            return value
