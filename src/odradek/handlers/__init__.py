@@ -1,0 +1,1 @@
+"""One module per API; `table` names them all without importing them."""

@@ -1,0 +1,75 @@
+"""Every API served, without importing the modules that serve them (they are imported on their first request).
+
+One row per (API, module): to add an API, write the module with its `@handler` and add its row here; a test compares the two.
+ApiVersions, the dispatcher and the documentation are derived from this table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek.handlers.registration import BROKER, CONTROLLER
+from odradek.protocol.api_keys import ApiKey
+
+
+class TableRow:
+    """What `module` registers for `api_key`; versions are inclusive."""
+
+    __slots__ = ("advertised_from", "api_key", "forwarded", "listeners", "max_version", "min_version", "module")
+
+    def __init__(
+        self,
+        api_key: ApiKey,
+        module: str,
+        versions: tuple[int, int],
+        listeners: tuple[str, ...],
+        *,
+        forwarded: bool = False,
+        advertised_from: int | None = None,
+    ) -> None:
+        self.api_key = api_key
+        self.module = "odradek.handlers." + module
+        self.min_version, self.max_version = versions
+        self.listeners = listeners
+        self.forwarded = forwarded
+        self.advertised_from = self.min_version if advertised_from is None else advertised_from
+
+
+ROWS: Final[tuple[TableRow, ...]] = (
+    TableRow(ApiKey.PRODUCE, "data.produce", (3, 13), (BROKER,), advertised_from=0),
+    TableRow(ApiKey.FETCH, "data.fetch", (4, 18), (BROKER,)),
+    TableRow(ApiKey.FETCH, "cluster.raft_fetch", (4, 18), (CONTROLLER,)),
+    TableRow(ApiKey.LIST_OFFSETS, "data.list_offsets", (1, 11), (BROKER,)),
+    TableRow(ApiKey.METADATA, "cluster.metadata", (0, 13), (BROKER,)),
+    TableRow(ApiKey.FIND_COORDINATOR, "group.find_coordinator", (0, 6), (BROKER,)),
+    TableRow(ApiKey.API_VERSIONS, "cluster.api_versions", (0, 4), (BROKER, CONTROLLER)),
+    TableRow(ApiKey.CREATE_TOPICS, "admin.create_topics", (2, 7), (CONTROLLER,), forwarded=True),
+    TableRow(ApiKey.DELETE_TOPICS, "admin.delete_topics", (1, 6), (CONTROLLER,), forwarded=True),
+    TableRow(ApiKey.INIT_PRODUCER_ID, "transaction.init_producer_id", (0, 6), (BROKER,)),
+    TableRow(ApiKey.OFFSET_FOR_LEADER_EPOCH, "data.offset_for_leader_epoch", (2, 4), (BROKER,)),
+    TableRow(ApiKey.DESCRIBE_CONFIGS, "admin.describe_configs", (1, 4), (BROKER, CONTROLLER)),
+    TableRow(ApiKey.CREATE_PARTITIONS, "admin.create_partitions", (0, 3), (CONTROLLER,), forwarded=True),
+    TableRow(ApiKey.VOTE, "cluster.vote", (0, 2), (CONTROLLER,)),
+    TableRow(ApiKey.BEGIN_QUORUM_EPOCH, "cluster.begin_quorum_epoch", (0, 1), (CONTROLLER,)),
+    TableRow(ApiKey.END_QUORUM_EPOCH, "cluster.end_quorum_epoch", (0, 1), (CONTROLLER,)),
+    TableRow(ApiKey.DESCRIBE_QUORUM, "cluster.describe_quorum", (0, 2), (CONTROLLER,), forwarded=True),
+    TableRow(ApiKey.ALTER_PARTITION, "cluster.alter_partition", (2, 3), (CONTROLLER,)),
+    TableRow(ApiKey.ENVELOPE, "cluster.envelope", (0, 0), (CONTROLLER,)),
+    TableRow(ApiKey.FETCH_SNAPSHOT, "cluster.fetch_snapshot", (0, 1), (CONTROLLER,)),
+    TableRow(ApiKey.DESCRIBE_CLUSTER, "cluster.describe_cluster", (0, 2), (BROKER, CONTROLLER)),
+    TableRow(ApiKey.BROKER_REGISTRATION, "cluster.broker_registration", (0, 4), (CONTROLLER,)),
+    TableRow(ApiKey.BROKER_HEARTBEAT, "cluster.broker_heartbeat", (0, 2), (CONTROLLER,)),
+    TableRow(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster.allocate_producer_ids", (0, 0), (CONTROLLER,)),
+    TableRow(ApiKey.CONTROLLER_REGISTRATION, "cluster.controller_registration", (0, 0), (CONTROLLER,)),
+    TableRow(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "cluster.describe_topic_partitions", (0, 0), (BROKER,)),
+)
+"""In the order of the API keys."""
+
+
+def rows_for(listener: str) -> dict[ApiKey, TableRow]:
+    """The rows that stand on a listener scope, including those a broker listener forwards to the controller."""
+    rows: dict[ApiKey, TableRow] = {}
+    for row in ROWS:
+        if listener in row.listeners or (listener == BROKER and row.forwarded):
+            rows[row.api_key] = row
+    return rows

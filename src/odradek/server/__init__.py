@@ -1,0 +1,1 @@
+"""Wiring: dispatch, broker states, boot, shutdown, scheduled tasks."""

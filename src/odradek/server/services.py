@@ -1,0 +1,55 @@
+"""The wiring: one object that handlers receive, with the rooms they may call.
+
+Attributes are set once during boot, in the order of `server.boot`; a handler is only reached when all that its listener scope needs is there.
+A part a node does not have (a broker without the controller role has no `kraft` leader, a controller no replica manager) raises
+`AttributeError` when touched, which is a programming error, not an answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from uuid import UUID
+
+    from odradek.base.clock import Clock
+    from odradek.base.disk import Disk
+    from odradek.config.broker import BrokerConfig
+    from odradek.controller.kraft import KRaftNode
+    from odradek.network.acceptor import BoundListener
+    from odradek.replication.replica_manager import ReplicaManager
+    from odradek.server.channel import InterBrokerChannel
+    from odradek.server.dispatch import ApiRange
+    from odradek.server.metadata_cache import MetadataCache
+    from odradek.server.producer_ids import ProducerIdManager
+    from odradek.storage.log_manager import LogManager
+
+
+class Services:
+    """Plain attributes, one per room or fact."""
+
+    config: BrokerConfig
+    clock: Clock
+    random: random.Random
+    disk: Disk
+    cluster_id: str
+    node_id: int
+    incarnation_id: UUID
+    broker_epoch: int
+    """The epoch of the current registration, -1 before it."""
+
+    log_manager: LogManager
+    replica_manager: ReplicaManager
+    metadata: MetadataCache
+    """The cluster image that has been published to this node: `metadata.image`."""
+    kraft: KRaftNode
+    channel: InterBrokerChannel
+    producer_ids: ProducerIdManager
+    bound_listeners: list[BoundListener]
+
+    api_ranges: dict[str, list[ApiRange]]
+    """Listener scope -> what ApiVersions names there."""
+
+    def __init__(self) -> None:
+        self.broker_epoch = -1
