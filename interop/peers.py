@@ -1,0 +1,258 @@
+"""Brokers as processes: JVM Kafka and Odradek started, watched, killed and stopped the same way.
+
+Both listen on loopback only, keep their data in a folder of the caller's, and run as a single KRaft node that is broker and
+controller at once, so that a test or a benchmark can put either in the place of the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CLUSTER_ID = "T2RyYWRla0ludGVyb3AwMQ"
+
+
+def jvm_libs() -> Path:
+    """The folder of JVM Kafka's jars; `make interop` fills it."""
+    return Path(os.environ.get("ODRADEK_JVM_LIBS", REPOSITORY / ".cache" / "jvm" / "libs"))
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def jvm_command(main_class: str, *arguments: str, heap: str = "256m", options: Sequence[str] = ()) -> list[str]:
+    """The command line that runs a class of JVM Kafka; its log goes to standard error, warnings and worse only."""
+    return [
+        "java",
+        f"-Xmx{heap}",
+        "-XX:+UseG1GC" if heap.endswith("g") else "-XX:+UseSerialGC",
+        *options,
+        "-cp",
+        f"{jvm_libs()}/*",
+        main_class,
+        *arguments,
+    ]
+
+
+def run_jvm_tool(main_class: str, *arguments: str, stdin: bytes | None = None, timeout: float = 90) -> subprocess.CompletedProcess[bytes]:
+    """Runs one of JVM Kafka's tools to its end; output is captured."""
+    command = jvm_command(main_class, *arguments, options=("-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"))
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
+
+
+def properties(data: Path, port: int, controller_port: int, overrides: Mapping[str, str]) -> str:
+    """A server.properties for a single KRaft node, the same text for both brokers."""
+    keys = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "log.dirs": str(data),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        **overrides,
+    }
+    return "".join(f"{key}={value}\n" for key, value in keys.items())
+
+
+class BrokerProcess:
+    """A broker in a process of its own. `start` returns when it answers ApiVersions."""
+
+    name = "broker"
+
+    def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.port = port or free_port()
+        self.controller_port = free_port()
+        self.overrides = dict(overrides or {})
+        self.log_path = folder / f"{self.name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def properties_path(self) -> Path:
+        return self.folder / "server.properties"
+
+    def write_properties(self) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.properties_path.write_text(properties(self.data, self.port, self.controller_port, self.overrides))
+        return self.properties_path
+
+    def format_command(self) -> list[str]:
+        raise NotImplementedError
+
+    def start_command(self) -> list[str]:
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+    def format(self) -> None:
+        """Formats the data folder unless it already is."""
+        self.write_properties()
+        if not (self.data / "meta.properties").exists():
+            done = subprocess.run(self.format_command(), capture_output=True, env=self.environment(), check=False)
+            if done.returncode:
+                raise RuntimeError(f"{self.name}: format failed\n{done.stdout.decode()}\n{done.stderr.decode()}")
+
+    def start(self, timeout: float = 60) -> BrokerProcess:
+        """Formats when necessary, starts, and waits until the broker answers ApiVersions."""
+        self.format()
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(self.start_command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment())
+        try:
+            self.wait_ready(timeout)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def wait_ready(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not answers_api_versions(self.port):
+            assert self.process is not None
+            if self.process.poll() is not None:
+                raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name} not ready after {timeout} s:\n{self.log_tail()}")
+            time.sleep(0.005)
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:]) if self.log_path.exists() else ""
+
+    def stop(self, timeout: float = 60) -> int:
+        """SIGTERM, then waits for an orderly end; returns the exit status."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            self.process.wait()
+
+    def cpu_seconds(self) -> float:
+        """User and system time used so far, from /proc."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_bytes(self) -> int:
+        """Resident memory now, from /proc."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def peak_rss_bytes(self) -> int:
+        """Largest resident memory so far, from /proc."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def __enter__(self) -> BrokerProcess:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill() if sys.exc_info()[0] else self.stop()
+
+
+class JvmBroker(BrokerProcess):
+    """JVM Kafka, with the heap its own start script gives it (1 GB) unless told otherwise."""
+
+    name = "jvm"
+
+    def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None, heap: str = "1g") -> None:
+        super().__init__(folder, overrides, port=port)
+        self.heap = heap
+
+    def format_command(self) -> list[str]:
+        return jvm_command("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties_path))
+
+    def start_command(self) -> list[str]:
+        # The flags of kafka-run-class.sh, so that the peer runs as its makers mean it to.
+        options = ("-server", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", f"-Xms{self.heap}")
+        return jvm_command("kafka.Kafka", str(self.properties_path), heap=self.heap, options=(*options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"))
+
+
+class OdradekBroker(BrokerProcess):
+    """Odradek, with the interpreter that runs this program."""
+
+    name = "odradek"
+
+    def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None, interpreted: bool = False) -> None:
+        super().__init__(folder, overrides, port=port)
+        self.interpreted = interpreted
+
+    def environment(self) -> dict[str, str]:
+        environment = dict(os.environ)
+        if self.interpreted:
+            environment["ODRADEK_INTERPRETED"] = "1"
+        return environment
+
+    def format_command(self) -> list[str]:
+        return [sys.executable, "-m", "odradek.cli.main", "storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_path)]
+
+    def start_command(self) -> list[str]:
+        return [sys.executable, "-m", "odradek.cli.main", "start", str(self.properties_path)]
+
+
+def answers_api_versions(port: int, timeout: float = 2.0) -> bool:
+    """Whether a broker on the loopback port answers an ApiVersions v0 request without an error."""
+    request = struct.pack(">hhih", 18, 0, 7, -1)
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+            connection.settimeout(timeout)
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = connection.recv(10)
+            return len(answer) == 10 and struct.unpack(">iih", answer)[1:] == (7, 0)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def both(folder: Path, overrides: Mapping[str, str] | None = None) -> Iterator[tuple[OdradekBroker, JvmBroker]]:
+    """Odradek and JVM Kafka side by side on the same configuration."""
+    ours, theirs = OdradekBroker(folder / "odradek", overrides), JvmBroker(folder / "jvm", overrides, heap="512m")
+    try:
+        ours.start()
+        theirs.start()
+        yield ours, theirs
+    finally:
+        ours.kill()
+        theirs.kill()
