@@ -23,7 +23,6 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 
 MB = 1_000_000
@@ -175,7 +174,9 @@ def start_to_first_ack(broker: BrokerProcess, topic: str) -> Figures:
     broker.start()
     acknowledged: list[float] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 20})
-    producer.produce(topic, b"first", partition=0, on_delivery=lambda error, _: acknowledged.append(time.perf_counter()) if error is None else None)
+    producer.produce(
+        topic, b"first", partition=0, on_delivery=lambda error, _: acknowledged.append(time.perf_counter()) if error is None else None
+    )
     producer.flush(60)
     if not acknowledged:
         raise RuntimeError("the first record was not acknowledged")
@@ -278,9 +279,8 @@ def print_table(table: list[dict[str, Any]]) -> None:
     print(f"{'':32} {'figure':22} {'Odradek':>10} {'JVM':>10} {'ratio':>7}  target")
     for line in table:
         verdict = {True: "met", False: "MISSED", None: ""}[line["met"]]
-        print(
-            f"{line['row']:32} {line['figure']:22} {line['odradek']:10.2f} {line['jvm']:10.2f} {line['ratio']:7.2f}  {line['target']:9} {verdict}"
-        )
+        figures = f"{line['odradek']:10.2f} {line['jvm']:10.2f} {line['ratio']:7.2f}"
+        print(f"{line['row']:32} {line['figure']:22} {figures}  {line['target']:9} {verdict}")
 
 
 def main() -> None:

@@ -206,8 +206,16 @@ class JvmBroker(BrokerProcess):
 
     def start_command(self) -> list[str]:
         # The flags of kafka-run-class.sh, so that the peer runs as its makers mean it to.
-        options = ("-server", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", f"-Xms{self.heap}")
-        return jvm_command("kafka.Kafka", str(self.properties_path), heap=self.heap, options=(*options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"))
+        options = (
+            "-server",
+            "-XX:MaxGCPauseMillis=20",
+            "-XX:InitiatingHeapOccupancyPercent=35",
+            "-XX:+ExplicitGCInvokesConcurrent",
+            f"-Xms{self.heap}",
+        )
+        return jvm_command(
+            "kafka.Kafka", str(self.properties_path), heap=self.heap, options=(*options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+        )
 
 
 class OdradekBroker(BrokerProcess):
@@ -215,7 +223,9 @@ class OdradekBroker(BrokerProcess):
 
     name = "odradek"
 
-    def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None, interpreted: bool = False) -> None:
+    def __init__(
+        self, folder: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None, interpreted: bool = False
+    ) -> None:
         super().__init__(folder, overrides, port=port)
         self.interpreted = interpreted
 

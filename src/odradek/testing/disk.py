@@ -1,0 +1,328 @@
+"""A disk in memory that knows what would survive a power cut, and fails on demand.
+
+The model is a journalling file system at its most forgetful: `fsync` makes a file's bytes and size durable, `fsync_dir` makes the
+names in a directory durable, nothing else is promised. `crash` builds the disk that a machine could find after losing power:
+of the name changes not yet synced a prefix has happened, of each file's unsynced writes any subset, the last one possibly torn.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable, Sequence
+
+FaultHook = Callable[[str, str], None]
+"""Called as hook(operation, path) before each operation; raises OSError (or `PowerCut`) to make it fail."""
+
+
+class PowerCut(BaseException):
+    """Raised by a fault hook to stop the program at this operation; not an `Exception`, so that nothing handles it."""
+
+
+class _Inode:
+    """A file's bytes now, its bytes at the last fsync, and the writes since."""
+
+    __slots__ = ("data", "durable", "modified_ms", "unsynced")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = b""
+        self.unsynced: list[tuple[int, bytes | None]] = []
+        """(offset, bytes) of a write; (size, None) of a truncation."""
+        self.modified_ms = 0
+
+    def write(self, offset: int, data: bytes) -> None:
+        _apply(self.data, offset, data)
+        self.unsynced.append((offset, data))
+
+    def truncate(self, size: int) -> None:
+        _apply(self.data, size, None)
+        self.unsynced.append((size, None))
+
+    def sync(self) -> None:
+        self.durable = bytes(self.data)
+        self.unsynced.clear()
+
+    def after_crash(self, rng: random.Random) -> _Inode:
+        """What a power cut may leave of the file."""
+        survivor = _Inode()
+        data = bytearray(self.durable)
+        for index, (offset, piece) in enumerate(self.unsynced):
+            if rng.random() < 0.5:
+                continue
+            if piece is not None and index == len(self.unsynced) - 1:
+                piece = piece[: rng.randint(0, len(piece))]
+            _apply(data, offset, piece)
+        survivor.data = data
+        survivor.durable = bytes(data)
+        survivor.modified_ms = self.modified_ms
+        return survivor
+
+
+def _apply(data: bytearray, offset: int, piece: bytes | None) -> None:
+    size = len(data)
+    if piece is None:
+        if offset < size:
+            del data[offset:]
+        else:
+            data.extend(bytes(offset - size))
+        return
+    if offset > size:
+        data.extend(bytes(offset - size))
+    data[offset : offset + len(piece)] = piece
+
+
+class VirtualFile:
+    """An open file of a `VirtualDisk`; stays valid after a rename or removal, as on Unix."""
+
+    def __init__(self, disk: VirtualDisk, path: str, inode: _Inode, readonly: bool) -> None:
+        self.path = path
+        self._disk = disk
+        self._inode = inode
+        self._readonly = readonly
+        self._closed = False
+
+    def _enter(self, operation: str, *, changes: bool = False) -> None:
+        if self._closed or (changes and self._readonly):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
+        self._disk.step(operation, self.path)
+
+    def fileno(self) -> int:
+        return -1
+
+    def size(self) -> int:
+        return len(self._inode.data)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        self._enter("read")
+        return bytes(self._inode.data[offset : offset + size])
+
+    def pread_cached(self, size: int, offset: int) -> bytes | None:
+        return self.pread(size, offset)
+
+    def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
+        self._enter("write", changes=True)
+        data = b"".join(buffers)
+        self._disk.take_space(max(0, offset + len(data) - len(self._inode.data)), self.path)
+        self._inode.write(offset, data)
+        self._inode.modified_ms = self._disk.time_ms()
+        return len(data)
+
+    def truncate(self, size: int) -> None:
+        self._enter("truncate", changes=True)
+        self._inode.truncate(size)
+        self._inode.modified_ms = self._disk.time_ms()
+
+    def fsync(self) -> None:
+        self._enter("fsync")
+        self._inode.sync()
+
+    def close(self) -> None:
+        self._closed = True
+
+
+class _VirtualLock:
+    def __init__(self, disk: VirtualDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        self._disk.locks.discard(self._path)
+
+
+class VirtualDisk:
+    """`base.disk.Disk` in memory.
+
+    `fault` is called before every operation that touches the disk; `steps` counts the operations that change it, so that
+    a test can cut the power at each of them in turn. `capacity` bytes, when given, end in ENOSPC.
+    """
+
+    def __init__(self, *, time_ms: Callable[[], int] = lambda: 0, fault: FaultHook | None = None, capacity: int | None = None) -> None:
+        self.time_ms = time_ms
+        self.fault = fault
+        self.capacity = capacity
+        self.steps = 0
+        self.locks: set[str] = set()
+        self._files: dict[str, _Inode] = {}
+        self._directories: set[str] = {"/"}
+        self._durable_files: dict[str, _Inode] = {}
+        self._durable_directories: set[str] = {"/"}
+        self._unsynced_names: list[tuple[str, str, _Inode | None, str]] = []
+        """(kind, path, inode, other path) in the order they happened; kind is link, unlink, rename, mkdir or rmdir."""
+
+    def step(self, operation: str, path: str) -> None:
+        if self.fault is not None:
+            self.fault(operation, path)
+        if operation != "read":
+            self.steps += 1
+
+    def take_space(self, size: int, path: str) -> None:
+        if self.capacity is not None and size and sum(len(inode.data) for inode in self._files.values()) + size > self.capacity:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    def open(self, path: str, *, create: bool = False, readonly: bool = False) -> VirtualFile:
+        path = os.path.normpath(path)
+        inode = self._files.get(path)
+        if inode is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            if os.path.dirname(path) not in self._directories:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            self.step("create", path)
+            inode = _Inode()
+            inode.modified_ms = self.time_ms()
+            self._files[path] = inode
+            self._unsynced_names.append(("link", path, inode, ""))
+        return VirtualFile(self, path, inode, readonly)
+
+    def _inode(self, path: str) -> _Inode:
+        inode = self._files.get(os.path.normpath(path))
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return inode
+
+    def read_bytes(self, path: str) -> bytes:
+        self.step("read", path)
+        return bytes(self._inode(path).data)
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        file = self.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.pwritev([data], 0)
+            file.fsync()
+        finally:
+            file.close()
+        self.rename(temporary, path)
+        self.fsync_dir(os.path.dirname(path))
+
+    def exists(self, path: str) -> bool:
+        path = os.path.normpath(path)
+        return path in self._files or path in self._directories
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.normpath(path) in self._directories
+
+    def listdir(self, path: str) -> list[str]:
+        path = os.path.normpath(path)
+        self.step("read", path)
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        prefix = path.rstrip("/") + "/"
+        names = {name[len(prefix) :].split("/", 1)[0] for name in (*self._files, *self._directories) if name.startswith(prefix)}
+        return sorted(names - {""})
+
+    def makedirs(self, path: str) -> None:
+        path = os.path.normpath(path)
+        missing: list[str] = []
+        while path not in self._directories:
+            if path in self._files:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            missing.append(path)
+            path = os.path.dirname(path) or "/"
+        for directory in reversed(missing):
+            self.step("mkdir", directory)
+            self._directories.add(directory)
+            self._unsynced_names.append(("mkdir", directory, None, ""))
+
+    def rename(self, source: str, target: str) -> None:
+        source, target = os.path.normpath(source), os.path.normpath(target)
+        self.step("rename", source)
+        if not self.exists(source):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        if source in self._directories and any(name.startswith(target + "/") for name in (*self._files, *self._directories)):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
+        _rename(self._files, self._directories, source, target)
+        self._unsynced_names.append(("rename", source, None, target))
+
+    def remove(self, path: str) -> None:
+        path = os.path.normpath(path)
+        self.step("remove", path)
+        self._inode(path)
+        del self._files[path]
+        self._unsynced_names.append(("unlink", path, None, ""))
+
+    def rmtree(self, path: str) -> None:
+        path = os.path.normpath(path)
+        for name in sorted(name for name in self._files if name.startswith(path + "/")):
+            self.remove(name)
+        for name in sorted((name for name in self._directories if name == path or name.startswith(path + "/")), reverse=True):
+            self.step("rmdir", name)
+            self._directories.discard(name)
+            self._unsynced_names.append(("rmdir", name, None, ""))
+
+    def fsync_dir(self, path: str) -> None:
+        path = os.path.normpath(path)
+        self.step("fsync_dir", path)
+        later: list[tuple[str, str, _Inode | None, str]] = []
+        for operation in self._unsynced_names:
+            kind, name, _, other = operation
+            if path in (os.path.dirname(name), os.path.dirname(other)) or (kind == "mkdir" and name == path):
+                _replay(self._durable_files, self._durable_directories, operation)
+            else:
+                later.append(operation)
+        self._unsynced_names = later
+
+    def modified_ms(self, path: str) -> int:
+        return self._inode(path).modified_ms
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None:
+        self._inode(path).modified_ms = time_ms
+
+    def lock(self, path: str) -> _VirtualLock:
+        path = os.path.normpath(path)
+        if path in self.locks:
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
+        self.open(path, create=True).close()
+        self.locks.add(path)
+        return _VirtualLock(self, path)
+
+    def kill(self) -> VirtualDisk:
+        """The disk after the process was killed: everything written is there, no lock is held."""
+        survivor = self._rebuilt(dict(self._files), set(self._directories), lambda inode: inode)
+        survivor._durable_files = dict(self._durable_files)
+        survivor._durable_directories = set(self._durable_directories)
+        survivor._unsynced_names = list(self._unsynced_names)
+        return survivor
+
+    def crash(self, rng: random.Random) -> VirtualDisk:
+        """A disk that a power cut at this moment could leave; this one stays as it is."""
+        files, directories = dict(self._durable_files), set(self._durable_directories)
+        for operation in self._unsynced_names[: rng.randint(0, len(self._unsynced_names))]:
+            _replay(files, directories, operation)
+        return self._rebuilt(files, directories, lambda inode: inode.after_crash(rng))
+
+    def _rebuilt(self, files: dict[str, _Inode], directories: set[str], copy: Callable[[_Inode], _Inode]) -> VirtualDisk:
+        disk = VirtualDisk(time_ms=self.time_ms, capacity=self.capacity)
+        disk._files = {path: copy(files[path]) for path in sorted(files)}
+        disk._directories = directories
+        disk._durable_files = dict(disk._files)
+        disk._durable_directories = set(directories)
+        return disk
+
+
+def _rename(files: dict[str, _Inode], directories: set[str], source: str, target: str) -> None:
+    if source in directories:
+        for name in [name for name in files if name.startswith(source + "/")]:
+            files[target + name[len(source) :]] = files.pop(name)
+        for name in [name for name in directories if name == source or name.startswith(source + "/")]:
+            directories.discard(name)
+            directories.add(target + name[len(source) :])
+    elif source in files:
+        files[target] = files.pop(source)
+
+
+def _replay(files: dict[str, _Inode], directories: set[str], operation: tuple[str, str, _Inode | None, str]) -> None:
+    kind, path, inode, other = operation
+    if kind == "link" and inode is not None:
+        files[path] = inode
+    elif kind == "unlink":
+        files.pop(path, None)
+    elif kind == "rename":
+        _rename(files, directories, path, other)
+    elif kind == "mkdir":
+        directories.add(path)
+    elif kind == "rmdir":
+        directories.discard(path)

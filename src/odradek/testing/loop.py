@@ -1,0 +1,120 @@
+"""An event loop on virtual time.
+
+`SimulatedLoop` is asyncio's own selector loop with three parts replaced: its clock (a number that jumps to the next timer
+as soon as nothing is ready to run), its executor (jobs run inline, in order) and its network (`testing.network`). A virtual
+hour takes microseconds, and the order of events depends on nothing but the program and the seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from odradek.base.clock import TimerHandle
+from odradek.testing.network import VirtualNetwork
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+EPOCH_MS = 1_700_000_000_000
+"""Wall-clock milliseconds at virtual time zero."""
+
+
+class SimulationStalled(RuntimeError):
+    """Nothing is ready to run and no timer is set: the program waits for something that can never come."""
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """Knows no file descriptors; waiting means moving the virtual clock forward."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._map: dict[Any, selectors.SelectorKey] = {}
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        # The loop registers its own wake-up pipe here; it is never used, because everything runs in one thread.
+        key = selectors.SelectorKey(fileobj, 0, events, data)
+        self._map[fileobj] = key
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._map.pop(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self.register(fileobj, events, data)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise SimulationStalled(f"at virtual second {self.now:.6f}")
+        if timeout > 0:
+            self.now += timeout
+        return []
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._map
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """One thread, virtual time, inline executor, virtual network. Use `run` or asyncio.Runner(loop_factory=...)."""
+
+    def __init__(self, network: VirtualNetwork | None = None) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+        self._clock_resolution = 1e-9
+        self.network = network or VirtualNetwork()
+        self.network.attach(self)
+
+    def time(self) -> float:
+        return self._jumping.now
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
+        """Runs the job at once; its result is seen on the loop's next turn, as with a real executor."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **kwargs: Any) -> Any:
+        if kwargs.get("sock") is not None or kwargs.get("ssl"):
+            raise NotImplementedError("the virtual network has neither real sockets nor TLS")
+        return self.network.listen(protocol_factory, host, port)
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **kwargs: Any) -> Any:
+        if kwargs.get("sock") is not None or kwargs.get("ssl"):
+            raise NotImplementedError("the virtual network has neither real sockets nor TLS")
+        return await self.network.connect(protocol_factory, host, port)
+
+    def add_signal_handler(self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+        """Signals do not exist in the simulation; nothing will call the handler."""
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return False
+
+
+class SimulatedClock:
+    """`base.clock.Clock` on a simulated loop. The wall clock can be set apart from the monotonic one."""
+
+    def __init__(self, loop: SimulatedLoop, epoch_ms: int = EPOCH_MS) -> None:
+        self._loop = loop
+        self.epoch_ms = epoch_ms
+
+    def time_ms(self) -> int:
+        return self.epoch_ms + int(self._loop.time() * 1000)
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
+        return self._loop.call_later(max(0.0, delay_s), callback, *args)
+
+
+def run(main: Callable[[SimulatedLoop], Coroutine[Any, Any, T]], network: VirtualNetwork | None = None) -> T:
+    """Runs `main(loop)` to its end on a fresh simulated loop."""
+    loop = SimulatedLoop(network)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(main(loop))
