@@ -1,0 +1,177 @@
+"""Kills the broker again and again under an idempotent acks=all load and checks what is in the log afterwards.
+
+    python -m tests.campaigns.kills --kills 50 --seed 1
+
+Three producers (confluent-kafka, idempotent) write numbered values to three partitions while the broker process is killed with
+SIGKILL at random moments and started again. At the end everything is read back. Named checks:
+  acked-is-there   every acknowledged value is in the log, at the offset its acknowledgement named;
+  no-duplicates    no value stands in the log twice;
+  order-kept       the values of one producer stand in the order in which it sent them.
+The seed decides the moments of the kills; the load itself runs in real time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.peers import OdradekBroker
+
+TOPIC = "kills"
+PARTITIONS = 3
+CLIENT = {"socket.connection.setup.timeout.ms": 2000, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100}
+
+
+class Load(threading.Thread):
+    """One producer on one partition; remembers what was acknowledged and where."""
+
+    def __init__(self, bootstrap: str, partition: int, rate: int) -> None:
+        super().__init__(name=f"producer-{partition}")
+        self.partition = partition
+        self.rate = rate
+        self.acked: dict[int, int] = {}
+        self.refused: list[str] = []
+        self.sent = 0
+        self.stopping = threading.Event()
+        self.producer = Producer(
+            {
+                **CLIENT,
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 2,
+                "retries": 2_147_483_647,
+                "delivery.timeout.ms": 300_000,
+                "retry.backoff.ms": 20,
+            }
+        )
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value()
+        assert value is not None
+        if error is not None:
+            self.refused.append(str(error))
+        else:
+            self.acked[int(value.split(b":")[1])] = message.offset()  # type: ignore[assignment]
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            value = f"{self.partition}:{self.sent}:".encode() + b"x" * (self.sent * 37 % 400)
+            try:
+                self.producer.produce(TOPIC, value, partition=self.partition, on_delivery=self.delivered)
+                self.sent += 1
+            except BufferError:
+                self.producer.poll(0.01)
+            self.producer.poll(0)
+            self.stopping.wait(1 / self.rate)
+        self.producer.flush(120)
+
+
+def read_back(bootstrap: str) -> dict[int, list[tuple[int, int]]]:
+    """Every (offset, number) of every partition, in log order."""
+    consumer = Consumer(
+        {**CLIENT, "bootstrap.servers": bootstrap, "group.id": "kills", "enable.auto.commit": False, "enable.partition.eof": True}
+    )
+    found: dict[int, list[tuple[int, int]]] = {partition: [] for partition in range(PARTITIONS)}
+    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
+    unfinished = set(range(PARTITIONS))
+    deadline = time.monotonic() + 120
+    while unfinished:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"partitions {sorted(unfinished)} were not read to their end")
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        error, partition = message.error(), message.partition()
+        assert partition is not None
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise RuntimeError(str(error))
+            unfinished.discard(partition)
+            continue
+        value, offset = message.value(), message.offset()
+        assert value is not None
+        assert offset is not None
+        found[partition].append((offset, int(value.split(b":")[1])))
+    consumer.close()
+    return found
+
+
+def check(loads: list[Load], found: dict[int, list[tuple[int, int]]]) -> list[str]:
+    """The named checks; returns one line per violation."""
+    problems = []
+    for load in loads:
+        log = found[load.partition]
+        numbers = [number for _, number in log]
+        at = {number: offset for offset, number in log}
+        missing = [number for number in load.acked if number not in at]
+        if missing:
+            problems.append(f"acked-is-there: partition {load.partition} lacks {len(missing)} acked values, first {missing[:5]}")
+        moved = [n for n, offset in load.acked.items() if n in at and offset >= 0 and at[n] != offset]
+        if moved:
+            problems.append(
+                f"acked-is-there: partition {load.partition} has {len(moved)} acked values at another offset, first {moved[:5]}"
+            )
+        if len(set(numbers)) != len(numbers):
+            problems.append(f"no-duplicates: partition {load.partition} has {len(numbers) - len(set(numbers))} values twice")
+        if numbers != sorted(numbers):
+            problems.append(f"order-kept: partition {load.partition} is out of order")
+        if load.refused:
+            problems.append(f"acked-is-there: partition {load.partition} had {len(load.refused)} refused sends: {load.refused[0]}")
+    return problems
+
+
+def campaign(kills: int, seed: int, folder: Path, rate: int) -> list[str]:
+    rng = random.Random(seed)
+    broker = OdradekBroker(folder, {"log.segment.bytes": "1048576"})
+    broker.start()
+    AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    loads = [Load(broker.bootstrap, partition, rate) for partition in range(PARTITIONS)]
+    for load in loads:
+        load.start()
+    try:
+        for number in range(kills):
+            time.sleep(rng.uniform(0.05, 1.5))
+            broker.kill()
+            start = time.monotonic()
+            broker.start()
+            acked = sum(len(load.acked) for load in loads)
+            print(f"kill {number + 1} of {kills}: back in {time.monotonic() - start:.2f} s, {acked} acked so far", flush=True)
+    finally:
+        for load in loads:
+            load.stopping.set()
+        for load in loads:
+            load.join()
+    problems = check(loads, read_back(broker.bootstrap))
+    status = broker.stop()
+    if status != 0:
+        problems.append(f"the last shutdown ended with status {status}")
+    print(
+        f"{kills} kills, {sum(load.sent for load in loads)} sent, {sum(len(load.acked) for load in loads)} acked, {len(problems)} problems"
+    )
+    return problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="kill -9 under an idempotent load")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=int, default=300, help="records a second and producer")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="odradek-kills-") as folder:
+        problems = campaign(options.kills, options.seed, Path(folder), options.rate)
+    for problem in problems:
+        print(problem)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
