@@ -1,0 +1,48 @@
+"""One Odradek broker process for all of the interop tests, and where its files are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.peers import BrokerProcess, OdradekBroker
+
+CONFIG = {"message.max.bytes": "8388608"}
+"""Room for 5 MB values."""
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = OdradekBroker(tmp_path_factory.mktemp("odradek"), CONFIG)
+    process.start()
+    yield process
+    assert process.process is not None
+    assert process.process.poll() is None, f"the broker died:\n{process.log_tail()}"
+    assert process.stop() == 0, process.log_tail()
+
+
+@pytest.fixture(scope="session")
+def new_topic(broker: BrokerProcess) -> Callable[..., str]:
+    """Creates a topic with a name of its own and returns the name."""
+    numbers = itertools.count()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def create(label: str, partitions: int = 1, **config: str) -> str:
+        name = f"{label}-{next(numbers)}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+        return name
+
+    return create
+
+
+@pytest.fixture(scope="session")
+def partition_folder(broker: BrokerProcess) -> Callable[[str], Path]:
+    def folder(topic: str, partition: int = 0) -> Path:
+        return broker.data / f"{topic}-{partition}"
+
+    return folder
