@@ -1,0 +1,279 @@
+"""A node's configuration (kafka.server.KafkaConfig)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from odradek.config.definition import ConfigDef, ConfigValue
+from odradek.config.keys import cluster, groups, log, network, observability, remote, replication, security, share, transactions
+from odradek.config.listeners import Endpoint, parse_listeners, parse_security_protocol_map
+from odradek.config.validators import parse_host_port, parse_quorum_voters
+
+BROKER_CONFIG = ConfigDef(
+    cluster.KEYS,
+    network.KEYS,
+    log.KEYS,
+    replication.KEYS,
+    groups.KEYS,
+    share.KEYS,
+    transactions.KEYS,
+    security.KEYS,
+    remote.KEYS,
+    observability.KEYS,
+)
+
+MS_PER_MINUTE = 60_000
+MS_PER_HOUR = 3_600_000
+
+
+class BrokerConfig:
+    """Parsed and checked once, then immutable. `given` is what the file and the command line said, as text."""
+
+    __slots__ = (
+        "_defaults",
+        "_values",
+        "advertised_controller_listeners",
+        "advertised_listeners",
+        "given",
+        "listener_security_protocols",
+        "listeners",
+    )
+
+    listeners: list[Endpoint]
+    """All of them, those of the controller too, with their bind addresses."""
+    advertised_listeners: list[Endpoint]
+    """What clients and other brokers are told; never a controller listener."""
+    advertised_controller_listeners: list[Endpoint]
+    """What other controllers are told."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        """ConfigError, one line naming the key, for a key that does not exist or a value that does not fit."""
+        from odradek.config.rules import check, check_names
+
+        self.given: dict[str, str] = dict(given)
+        check_names(self.given)
+        self._values: dict[str, ConfigValue] = BROKER_CONFIG.parse(self.given)
+        self._defaults: dict[str, ConfigValue] = {}
+        self.listener_security_protocols: dict[str, str] = self._protocols()
+        self.listeners = parse_listeners("listeners", self.items("listeners"), self.listener_security_protocols)
+        self.advertised_listeners, self.advertised_controller_listeners = self._advertise()
+        check(self)
+
+    # -- by name ----------------------------------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> ConfigValue:
+        """The typed value: the given one, else the default.
+
+        KeyError for a key that does not exist, ConfigError for a required one that was not given.
+        """
+        if name in self._values:
+            return self._values[name]
+        try:
+            return self._defaults[name]
+        except KeyError:
+            from odradek.config.deviations import OWN_DEFAULTS
+
+            key = BROKER_CONFIG[name]
+            own = OWN_DEFAULTS.get(name)
+            value = key.default_value() if own is None else key.parse(own.default)
+            self._defaults[name] = value
+            return value
+
+    def is_set(self, name: str) -> bool:
+        """Whether the key was given rather than defaulted."""
+        return name in self._values
+
+    def integer(self, name: str) -> int:
+        """A value of type INT, SHORT or LONG that always has one."""
+        return cast(int, self.get(name))
+
+    def optional_integer(self, name: str) -> int | None:
+        return cast("int | None", self.get(name))
+
+    def number(self, name: str) -> float:
+        """A value of type DOUBLE."""
+        return cast(float, self.get(name))
+
+    def flag(self, name: str) -> bool:
+        """A value of type BOOLEAN."""
+        return cast(bool, self.get(name))
+
+    def text(self, name: str) -> str:
+        """A value of type STRING that always has one."""
+        return cast(str, self.get(name))
+
+    def optional_text(self, name: str) -> str | None:
+        return cast("str | None", self.get(name))
+
+    def items(self, name: str) -> list[str]:
+        """A value of type LIST; empty when it is not set."""
+        return cast("list[str] | None", self.get(name)) or []
+
+    # -- roles and the quorum ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def node_id(self) -> int:
+        return self.integer("node.id") if self.is_set("node.id") else self.integer("broker.id")
+
+    @property
+    def process_roles(self) -> frozenset[str]:
+        """A subset of {"broker", "controller"}."""
+        return frozenset(self.items("process.roles"))
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.items("process.roles")
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.items("process.roles")
+
+    @property
+    def controller_quorum_voters(self) -> dict[int, tuple[str, int]]:
+        """Voter id -> (host, port) of controller.quorum.voters; empty with a dynamic quorum."""
+        return parse_quorum_voters("controller.quorum.voters", self.items("controller.quorum.voters"))
+
+    @property
+    def controller_quorum_bootstrap_servers(self) -> list[tuple[str, int]]:
+        name = "controller.quorum.bootstrap.servers"
+        return [parse_host_port(name, entry) for entry in self.items(name)]
+
+    # -- listeners --------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def controller_listener_names(self) -> list[str]:
+        """Upper case, in the order given; the first is the one this node's requests to controllers go by."""
+        return [name.upper() for name in self.items("controller.listener.names")]
+
+    @property
+    def inter_broker_listener_name(self) -> str:
+        """The listener brokers talk to one another by: inter.broker.listener.name, else the one named as security.inter.broker.protocol."""
+        return (self.optional_text("inter.broker.listener.name") or self.text("security.inter.broker.protocol")).upper()
+
+    @property
+    def controller_listeners(self) -> list[Endpoint]:
+        names = self.controller_listener_names
+        return [endpoint for endpoint in self.listeners if endpoint.listener in names]
+
+    @property
+    def broker_listeners(self) -> list[Endpoint]:
+        names = self.controller_listener_names
+        return [endpoint for endpoint in self.listeners if endpoint.listener not in names]
+
+    def _protocols(self) -> dict[str, str]:
+        protocols = parse_security_protocol_map("listener.security.protocol.map", self.text("listener.security.protocol.map"))
+        if not self.is_set("listener.security.protocol.map"):
+            # KafkaConfig.effectiveListenerSecurityProtocolMap: without a map, controller listeners are plaintext
+            for name in self.controller_listener_names:
+                protocols.setdefault(name, "PLAINTEXT")
+        return protocols
+
+    def _advertise(self) -> tuple[list[Endpoint], list[Endpoint]]:
+        """What is advertised to clients and brokers, and what to controllers (KafkaConfig.effectiveAdvertised*Listeners)."""
+        protocols = self.listener_security_protocols
+        given = parse_listeners("advertised.listeners", self.items("advertised.listeners"), protocols, distinct_ports=False)
+        names = self.controller_listener_names
+        brokers = [endpoint for endpoint in given or self.listeners if endpoint.listener not in names]
+        advertised = {endpoint.listener: endpoint for endpoint in given}
+        return brokers, [advertised.get(endpoint.listener, endpoint) for endpoint in self.controller_listeners]
+
+    # -- logs -------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def log_dirs(self) -> list[str]:
+        """log.dirs, else log.dir."""
+        return self.items("log.dirs") or self.items("log.dir")
+
+    @property
+    def metadata_log_dir(self) -> str:
+        """metadata.log.dir, else the first of the log dirs."""
+        return self.optional_text("metadata.log.dir") or self.log_dirs[0]
+
+    @property
+    def log_roll_ms(self) -> int:
+        """log.roll.ms, else log.roll.hours."""
+        given = self.optional_integer("log.roll.ms")
+        return given if given is not None else self.integer("log.roll.hours") * MS_PER_HOUR
+
+    @property
+    def log_roll_jitter_ms(self) -> int:
+        """log.roll.jitter.ms, else log.roll.jitter.hours."""
+        given = self.optional_integer("log.roll.jitter.ms")
+        return given if given is not None else self.integer("log.roll.jitter.hours") * MS_PER_HOUR
+
+    @property
+    def log_retention_ms(self) -> int:
+        """log.retention.ms, else .minutes, else .hours; -1 keeps for ever."""
+        retention = self.optional_integer("log.retention.ms")
+        if retention is None:
+            minutes = self.optional_integer("log.retention.minutes")
+            retention = minutes * MS_PER_MINUTE if minutes is not None else self.integer("log.retention.hours") * MS_PER_HOUR
+        return -1 if retention < 0 else retention
+
+    @property
+    def log_flush_interval_ms(self) -> int:
+        """log.flush.interval.ms, else log.flush.scheduler.interval.ms."""
+        given = self.optional_integer("log.flush.interval.ms")
+        return given if given is not None else self.integer("log.flush.scheduler.interval.ms")
+
+    # -- used often -------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def num_partitions(self) -> int:
+        return self.integer("num.partitions")
+
+    @property
+    def default_replication_factor(self) -> int:
+        return self.integer("default.replication.factor")
+
+    @property
+    def auto_create_topics_enable(self) -> bool:
+        return self.flag("auto.create.topics.enable")
+
+    @property
+    def delete_topic_enable(self) -> bool:
+        return self.flag("delete.topic.enable")
+
+    @property
+    def rack(self) -> str | None:
+        return self.optional_text("broker.rack")
+
+    @property
+    def broker_heartbeat_interval_ms(self) -> int:
+        return self.integer("broker.heartbeat.interval.ms")
+
+    @property
+    def broker_session_timeout_ms(self) -> int:
+        return self.integer("broker.session.timeout.ms")
+
+    @property
+    def min_insync_replicas(self) -> int:
+        return self.integer("min.insync.replicas")
+
+
+STANDALONE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+"""What a node that is all of its cluster is started with when no file says otherwise."""
+
+
+def standalone_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:
+    """The configuration of a single node, with `overrides` over `STANDALONE`."""
+    return BrokerConfig({**STANDALONE, **(overrides or {})})
+
+
+def load_broker_config(text: str, overrides: Mapping[str, str] | None = None) -> BrokerConfig:
+    """A configuration from the text of a properties file; `overrides` (--override key=value) win."""
+    from odradek.config.properties import parse_properties
+
+    return BrokerConfig({**parse_properties(text), **(overrides or {})})

@@ -1,0 +1,293 @@
+"""What a configuration key is, and how its text becomes a value (org.apache.kafka.common.config.ConfigDef).
+
+Defaults are kept as text and parsed when asked for, so that building a configuration costs only the keys that were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+
+from odradek.base.errors import ConfigError
+
+ConfigValue = bool | int | float | str | list[str] | None
+"""BOOLEAN -> bool; INT, SHORT, LONG -> int; DOUBLE -> float; STRING, CLASS, PASSWORD -> str; LIST -> list[str]; None: not set."""
+
+Validator = Callable[[str, ConfigValue], None]
+"""Called with the key's name and its parsed value; raises ConfigError."""
+
+
+class ConfigType(IntEnum):
+    """The types of values; the numbers are those of DescribeConfigs (DescribeConfigsResponse.ConfigType)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Importance(IntEnum):
+    """How likely an operator has to care."""
+
+    HIGH = 0
+    MEDIUM = 1
+    LOW = 2
+
+
+BOOLEAN, STRING, INT, SHORT, LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT, ConfigType.LONG
+DOUBLE, LIST, CLASS, PASSWORD = ConfigType.DOUBLE, ConfigType.LIST, ConfigType.CLASS, ConfigType.PASSWORD
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+REQUIRED = "\0required"
+"""As a default: the key has none, it must be given."""
+
+_INTEGER_BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
+
+
+class Key:
+    """One configuration key. `default` is text as in a properties file, None for "not set", or REQUIRED."""
+
+    __slots__ = ("default", "doc", "importance", "internal", "name", "type", "validator")
+
+    def __init__(
+        self,
+        name: str,
+        type: ConfigType,
+        default: str | None,
+        importance: Importance,
+        doc: str,
+        validator: Validator | None = None,
+        *,
+        internal: bool = False,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.default = default
+        self.importance = importance
+        self.doc = doc
+        self.validator = validator
+        self.internal = internal
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+    def parse(self, text: str | None) -> ConfigValue:
+        """The validated value of `text`; ConfigError, one line naming the key, when it does not fit."""
+        value = None if text is None else parse_value(self.name, self.type, text)
+        if self.validator is not None:
+            self.validator(self.name, value)
+        return value
+
+    def default_value(self) -> ConfigValue:
+        """The parsed default; ConfigError when the key is required."""
+        if self.required:
+            raise ConfigError(f'Missing required configuration "{self.name}" which has no default value.')
+        return self.parse(self.default)
+
+
+class ConfigDef:
+    """A set of keys."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, *groups: Iterable[Key]) -> None:
+        self.keys: dict[str, Key] = {key.name: key for group in groups for key in group}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.keys
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.keys.values())
+
+    def __getitem__(self, name: str) -> Key:
+        return self.keys[name]
+
+    def parse(self, given: Mapping[str, str | None]) -> dict[str, ConfigValue]:
+        """Parses what is given; keys that are not defined are left out (the caller decides what an unknown key means)."""
+        keys = self.keys
+        return {name: keys[name].parse(text) for name, text in given.items() if name in keys}
+
+
+def invalid(name: str, value: object, why: str = "") -> ConfigError:
+    """The error of a value that does not fit its key, in Kafka's form."""
+    shown = "null" if value is None else "true" if value is True else "false" if value is False else value
+    if isinstance(shown, list):
+        shown = ",".join(str(item) for item in shown)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    line = f"Invalid value {shown} for configuration {name}{': ' + why if why else ''}"
+    return ConfigError(" ".join(line.splitlines()))
+
+
+def parse_value(name: str, type: ConfigType, text: str) -> ConfigValue:
+    """Text to value by type, as ConfigDef.parseType; ConfigError naming the key."""
+    trimmed = text.strip()
+    if type is BOOLEAN:
+        lowered = trimmed.lower()
+        if lowered not in ("true", "false"):
+            raise invalid(name, text, "Expected value to be either true or false")
+        return lowered == "true"
+    if type in _INTEGER_BITS:
+        return _parse_integer(name, type, text, trimmed)
+    if type is DOUBLE:
+        return _parse_double(name, text, trimmed)
+    if type is LIST:
+        return [item.strip() for item in trimmed.split(",")] if trimmed else []
+    return trimmed
+
+
+def _parse_integer(name: str, type: ConfigType, text: str, trimmed: str) -> int:
+    limit = 1 << _INTEGER_BITS[type]
+    digits = trimmed[1:] if trimmed[:1] in ("-", "+") else trimmed
+    if 0 < len(digits) < 40 and digits.isdecimal():
+        number = int(trimmed)
+        if -limit <= number < limit:
+            return number
+    raise invalid(name, text, f"Not a number of type {type.name}")
+
+
+def _parse_double(name: str, text: str, trimmed: str) -> float:
+    number = trimmed[:-1] if trimmed[-1:] in "dDfF" and trimmed[-2:-1].isdigit() else trimmed
+    lowered = number.lower().lstrip("+-")
+    words = {"nan": "NaN", "infinity": "Infinity", "inf": ""}
+    try:
+        if "_" in number or (lowered in words and number.lstrip("+-") != words[lowered]):
+            raise ValueError
+        return float(number)
+    except ValueError:
+        raise invalid(name, text, "Not a number of type DOUBLE") from None
+
+
+def format_value(type: ConfigType, value: ConfigValue) -> str | None:
+    """Value to text, as ConfigDef.convertToString (a password's text is not hidden here)."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(value)
+    if type is DOUBLE:
+        return format_double(float(value))
+    return str(value)
+
+
+def format_double(value: float) -> str:
+    """Java's Double.toString for the values that configurations hold."""
+    text = repr(value)
+    if "e" not in text and 1e-3 <= abs(value) < 1e7:
+        return text
+    if value == 0 or value != value or value in (float("inf"), float("-inf")):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
+    sign, digits, exponent = _decimal_parts(text)
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+
+
+def _decimal_parts(text: str) -> tuple[str, str, int]:
+    from decimal import Decimal
+
+    number = Decimal(text).normalize().as_tuple()
+    digits = "".join(map(str, number.digits))
+    return "-" if number.sign else "", digits, int(number.exponent) + len(digits) - 1
+
+
+# -- validators ---------------------------------------------------------------------------------------------------------------------
+
+
+class Range:
+    """A number with inclusive bounds; None as a bound is open, None as a value is refused (ConfigDef.Range)."""
+
+    __slots__ = ("maximum", "minimum")
+
+    def __init__(self, minimum: float | None, maximum: float | None = None) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+
+    def __call__(self, name: str, value: ConfigValue) -> None:
+        if value is None:
+            raise invalid(name, None, "Value must be non-null")
+        assert isinstance(value, (int, float))
+        if self.minimum is not None and value < self.minimum:
+            raise invalid(name, value, f"Value must be at least {self.minimum}")
+        if self.maximum is not None and value > self.maximum:
+            raise invalid(name, value, f"Value must be no more than {self.maximum}")
+
+    def __str__(self) -> str:
+        low = "..." if self.minimum is None else f"{self.minimum},..."
+        return f"[{low}]" if self.maximum is None else f"[{low},{self.maximum}]"
+
+
+class OneOf:
+    """A string out of a fixed set (ConfigDef.ValidString)."""
+
+    __slots__ = ("ignore_case", "values")
+
+    def __init__(self, *values: str, ignore_case: bool = False) -> None:
+        self.values = values
+        self.ignore_case = ignore_case
+
+    def __call__(self, name: str, value: ConfigValue) -> None:
+        if self.ignore_case:
+            if not isinstance(value, str) or value.upper() not in (v.upper() for v in self.values):
+                raise invalid(name, value, f"String must be one of (case insensitive): {', '.join(self.values)}")
+        elif value not in self.values:
+            raise invalid(name, value, f"String must be one of: {', '.join(self.values)}")
+
+    def __str__(self) -> str:
+        return f"{'(case insensitive) ' if self.ignore_case else ''}[{', '.join(self.values)}]"
+
+
+class ListOf:
+    """A list without duplicates or empty items, whose items are in `values` when there are any (ConfigDef.ValidList)."""
+
+    __slots__ = ("empty", "null", "values")
+
+    def __init__(self, *values: str, empty: bool = True, null: bool = False) -> None:
+        self.values = values
+        self.empty = empty
+        self.null = null
+
+    def __call__(self, name: str, value: ConfigValue) -> None:
+        if value is None:
+            if self.null:
+                return
+            raise ConfigError(f"Configuration '{name}' values must not be null.")
+        assert isinstance(value, list)
+        if not value and not self.empty:
+            allowed = f" Valid values include: [{', '.join(self.values)}]" if self.values else " Valid values include: any non-empty value"
+            raise ConfigError(f"Configuration '{name}' must not be empty.{allowed}")
+        if len(set(value)) != len(value):
+            raise ConfigError(f"Configuration '{name}' values must not be duplicated.")
+        for item in value:
+            if not item:
+                raise ConfigError(f"Configuration '{name}' values must not be empty.")
+            if self.values and item not in self.values:
+                raise invalid(name, item, f"String must be one of: {', '.join(self.values)}")
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.values)}]" if self.values else ""
+
+
+def non_empty(name: str, value: ConfigValue) -> None:
+    """A string that has at least one character when it is set (ConfigDef.NonEmptyString)."""
+    if value == "":
+        raise invalid(name, value, "String must be non-empty")
+
+
+def non_null(name: str, value: ConfigValue) -> None:
+    """A value that is there (ConfigDef.NonNullValidator)."""
+    if value is None:
+        raise invalid(name, None, "entry must be non null")
+
+
+def at_least(minimum: float) -> Range:
+    """A range without an upper bound."""
+    return Range(minimum)
+
+
+def between(minimum: float, maximum: float) -> Range:
+    """A range with both bounds, inclusive."""
+    return Range(minimum, maximum)

@@ -1,0 +1,25 @@
+"""Where our defaults are not Kafka's, and why. DescribeConfigs and the documentation show this table.
+
+A key that is given, in the file or on the command line, is never touched.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class OwnDefault(NamedTuple):
+    """Our default for a key, Kafka's, and the reason for the difference."""
+
+    default: str
+    kafka: str
+    reason: str
+
+
+OWN_DEFAULTS: dict[str, OwnDefault] = {
+    "listeners": OwnDefault(
+        "PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092", "a broker without security answers only its own host until told otherwise"
+    ),
+    "max.connections": OwnDefault("10000", "2147483647", "nothing is unbounded: each connection holds a buffer"),
+    "queued.max.request.bytes": OwnDefault("536870912", "-1", "requests being received and processed share a memory budget"),
+}

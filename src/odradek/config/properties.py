@@ -1,0 +1,92 @@
+"""Java's .properties format, as java.util.Properties.load reads it.
+
+Rules: `#` and `!` begin comment lines; key and value are parted by `=`, `:` or white space; a line ending in an odd number of backslashes
+continues on the next, whose leading white space is dropped; `\\t \\n \\r \\f \\uXXXX` are escapes, any other escaped character is itself.
+The last of several values for a key wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.base.errors import ConfigError
+
+_WHITE = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Keys and values in the order of the file; ConfigError on a malformed `\\u` escape."""
+    found: dict[str, str] = {}
+    for line in _logical_lines(text):
+        end = _key_end(line)
+        position = end
+        while position < len(line) and line[position] in _WHITE:
+            position += 1
+        if position < len(line) and line[position] in "=:":
+            position += 1
+            while position < len(line) and line[position] in _WHITE:
+                position += 1
+        found[_unescape(line[:end])] = _unescape(line[position:])
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    pending: str | None = None
+    for natural in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        line = natural.lstrip(_WHITE)
+        if pending is None:
+            if not line or line[0] in "#!":
+                continue
+            pending = ""
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending += line[:-1]
+            continue
+        yield pending + line
+        pending = None
+    if pending:
+        yield pending
+
+
+def _key_end(line: str) -> int:
+    position = 0
+    while position < len(line):
+        character = line[position]
+        if character == "\\":
+            position += 2
+            continue
+        if character in "=:" or character in _WHITE:
+            break
+        position += 1
+    return min(position, len(line))
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character != "\\":
+            out.append(character)
+            continue
+        if position >= len(text):
+            break
+        character = text[position]
+        position += 1
+        if character != "u":
+            out.append(_ESCAPES.get(character, character))
+            continue
+        digits = text[position : position + 4]
+        try:
+            if len(digits) != 4 or not digits.isalnum():
+                raise ValueError
+            out.append(chr(int(digits, 16)))
+        except ValueError:
+            raise ConfigError(f"Malformed \\uxxxx encoding in the properties file: \\u{digits}") from None
+        position += 4
+    # Two \u escapes may be the halves of one character outside the basic plane.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,160 @@
+"""A topic's configuration (org.apache.kafka.storage.internals.log.LogConfig): its overrides over the broker's keys over the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from odradek.base.errors import ConfigError
+from odradek.config.definition import ConfigDef, ConfigValue
+from odradek.config.keys import topics
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
+TOPIC_CONFIG = ConfigDef(topics.KEYS)
+
+HOURS = 3_600_000
+MINUTES = 60_000
+
+SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", HOURS)),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOURS)),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (("log.retention.ms", 1), ("log.retention.minutes", MINUTES), ("log.retention.hours", HOURS)),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "local.retention.ms": (("log.local.retention.ms", 1),),
+    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+}
+"""Topic key -> the broker keys that stand in for it, in order of precedence, with the factor from their unit to the topic key's
+(org.apache.kafka.server.config.ServerTopicConfigSynonyms)."""
+
+
+class TopicConfig:
+    """Immutable. Sizes are bytes, times milliseconds; `overrides` are the topic's own settings as text."""
+
+    __slots__ = (
+        "_values",
+        "cleanup_policy",
+        "compact",
+        "compression_gzip_level",
+        "compression_lz4_level",
+        "compression_type",
+        "compression_zstd_level",
+        "delete",
+        "delete_retention_ms",
+        "file_delete_delay_ms",
+        "flush_messages",
+        "flush_ms",
+        "index_interval_bytes",
+        "max_compaction_lag_ms",
+        "max_message_bytes",
+        "message_timestamp_after_max_ms",
+        "message_timestamp_before_max_ms",
+        "message_timestamp_type",
+        "min_cleanable_dirty_ratio",
+        "min_compaction_lag_ms",
+        "min_insync_replicas",
+        "overrides",
+        "preallocate",
+        "retention_bytes",
+        "retention_ms",
+        "segment_bytes",
+        "segment_index_bytes",
+        "segment_jitter_ms",
+        "segment_ms",
+        "unclean_leader_election_enable",
+    )
+
+    def __init__(self, values: Mapping[str, ConfigValue], overrides: Mapping[str, str]) -> None:
+        """`values` holds every topic key; use `build`."""
+        self._values = dict(values)
+        self.overrides = dict(overrides)
+        integer = self._integer
+        internal = cast("int | None", values.get("internal.segment.bytes"))
+        self.segment_bytes: int = internal if internal is not None else integer("segment.bytes")
+        self.segment_ms: int = integer("segment.ms")
+        self.segment_jitter_ms: int = integer("segment.jitter.ms")
+        self.segment_index_bytes: int = integer("segment.index.bytes")
+        self.index_interval_bytes: int = integer("index.interval.bytes")
+        self.flush_messages: int = integer("flush.messages")
+        self.flush_ms: int = integer("flush.ms")
+        self.retention_ms: int = integer("retention.ms")
+        self.retention_bytes: int = integer("retention.bytes")
+        self.max_message_bytes: int = integer("max.message.bytes")
+        self.file_delete_delay_ms: int = integer("file.delete.delay.ms")
+        self.delete_retention_ms: int = integer("delete.retention.ms")
+        self.min_compaction_lag_ms: int = integer("min.compaction.lag.ms")
+        self.max_compaction_lag_ms: int = integer("max.compaction.lag.ms")
+        self.min_cleanable_dirty_ratio: float = cast(float, values["min.cleanable.dirty.ratio"])
+        self.cleanup_policy: tuple[str, ...] = tuple(cast("list[str]", values["cleanup.policy"]))
+        self.compact: bool = "compact" in self.cleanup_policy
+        self.delete: bool = "delete" in self.cleanup_policy
+        self.compression_type: str = cast(str, values["compression.type"])
+        self.compression_gzip_level: int = integer("compression.gzip.level")
+        self.compression_lz4_level: int = integer("compression.lz4.level")
+        self.compression_zstd_level: int = integer("compression.zstd.level")
+        self.min_insync_replicas: int = integer("min.insync.replicas")
+        self.message_timestamp_type: str = cast(str, values["message.timestamp.type"])
+        self.message_timestamp_before_max_ms: int = integer("message.timestamp.before.max.ms")
+        self.message_timestamp_after_max_ms: int = integer("message.timestamp.after.max.ms")
+        self.preallocate: bool = cast(bool, values["preallocate"])
+        self.unclean_leader_election_enable: bool = cast(bool, values["unclean.leader.election.enable"])
+
+    def _integer(self, name: str) -> int:
+        return cast(int, self._values[name])
+
+    def get(self, name: str) -> ConfigValue:
+        """The effective value by key; KeyError when there is no such key."""
+        return self._values[name]
+
+    @classmethod
+    def build(cls, broker: BrokerConfig | None, overrides: Mapping[str, str]) -> TopicConfig:
+        """The effective configuration (without a broker: over the defaults); ConfigError for an override that is no topic key or does not fit."""
+        values = topic_defaults(broker)
+        for name, text in overrides.items():
+            if name not in TOPIC_CONFIG:
+                raise ConfigError(f"Unknown topic config name: {name}")
+            values[name] = TOPIC_CONFIG[name].parse(text)
+        return cls(values, overrides)
+
+
+def topic_defaults(broker: BrokerConfig | None) -> dict[str, ConfigValue]:
+    """Every topic key with the value it has where a topic does not say (KafkaConfig.extractLogConfigMap)."""
+    values: dict[str, ConfigValue] = {}
+    for key in TOPIC_CONFIG:
+        values[key.name] = key.default_value() if broker is None else _broker_value(broker, key.name)
+    return values
+
+
+def _broker_value(broker: BrokerConfig, name: str) -> ConfigValue:
+    for synonym, factor in SYNONYMS.get(name, ()):
+        value = broker.get(synonym)
+        if value is None:
+            continue
+        if factor != 1 or name == "retention.ms":
+            number = cast(int, value)
+            return -1 if number < 0 and name == "retention.ms" else number * factor
+        return value
+    return TOPIC_CONFIG[name].default_value()
