@@ -23,6 +23,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 
 MB = 1_000_000
@@ -130,7 +131,7 @@ def consume_load(broker: BrokerProcess, topic: str, record_size: int) -> Figures
     cpu, start = broker.cpu_seconds(), time.perf_counter()
     seen = 0
     while seen < total:
-        messages = consumer.consume(10_000, 30)
+        messages = consumer.consume(min(10_000, total - seen), 30)
         if not messages:
             raise RuntimeError(f"only {seen} of {total} records came")
         seen += len(messages)
