@@ -1,0 +1,423 @@
+"""Record batches of magic 2: header, records, and the builders (KIP-98; org.apache.kafka.common.record.DefaultRecordBatch).
+
+A buffer of records, as produce requests, fetch responses and segments hold it, is batches back to back; the last may be cut off, which is
+no error: Kafka's fetch returns whole byte ranges.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import crc32c
+
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.records import native
+from odradek.records.compression import DEFAULT_LIMIT, Compression, compress, decompress
+
+Buffer = bytes | bytearray | memoryview
+Headers = Sequence[tuple[str, bytes | None]]
+
+HEADER_SIZE = 61
+"""Bytes before the first record of a batch of magic 2 (RECORD_BATCH_OVERHEAD)."""
+LOG_OVERHEAD = 12
+"""Base offset and batch length: what the batch length does not count."""
+MAGIC_OFFSET = 16
+CRC_OFFSET = 17
+ATTRIBUTES_OFFSET = 21
+"""From here on the CRC covers the batch."""
+HEADER_SIZE_UP_TO_MAGIC = 17
+
+MAGIC_V2 = 2
+
+COMPRESSION_MASK = 0x07
+TIMESTAMP_TYPE_MASK = 0x08
+TRANSACTIONAL_MASK = 0x10
+CONTROL_MASK = 0x20
+DELETE_HORIZON_MASK = 0x40
+
+CREATE_TIME = 0
+LOG_APPEND_TIME = 1
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_PARTITION_LEADER_EPOCH = -1
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_PREFIX = struct.Struct(">qiib")
+_LEGACY_MIN_LENGTH = 14
+"""The shortest record length there is: an empty message of magic 0."""
+
+
+class BatchHeader(NamedTuple):
+    """The fixed part of a batch, in the order of the wire. Of a message of magic 0 or 1 see `odradek.records.legacy`."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> Compression:
+        """Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for an id that names none."""
+        code = self.attributes & COMPRESSION_MASK
+        if code > Compression.ZSTD:
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {code}")
+        return Compression(code)
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.attributes & COMPRESSION_MASK != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_MASK != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_MASK != 0
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.attributes & TIMESTAMP_TYPE_MASK != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record, -1 without one; sequences wrap from 2**31 - 1 to 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers of a compacted batch may go (KIP-534); None when not set."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
+
+
+class Record(NamedTuple):
+    """One record as a consumer sees it. `timestamp` is milliseconds since the epoch, -1 when the producer sent none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """The sequence `increment` records later, wrapping from 2**31 - 1 to 0."""
+    return (sequence + increment) & 0x7FFFFFFF
+
+
+def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
+    """Reads the header at `offset`.
+
+    Messages of magic 0 and 1 are recognised too: their header comes from `legacy.read_header`. Raises ProtocolError when fewer bytes are
+    there than the header has, and KafkaError CORRUPT_MESSAGE for a length or magic that cannot be (as Kafka's ByteBufferLogInputStream).
+    """
+    remaining = len(buffer) - offset
+    if offset < 0 or remaining < HEADER_SIZE_UP_TO_MAGIC:
+        raise ProtocolError(f"{max(remaining, 0)} bytes are left where a batch header should be")
+    if remaining >= HEADER_SIZE and buffer[offset + MAGIC_OFFSET] == MAGIC_V2:
+        header = BatchHeader._make(_HEADER.unpack_from(buffer, offset))
+        if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch size {header.batch_length} is less than a batch header")
+        return header
+    _, length, _, magic = _PREFIX.unpack_from(buffer, offset)
+    if length < _LEGACY_MIN_LENGTH:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record size {length} is less than the minimum record overhead ({_LEGACY_MIN_LENGTH})")
+    if not 0 <= magic <= MAGIC_V2:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    if magic == MAGIC_V2:
+        if length < HEADER_SIZE - LOG_OVERHEAD:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch size {length} is less than a batch header")
+        raise ProtocolError(f"{remaining} bytes are left where a batch header should be")
+    from odradek.records import legacy
+
+    return legacy.read_header(buffer, offset)
+
+
+def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every whole batch in the buffer; a batch that is cut off at the end is left out.
+
+    Raises KafkaError CORRUPT_MESSAGE where lengths or magic make no sense.
+    """
+    position = 0
+    end = len(buffer)
+    while end - position >= HEADER_SIZE_UP_TO_MAGIC:
+        if end - position < HEADER_SIZE and buffer[position + MAGIC_OFFSET] == MAGIC_V2:
+            return
+        header = read_header(buffer, position)
+        size = header.batch_length + LOG_OVERHEAD
+        if size > end - position:
+            return
+        yield position, header
+        position += size
+
+
+def check_crc(buffer: Buffer, offset: int, header: BatchHeader) -> bool:
+    """Whether the stored CRC is that of the batch at `offset`; False too when the batch is not all there."""
+    end = offset + header.batch_length + LOG_OVERHEAD
+    if end > len(buffer) or header.batch_length < _LEGACY_MIN_LENGTH:
+        return False
+    if header.magic < MAGIC_V2:
+        from odradek.records import legacy
+
+        return legacy.check_crc(buffer, offset, header)
+    with memoryview(buffer) as view, view[offset + ATTRIBUTES_OFFSET : end] as covered:
+        return crc32c.crc32c(covered) == header.crc
+
+
+def records_of(buffer: Buffer, position: int, header: BatchHeader, limit: int = DEFAULT_LIMIT) -> Buffer:
+    """The bytes of the batch's records, decompressed if need be: at most `limit` bytes.
+
+    Raises KafkaError (see compression.decompress) and ProtocolError when the batch is not all there.
+    """
+    end = position + header.batch_length + LOG_OVERHEAD
+    if end > len(buffer):
+        raise ProtocolError("A record batch is cut off")
+    payload = memoryview(buffer)[position + HEADER_SIZE : end]
+    return decompress(payload, header.compression, limit)
+
+
+def decode_batch(buffer: Buffer, position: int, header: BatchHeader, limit: int = DEFAULT_LIMIT) -> list[Record]:
+    """The records of one batch, control records too. The CRC is not looked at.
+
+    Raises KafkaError INVALID_RECORD (or those of decompression) and ProtocolError when the batch is not all there.
+    """
+    if header.magic < MAGIC_V2:
+        from odradek.records import legacy
+
+        return legacy.decode_message(buffer, position, header, limit)
+    count = header.record_count
+    if count < 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record count {count} in magic v{header.magic} batch")
+    if count == 0:
+        # Compaction leaves empty batches; whatever follows their header is not looked at, as in Kafka.
+        return []
+    payload = bytes(records_of(buffer, position, header, limit))
+    output: list[Record] = []
+    append_timestamp = header.max_timestamp if header.is_log_append_time else None
+    status = native.codec.decode(
+        payload, 0, len(payload), count, header.base_offset, header.base_timestamp, append_timestamp, Record, output
+    )
+    if status:
+        raise malformed(status, len(output), count)
+    return output
+
+
+def decode_records(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
+    """The records of all whole batches in the buffer, in order, control batches left out; a cut-off batch at the end is ignored.
+
+    `limit` bounds the uncompressed bytes of the whole buffer. The CRC is not checked (see `check_crc`). Raises KafkaError.
+    """
+    output: list[Record] = []
+    for position, header in iter_headers(buffer):
+        if not header.is_control:
+            output += decode_batch(buffer, position, header, limit)
+    return output
+
+
+def malformed(status: int, index: int, count: int) -> KafkaError:
+    """The error for what `native.codec.walk` or `decode` reported."""
+    if status == native.codec.WALK_TRAILING:
+        return KafkaError(ErrorCode.INVALID_RECORD, f"Incorrect declared batch size, bytes remain behind the {count} records of the batch")
+    return KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record structure in record {index} of {count}")
+
+
+def encode_batch(
+    records: Sequence[tuple[int, bytes | None, bytes | None, Headers]],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    timestamp_type: int = CREATE_TIME,
+) -> bytes:
+    """One batch of (timestamp in ms, key, value, headers), offsets counting up from `base_offset`.
+
+    An empty sequence gives a batch without records, as compaction leaves it behind. Raises OverflowError beyond 2 GiB.
+    """
+    writer = native.codec.RecordWriter(0x7FFFFFFF, HEADER_SIZE)
+    append = writer.append
+    for timestamp, key, value, headers in records:
+        if not append(timestamp, key, value, headers):
+            raise OverflowError("A record batch must be smaller than 2 GiB")
+    attributes = 0
+    if timestamp_type == LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_MASK
+    if transactional:
+        attributes |= TRANSACTIONAL_MASK
+    if control:
+        attributes |= CONTROL_MASK
+    base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
+    return seal_batch(
+        writer.take(),
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        compression=compression,
+        level=level,
+        last_offset_delta=max(count - 1, 0),
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=count,
+    )
+
+
+def seal_batch(
+    body: bytearray,
+    *,
+    base_offset: int,
+    partition_leader_epoch: int,
+    attributes: int,
+    compression: Compression,
+    level: int | None,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+) -> bytes:
+    """Makes a batch of a buffer that holds HEADER_SIZE bytes of room and the uncompressed records behind it."""
+    if compression != Compression.NONE and record_count > 0:
+        with memoryview(body) as view:
+            compressed = compress(view[HEADER_SIZE:], compression, level)
+        body = bytearray(HEADER_SIZE)
+        body += compressed
+        attributes |= compression
+    _HEADER.pack_into(
+        body,
+        0,
+        base_offset,
+        len(body) - LOG_OVERHEAD,
+        partition_leader_epoch,
+        MAGIC_V2,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    with memoryview(body) as view, view[ATTRIBUTES_OFFSET:] as covered:
+        checksum = crc32c.crc32c(covered)
+    struct.pack_into(">I", body, CRC_OFFSET, checksum)
+    return bytes(body)
+
+
+class BatchBuilder:
+    """Collects records for one batch of a producer.
+
+    `append(timestamp_ms, key, value, headers=()) -> bool` takes a record, or answers False when the batch is full: then close it and open
+    another. The first record always fits. `limit` is the size of the batch in bytes; with compression it is compared with
+    the uncompressed size times `expected_ratio` (compressed / uncompressed, as the producer has seen it so far).
+    """
+
+    __slots__ = ("_compression", "_level", "_ratio", "_writer", "append")
+
+    append: Callable[..., bool]
+
+    def __init__(
+        self, limit: int, *, compression: Compression = Compression.NONE, level: int | None = None, expected_ratio: float = 1.0
+    ) -> None:
+        ratio = 1.0 if compression == Compression.NONE else min(max(expected_ratio, 0.01), 1.0)
+        room = max(int((limit - HEADER_SIZE) / ratio), 0) + HEADER_SIZE
+        self._writer = native.codec.RecordWriter(min(room, 0x7FFFFFFF), HEADER_SIZE)
+        self._compression = compression
+        self._level = level
+        self._ratio = ratio
+        self.append = self._writer.append
+
+    @property
+    def record_count(self) -> int:
+        return self._writer.count
+
+    @property
+    def uncompressed_size(self) -> int:
+        """Bytes of the batch before compression, header included."""
+        return self._writer.position
+
+    @property
+    def size_estimate(self) -> int:
+        """Bytes that the closed batch is expected to have."""
+        return HEADER_SIZE + int((self._writer.position - HEADER_SIZE) * self._ratio)
+
+    @property
+    def base_timestamp(self) -> int:
+        return self._writer.base_timestamp
+
+    @property
+    def max_timestamp(self) -> int:
+        return self._writer.max_timestamp
+
+    def close(
+        self,
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        transactional: bool = False,
+    ) -> bytes:
+        """The batch, with base offset 0; the builder must not be used afterwards. Raises ValueError when it is empty."""
+        writer = self._writer
+        if writer.count == 0:
+            raise ValueError("A batch needs at least one record")
+        count, base_timestamp, max_timestamp = writer.count, writer.base_timestamp, writer.max_timestamp
+        return seal_batch(
+            writer.take(),
+            base_offset=0,
+            partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
+            attributes=TRANSACTIONAL_MASK if transactional else 0,
+            compression=self._compression,
+            level=self._level,
+            last_offset_delta=count - 1,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=count,
+        )

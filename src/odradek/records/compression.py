@@ -1,0 +1,206 @@
+"""The four compressions of record batches, framed as Kafka's Java clients frame them, with bounded decompression.
+
+- gzip: RFC 1952, several members in a row are read as one.
+- snappy: the framing of snappy-java ("xerial"); a bare snappy block, as librdkafka sends it, is read too.
+- lz4: LZ4 frames with independent blocks of 64 KiB (the JVM refuses linked blocks). Messages of magic 0 and 1 carry Kafka's old
+  frame checksum (KAFKA-3160), see `fix_legacy_lz4_header`.
+- zstd: RFC 8878.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+
+import cramjam
+
+from odradek.base.errors import ErrorCode, KafkaError
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Compression(IntEnum):
+    """The lowest three bits of a batch's attributes (org.apache.kafka.common.record.CompressionType)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+DEFAULT_LIMIT = 256 * 1024 * 1024
+"""Bytes that one batch may hold uncompressed when the caller names no limit."""
+
+RATIO_LIMIT = 1024
+"""Above RATIO_FLOOR bytes, a batch that grows by more than this factor is taken for a decompression bomb."""
+
+RATIO_FLOOR = 32 * 1024 * 1024
+
+LEVELS: dict[Compression, tuple[int, int, int]] = {
+    Compression.GZIP: (1, 9, 6),
+    Compression.LZ4: (1, 17, 9),
+    Compression.ZSTD: (-131072, 22, 3),
+}
+"""(lowest, highest, default) level as Kafka's configurations define them; gzip also takes -1 for its default."""
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK = 32 * 1024
+
+
+def compress(data: Buffer, compression: Compression, level: int | None = None) -> bytes:
+    """Compresses the records part of a batch; `level` None is Kafka's default, snappy and none have no level.
+
+    Raises ValueError for a level outside Kafka's range.
+    """
+    if compression == Compression.NONE:
+        return bytes(data)
+    if compression == Compression.SNAPPY:
+        return _compress_xerial(data)
+    lowest, highest, default = LEVELS[compression]
+    if level is None or (compression == Compression.GZIP and level == -1):
+        level = default
+    elif not lowest <= level <= highest:
+        raise ValueError(f"{compression.name.lower()} level {level} is not within [{lowest}, {highest}]")
+    if compression == Compression.GZIP:
+        return bytes(cramjam.gzip.compress(data, level))
+    if compression == Compression.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level))
+    # The LZ4 library calls 1..2 fast and 3..12 high compression; Java's 9 means "fast" unless a level was asked for.
+    compressor = cramjam.lz4.Compressor(level=min(level, 12) if level != default else 1, content_checksum=False, block_linked=False)
+    compressor.compress(bytes(data))
+    return bytes(compressor.finish())
+
+
+def decompress(data: Buffer, compression: Compression, limit: int = DEFAULT_LIMIT) -> bytes | bytearray | memoryview:
+    """Decompresses the records part of a batch into at most `limit` bytes.
+
+    Raises KafkaError: MESSAGE_TOO_LARGE when more than `limit` bytes come out, INVALID_RECORD when the data is not what the codec
+    writes or grows by more than RATIO_LIMIT beyond RATIO_FLOOR. Never allocates more than about twice what comes out.
+    """
+    if compression == Compression.NONE:
+        if len(data) > limit:
+            raise _too_large(limit)
+        return data
+    if len(data) == 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"A batch compressed with {compression.name.lower()} has no bytes")
+    if compression == Compression.SNAPPY:
+        return _decompress_snappy(data, limit)
+    if compression == Compression.GZIP:
+        return _into(cramjam.gzip.decompress_into, data, compression, limit)
+    if compression == Compression.LZ4:
+        return _into(cramjam.lz4.decompress_into, data, compression, limit)
+    return _into(cramjam.zstd.decompress_into, data, compression, limit)
+
+
+def _into(codec: Callable[[Buffer, bytearray], int], data: Buffer, compression: Compression, limit: int) -> memoryview:
+    """Decompresses into a buffer that grows fourfold until it is enough or the limit is hit."""
+    ceiling = min(limit, max(RATIO_FLOOR, len(data) * RATIO_LIMIT))
+    size = min(max(len(data) * 6, 16 * 1024), ceiling)
+    while True:
+        output = bytearray(size)
+        try:
+            written = codec(data, output)
+        except cramjam.DecompressionError as error:
+            if "failed to write whole buffer" not in str(error):
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD, f"The batch does not decompress as {compression.name.lower()}: {error}"
+                ) from None
+            if size >= ceiling:
+                raise _over_ceiling(ceiling, limit) from None
+            size = min(size * 4, ceiling)
+        else:
+            return memoryview(output)[:written]
+
+
+def _compress_xerial(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts: list[bytes] = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+        parts.append(len(block).to_bytes(4, "big"))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
+    view = memoryview(data)
+    ceiling = min(limit, max(RATIO_FLOOR, len(data) * RATIO_LIMIT))
+    blocks = _xerial_blocks(view) if view[:8] == _XERIAL_MAGIC else [view]
+    output = bytearray()
+    for block in blocks:
+        try:
+            size = cramjam.snappy.decompress_raw_len(block)
+            if len(output) + size > ceiling:
+                raise _over_ceiling(ceiling, limit)
+            # A snappy block of n bytes holds at most 64 bytes for every 3: a declared size beyond that is a lie.
+            if size > len(block) * 22 + 64:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "A snappy block declares more bytes than it can hold")
+            output += bytes(cramjam.snappy.decompress_raw(block))
+        except cramjam.DecompressionError as error:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"The batch does not decompress as snappy: {error}") from None
+    return output
+
+
+def _xerial_blocks(view: memoryview) -> list[memoryview]:
+    """The snappy blocks of one or several concatenated xerial streams."""
+    blocks: list[memoryview] = []
+    position = 0
+    end = len(view)
+    while position < end:
+        if view[position : position + 8] == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            if position > end:
+                break
+            continue
+        size = int.from_bytes(view[position : position + 4], "big")
+        position += 4
+        if position > end or size > end - position:
+            break
+        blocks.append(view[position : position + size])
+        position += size
+    if position != end:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "The snappy framing of the batch is cut off")
+    return blocks
+
+
+def _over_ceiling(ceiling: int, limit: int) -> KafkaError:
+    if ceiling == limit:
+        return _too_large(limit)
+    return KafkaError(ErrorCode.INVALID_RECORD, f"The batch grows by more than {RATIO_LIMIT} times when decompressed")
+
+
+def _too_large(limit: int) -> KafkaError:
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"The batch holds more than {limit} bytes uncompressed")
+
+
+def fix_legacy_lz4_header(data: Buffer) -> bytes:
+    """An LZ4 frame of magic 0 with the header checksum that the LZ4 specification asks for.
+
+    Kafka's first LZ4 writers hashed the frame's magic number too (KAFKA-3160); readers of such messages ignore the checksum, so it is
+    computed anew. Data that is no LZ4 frame comes back unchanged.
+    """
+    frame = bytearray(data)
+    if len(frame) < 7 or frame[:4] != b"\x04\x22\x4d\x18":
+        return bytes(frame)
+    end = 6 + (8 if frame[4] & 0x08 else 0) + (4 if frame[4] & 0x01 else 0)
+    if end < len(frame):
+        frame[end] = _xxh32(bytes(frame[4:end])) >> 8 & 0xFF
+    return bytes(frame)
+
+
+def _xxh32(data: bytes) -> int:
+    """xxHash32 with seed 0 of fewer than 16 bytes, all that a frame header has."""
+    value = (0x165667B1 + len(data)) & 0xFFFFFFFF
+    at = 0
+    while at + 4 <= len(data):
+        value = (value + int.from_bytes(data[at : at + 4], "little") * 0xC2B2AE3D) & 0xFFFFFFFF
+        value = ((value << 17 | value >> 15) & 0xFFFFFFFF) * 0x27D4EB2F & 0xFFFFFFFF
+        at += 4
+    for byte in data[at:]:
+        value = (value + byte * 0x165667B1) & 0xFFFFFFFF
+        value = ((value << 11 | value >> 21) & 0xFFFFFFFF) * 0x9E3779B1 & 0xFFFFFFFF
+    value = (value ^ value >> 15) * 0x85EBCA77 & 0xFFFFFFFF
+    value = (value ^ value >> 13) * 0xC2B2AE3D & 0xFFFFFFFF
+    return value ^ value >> 16
