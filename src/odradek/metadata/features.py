@@ -1,0 +1,145 @@
+"""Features of the cluster and what each metadata.version means for records and requests (org.apache.kafka.server.common.MetadataVersion, Feature)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+
+MINIMUM_METADATA_VERSION = 7
+LATEST_METADATA_VERSION = 30
+"""4.3-IV0, the latest of production in Kafka 4.3."""
+
+METADATA_VERSION_NAMES: dict[int, str] = {
+    7: "3.3-IV3",
+    8: "3.4-IV0",
+    9: "3.5-IV0",
+    10: "3.5-IV1",
+    11: "3.5-IV2",
+    12: "3.6-IV0",
+    13: "3.6-IV1",
+    14: "3.6-IV2",
+    15: "3.7-IV0",
+    16: "3.7-IV1",
+    17: "3.7-IV2",
+    18: "3.7-IV3",
+    19: "3.7-IV4",
+    20: "3.8-IV0",
+    21: "3.9-IV0",
+    22: "4.0-IV0",
+    23: "4.0-IV1",
+    24: "4.0-IV2",
+    25: "4.0-IV3",
+    26: "4.1-IV0",
+    27: "4.1-IV1",
+    28: "4.2-IV0",
+    29: "4.2-IV1",
+    30: "4.3-IV0",
+}
+"""Feature level -> release. Levels from 7 (3.3-IV3) are what a Kafka 4.3 can start from."""
+
+
+class VersionRange(NamedTuple):
+    """Inclusive bounds of a feature's level."""
+
+    minimum: int
+    maximum: int
+
+    def __contains__(self, level: object) -> bool:
+        return isinstance(level, int) and self.minimum <= level <= self.maximum
+
+
+class FeatureVersion(NamedTuple):
+    """A level of a feature: the first metadata.version whose default it is, and the levels of other features it needs."""
+
+    level: int
+    bootstrap_metadata_version: int
+    dependencies: tuple[tuple[str, int], ...] = ()
+
+
+FEATURES: dict[str, tuple[FeatureVersion, ...]] = {
+    KRAFT_VERSION: (FeatureVersion(0, 7), FeatureVersion(1, 21)),
+    "transaction.version": (FeatureVersion(0, 7), FeatureVersion(1, 24), FeatureVersion(2, 24)),
+    "group.version": (FeatureVersion(0, 7), FeatureVersion(1, 22)),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (FeatureVersion(0, 7), FeatureVersion(1, 26, ((METADATA_VERSION, 23),))),
+    "share.version": (FeatureVersion(0, 7), FeatureVersion(1, 28)),
+    "streams.version": (FeatureVersion(0, 7), FeatureVersion(1, 29)),
+}
+"""Every production feature of Kafka 4.3 besides metadata.version, lowest level first."""
+
+
+def supported_features() -> dict[str, VersionRange]:
+    """What Kafka 4.3 understands, metadata.version included (QuorumFeatures.defaultSupportedFeatureMap)."""
+    ranges = {METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION)}
+    for name, versions in FEATURES.items():
+        ranges[name] = VersionRange(versions[0].level, versions[-1].level)
+    return ranges
+
+
+def default_feature_level(name: str, metadata_version: int) -> int:
+    """The level a cluster formatted at `metadata_version` gets (Feature.defaultLevel)."""
+    level = FEATURES[name][0].level
+    for version in FEATURES[name]:
+        if version.bootstrap_metadata_version <= metadata_version:
+            level = version.level
+    return level
+
+
+def metadata_version_from_name(text: str) -> int:
+    """`4.3-IV0`, `4.3`, or a number -> feature level; ValueError for an unknown one (MetadataVersion.fromVersionString)."""
+    if text.isdecimal() and int(text) in METADATA_VERSION_NAMES:
+        return int(text)
+    matching = [level for level, name in METADATA_VERSION_NAMES.items() if text == name or text == name.split("-", 1)[0]]
+    if not matching:
+        raise ValueError(f"Unknown metadata.version {text!r}")
+    return max(matching)
+
+
+def register_broker_record_version(metadata_version: int) -> int:
+    if metadata_version >= 30:
+        return 4
+    if metadata_version >= 17:
+        return 3
+    return 2 if metadata_version >= 8 else 1
+
+
+def broker_registration_change_record_version(metadata_version: int) -> int:
+    if metadata_version >= 30:
+        return 3
+    return 2 if metadata_version >= 17 else 1
+
+
+def partition_record_version(metadata_version: int) -> int:
+    if metadata_version >= 23:
+        return 2
+    return 1 if metadata_version >= 17 else 0
+
+
+def partition_change_record_version(metadata_version: int) -> int:
+    return partition_record_version(metadata_version)
+
+
+def directory_assignment_supported(metadata_version: int) -> bool:
+    """Whether partitions record the log directory of each replica (KIP-858)."""
+    return metadata_version >= 17
+
+
+def cordoned_log_dirs_supported(metadata_version: int) -> bool:
+    """Whether registrations record the log directories that take no new partitions (KIP-1066)."""
+    return metadata_version >= 30
+
+
+def elr_supported(metadata_version: int) -> bool:
+    """Whether partitions can record eligible leader replicas (KIP-966)."""
+    return metadata_version >= 23
+
+
+def controller_registration_supported(metadata_version: int) -> bool:
+    return metadata_version >= 15
+
+
+def leader_epoch_bump_on_isr_shrink(metadata_version: int) -> bool:
+    """Whether removing a replica from the ISR must bump the leader epoch, for followers of older releases."""
+    return metadata_version < 12
