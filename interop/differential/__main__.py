@@ -1,0 +1,141 @@
+"""Compares Odradek with JVM Kafka on every API and version that Odradek advertises.
+
+    python -m interop.differential [--only API ...] [--versions all|ends] [--verbose]
+
+Both brokers are started on fresh folders with the same configuration, receive the same requests in the same order, valid and
+invalid, and must give the same decoded answers. Accepted differences stand in `exceptions.py`. Exit status 1 when there is another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+
+from interop.differential.case import Case
+from interop.differential.cases import CASES, broken_bodies, fill
+from interop.differential.compare import Difference, differences, plain
+from interop.differential.exceptions import EXCEPTIONS
+from interop.differential.peer import Peer
+from interop.peers import both
+from odradek.protocol.errors import UnsupportedVersionError
+
+OVERRIDES = {"auto.create.topics.enable": "true", "log.retention.ms": "-1", "log.message.timestamp.after.max.ms": "9223372036854775807"}
+"""Retention is off and future timestamps are allowed because the records carry fixed timestamps."""
+
+
+class Comparison:
+    """The two peers, and what has been found so far."""
+
+    def __init__(self, ours: Peer, theirs: Peer, verbose: bool) -> None:
+        self.ours, self.theirs, self.verbose = ours, theirs, verbose
+        self.requests = 0
+        self.accepted: dict[str, int] = {}
+        self.failed: list[tuple[str, Difference]] = []
+
+    def compare(self, label: str, ours: Any, theirs: Any) -> None:
+        self.requests += 1
+        for difference in differences(plain(ours, self.ours), plain(theirs, self.theirs)):
+            excepted = next((entry for entry in EXCEPTIONS if entry.covers(label, difference)), None)
+            if excepted is not None:
+                self.accepted[excepted.why] = self.accepted.get(excepted.why, 0) + 1
+            else:
+                self.failed.append((label, difference))
+                print(
+                    f"DIFFERS {label}\n    {difference.path or '(whole answer)'}\n      odradek {difference.ours!r:.300}\n      jvm     {difference.theirs!r:.300}"
+                )
+        if self.verbose:
+            print(label)
+
+    def run(self, case: Case) -> bytes | None:
+        """Sends one case to both; returns our request's body, None when the version can't carry it."""
+        bodies: list[bytes] = []
+        answers: list[Any] = []
+        for peer in (self.ours, self.theirs):
+            if case.before is not None:
+                case.before(peer)
+            try:
+                built = case.build(peer)
+                body = built if isinstance(built, bytes) else built.encode(case.version)
+            except UnsupportedVersionError:
+                return None
+            answer = peer.exchange(case.api_key, case.version, body, expect_silence=case.expect_silence)
+            if case.after is not None and not isinstance(answer, str) and hasattr(answer, "encode"):
+                case.after(peer, answer)
+            bodies.append(body)
+            answers.append(answer)
+        self.compare(case.label, *answers)
+        return bodies[0]
+
+    def run_version(self, api_key: ApiKey, version: int) -> None:
+        broken_from: bytes | None = None
+        for case in CASES[api_key](version):
+            body = self.run(case)
+            if case.api_key == api_key and broken_from is None and body:
+                broken_from = body
+        for name, body in broken_bodies(broken_from or b""):
+            label = f"{api_key.name} v{version} {name}"
+            self.compare(label, *(peer.exchange(api_key, version, body) for peer in (self.ours, self.theirs)))
+
+    def run_unknown(self, ranges: dict[ApiKey, tuple[int, int]]) -> None:
+        """Versions outside of the ranges, and keys nobody knows."""
+        for api_key, (low, high) in ranges.items():
+            for version in sorted({-1, low - 1, high + 1, 99} - ({0} if api_key == ApiKey.PRODUCE else set())):
+                label = f"{api_key.name} v{version} outside of its range"
+                self.compare(label, *(self.raw(peer, api_key, version) for peer in (self.ours, self.theirs)))
+        for key in (-1, 999, 32767):
+            self.compare(f"unknown key {key}", *(self.raw(peer, key, 0) for peer in (self.ours, self.theirs)))
+
+    def raw(self, peer: Peer, api_key: int, version: int) -> Any:
+        header = api_key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + (5).to_bytes(4, "big") + b"\xff\xff"
+        return peer.raw(header + bytes(16), 3)
+
+
+def advertised(peer: Peer) -> dict[ApiKey, tuple[int, int]]:
+    answer = peer.call(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="odd", client_software_version="1"))
+    return {ApiKey(entry.api_key): (entry.min_version, entry.max_version) for entry in answer.api_keys}
+
+
+def chosen(ranges: dict[ApiKey, tuple[int, int]], only: list[str], which: str) -> Iterator[tuple[ApiKey, int]]:
+    for api_key, (low, high) in ranges.items():
+        if api_key not in CASES or (only and api_key.name not in only):
+            continue
+        low = max(low, 3) if api_key == ApiKey.PRODUCE else low
+        for version in range(low, high + 1) if which == "all" else sorted({low, high}):
+            yield api_key, version
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="identical frames to JVM Kafka and to Odradek")
+    parser.add_argument("--only", nargs="*", default=[], help="API names such as PRODUCE")
+    parser.add_argument("--versions", choices=("all", "ends"), default="all", help="every version, or the first and the last of each range")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="odradek-differential-") as folder, both(Path(folder), OVERRIDES) as (odradek, jvm):
+        comparison = Comparison(Peer("odradek", odradek.port), Peer("jvm", jvm.port), options.verbose)
+        ours, theirs = advertised(comparison.ours), advertised(comparison.theirs)
+        for api_key, served in ours.items():
+            comparison.compare(f"range of {api_key.name}", served, theirs.get(api_key))
+        for peer in (comparison.ours, comparison.theirs):
+            fill(peer)
+        for api_key, version in chosen(ours, options.only, options.versions):
+            comparison.run_version(api_key, version)
+        if not options.only:
+            comparison.run_unknown(ours)
+        untested = sorted(api_key.name for api_key in ours if api_key not in CASES)
+    for why, count in sorted(comparison.accepted.items()):
+        print(f"accepted {count:5} x {why}")
+    if untested:
+        print(f"no cases for: {', '.join(untested)}")
+    print(f"{comparison.requests} requests compared, {len(comparison.failed)} differences, {sum(comparison.accepted.values())} accepted")
+    sys.exit(1 if comparison.failed or untested else 0)
+
+
+if __name__ == "__main__":
+    main()

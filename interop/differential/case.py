@@ -1,0 +1,36 @@
+"""What a comparison is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from odradek.protocol.api_keys import ApiKey
+
+from interop.differential.peer import Peer
+
+Build = Callable[[Peer], Any]
+"""Builds the request for one peer (whose topic ids are its own): a message, or the bytes of a body."""
+
+
+class Case:
+    """One request in one version, sent to both brokers. `after` sees each peer's decoded answer."""
+
+    def __init__(
+        self,
+        api_key: ApiKey,
+        version: int,
+        name: str,
+        build: Build,
+        *,
+        after: Callable[[Peer, Any], None] | None = None,
+        before: Callable[[Peer], None] | None = None,
+        expect_silence: bool = False,
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.label = f"{api_key.name} v{version} {name}"
+        self.build = build
+        self.after = after
+        self.before = before
+        self.expect_silence = expect_silence

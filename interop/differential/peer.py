@@ -1,0 +1,155 @@
+"""One broker under comparison: a raw connection, and the names of what differs between two brokers by nature."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from typing import Any
+from uuid import UUID
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.headers import decode_response_header, encode_request_header
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.registry import response_class
+
+from odradek.base.ids import ZERO_UUID
+
+CORRELATION_ID = 0x0DAD
+QUIET_SECONDS = 0.4
+"""How long a broker that answers nothing is listened to before its silence is taken as the answer."""
+
+
+class Closed:
+    """The broker closed the connection instead of answering."""
+
+    def __repr__(self) -> str:
+        return "connection closed"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Closed)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Silent:
+    """The broker answered nothing and kept the connection."""
+
+    def __repr__(self) -> str:
+        return "no answer, connection kept"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Silent)
+
+    def __hash__(self) -> int:
+        return 1
+
+
+CLOSED, SILENT = Closed(), Silent()
+
+
+class Peer:
+    """A broker on a loopback port. `ids` maps its topic ids and producer ids to names that are the same on both sides."""
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name = name
+        self.port = port
+        self.topic_ids: dict[str, UUID] = {}
+        self.names: dict[object, str] = {ZERO_UUID: "zero"}
+        self.session_id = 0
+        self.producer_id = -1
+        self._socket: socket.socket | None = None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def connection(self) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self.port), 10)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._socket
+
+    def raw(self, frame: bytes, timeout: float = 15.0) -> bytes | Closed | Silent:
+        """Sends one frame (without its size) and returns the answer's frame."""
+        connection = self.connection()
+        try:
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
+            connection.settimeout(timeout)
+            (size,) = struct.unpack(">i", self._receive(4))
+            return self._receive(size)
+        except TimeoutError:
+            self.close()
+            return SILENT
+        except (ConnectionError, EOFError):
+            self.close()
+            return CLOSED
+
+    def _receive(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = self.connection().recv(size - len(data))
+            if not piece:
+                raise EOFError
+            data += piece
+        return bytes(data)
+
+    def exchange(self, api_key: int, version: int, body: bytes, *, expect_silence: bool = False) -> Any:
+        """The decoded answer, its undecodable bytes, `CLOSED` or `SILENT`."""
+        header = encode_request_header(api_key, version, CORRELATION_ID, "differential")
+        answer = self.raw(header + body, QUIET_SECONDS if expect_silence else 15.0)
+        if not isinstance(answer, bytes):
+            return answer
+        correlation_id, start = decode_response_header(answer, api_key, version)
+        if correlation_id != CORRELATION_ID:
+            return f"correlation id {correlation_id}"
+        return self.decode(api_key, version, answer[start:])
+
+    def decode(self, api_key: int, version: int, body: bytes) -> Any:
+        decoder = response_class(ApiKey(api_key))
+        with contextlib.suppress(Exception):
+            message = decoder.decode(body, version)
+            if message.encode(version) == body:
+                return message
+        if api_key == ApiKey.API_VERSIONS:
+            return decoder.decode(body, 0)
+        return decoder.decode(body, version)
+
+    def call(self, api_key: ApiKey, version: int, message: Any) -> Any:
+        return self.exchange(api_key, version, message.encode(version))
+
+    def create_topic(self, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+        """Creates a topic and waits until its partitions have leaders that answer."""
+        request = CreateTopicsRequest(
+            topics=[
+                CreateTopicsRequest.CreatableTopic(
+                    name=topic,
+                    num_partitions=partitions,
+                    replication_factor=1,
+                    configs=[CreateTopicsRequest.CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()],
+                )
+            ],
+            timeout_ms=30_000,
+        )
+        answer = self.call(ApiKey.CREATE_TOPICS, 7, request)
+        if answer.topics[0].error_code:
+            raise RuntimeError(f"{self.name}: {answer}")
+        self.learn(topic)
+
+    def learn(self, topic: str) -> None:
+        """Waits for the topic's leaders and remembers its id under the topic's name."""
+        deadline = time.monotonic() + 20
+        while True:
+            request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+            entry = self.call(ApiKey.METADATA, 12, request).topics[0]
+            if entry.error_code == 0 and entry.partitions and all(partition.error_code == 0 for partition in entry.partitions):
+                break
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name}: no leaders for {topic}: {entry}")
+            time.sleep(0.02)
+        self.topic_ids[topic] = entry.topic_id
+        self.names[entry.topic_id] = f"id of {topic}"
