@@ -1,0 +1,237 @@
+"""Listeners: bind, admit, limit, sweep.
+
+The order of life: `bind` every listener (ports are known, nothing is answered), `serve` when the rest of the broker is ready,
+`close_listeners` when shutdown begins, `close` at the end. TLS is not served yet; there is no argument for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.errors import OdradekError
+from odradek.network.connection import SMALL_PIECE, Answer, Connection
+from odradek.network.frames import BufferPool
+from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_SWEEP_S = 5.0
+
+
+class ListenError(OdradekError):
+    """A listener's address cannot be bound; one line naming it."""
+
+
+class FrameHandler(Protocol):
+    """What the acceptor hands requests to."""
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
+        """Answers one request. ProtocolError closes the connection with a rate-limited log line, any other exception with a traceback.
+
+        Views of `frame` may be kept; their bytes never change.
+        """
+        ...
+
+
+class Listener:
+    """Where to listen: `name` and `scope` as in handlers.registration; an empty host is every address, port 0 any free port."""
+
+    __slots__ = ("host", "name", "port", "scope")
+
+    def __init__(self, name: str, scope: str, host: str, port: int) -> None:
+        self.name = name
+        self.scope = scope
+        self.host = host
+        self.port = port
+
+
+class BoundListener:
+    """A listener that has its port."""
+
+    __slots__ = ("host", "name", "port", "scope", "servers")
+
+    def __init__(self, listener: Listener, port: int, servers: list[asyncio.AbstractServer]) -> None:
+        self.name = listener.name
+        self.scope = listener.scope
+        self.host = listener.host
+        self.port = port
+        self.servers = servers
+
+
+class Acceptor:
+    """All listeners of one process and their connections."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Clock, handler: FrameHandler, limits: AcceptorLimits, *, backlog: int = 50
+    ) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.handler = handler
+        self.limits = limits
+        self.pool = BufferPool(limits.request_memory)
+        self.quiet_log = QuietLog(logger, clock)
+        self.connections: set[Connection] = set()
+        self.listeners: list[BoundListener] = []
+        self._backlog = backlog
+        self._per_ip: dict[str, int] = {}
+        self._response_bytes = 0
+        self._index = 0
+        self._next_slot = 0.0
+        self._sweep: TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def bind(self, listener: Listener) -> BoundListener:
+        """Binds the listener's addresses; ListenError when none can be bound."""
+        hosts = {"": ["0.0.0.0", "::"], "localhost": ["127.0.0.1", "::1"]}.get(listener.host, [listener.host])
+        servers: list[asyncio.AbstractServer] = []
+        port = listener.port
+        problem: OSError | None = None
+
+        def make() -> Connection:
+            return Connection(self, listener)
+
+        for host in hosts:
+            try:
+                server = await self.loop.create_server(make, host, port, backlog=self._backlog, start_serving=False)
+            except OSError as error:
+                problem = problem or error
+                if not servers and host == "127.0.0.1":
+                    break  # somebody else has the port: half a listener on ::1 would only confuse
+                continue
+            servers.append(server)
+            port = server.sockets[0].getsockname()[1]
+        if not servers:
+            reason = problem.strerror if problem is not None and problem.strerror else str(problem)
+            raise ListenError(f"listener {listener.name}: cannot listen on {listener.host or '*'}:{listener.port}: {reason}")
+        bound = BoundListener(listener, port, servers)
+        self.listeners.append(bound)
+        return bound
+
+    async def serve(self, bound: BoundListener) -> None:
+        """From now on connections are accepted and answered."""
+        for server in bound.servers:
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise ListenError(
+                    f"listener {bound.name}: cannot listen on {bound.host or '*'}:{bound.port}: {error.strerror or error}"
+                ) from None
+
+    def close_listeners(self) -> None:
+        """No new connections; those there stay."""
+        for bound in self.listeners:
+            for server in bound.servers:
+                server.close()
+
+    async def close(self) -> None:
+        """Closes everything; what has been handed to the sockets is still sent if the peers take it within a second."""
+        self.close_listeners()
+        for connection in list(self.connections):
+            connection.close()
+        if self.connections:
+            self._drained = self.loop.create_future()
+            timer = self.clock.call_later(1.0, self._abort_all)
+            await self._drained
+            timer.cancel()
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+
+    def _abort_all(self) -> None:
+        for connection in list(self.connections):
+            connection.abort()
+
+    # -- connections -----------------------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection, transport: asyncio.Transport) -> None:
+        """Admits a new connection or closes it."""
+        peer = transport.get_extra_info("peername") or ("", 0)
+        local = transport.get_extra_info("sockname") or ("", 0)
+        host = connection.peer_host = str(peer[0])
+        connection.peer_port = int(peer[1])
+        self._index += 1
+        connection.connection_id = f"{local[0]}:{local[1]}-{host}:{peer[1]}-{self._index}"
+        limits = self.limits
+        self.connections.add(connection)
+        count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
+        if len(self.connections) > limits.max_connections:
+            self.quiet_log.warning("refusing %s: max.connections=%d are open", connection.connection_id, limits.max_connections)
+            connection.abort()
+            return
+        if count > limits.for_ip(host):
+            self.quiet_log.warning("refusing %s: max.connections.per.ip=%d are open", connection.connection_id, limits.for_ip(host))
+            connection.abort()
+            return
+        now = self.clock.monotonic()
+        connection.idle_since = now
+        if limits.creation_rate < UNLIMITED:
+            self._delay(connection, transport, now)
+        if self._sweep is None:
+            self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
+
+    def _delay(self, connection: Connection, transport: asyncio.Transport, now: float) -> None:
+        """Spreads new connections so that `creation_rate` a second begin to be read (one second's worth may come at once)."""
+        rate = max(1, self.limits.creation_rate)
+        slot = max(self._next_slot, now - 1.0)
+        self._next_slot = slot + 1.0 / rate
+        if self._next_slot > now:
+            connection.delayed = True
+            transport.pause_reading()
+            self.clock.call_later(self._next_slot - now, connection.start_reading)
+
+    def disconnected(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        host = connection.peer_host
+        left = self._per_ip.get(host, 0) - 1
+        if left > 0:
+            self._per_ip[host] = left
+        else:
+            self._per_ip.pop(host, None)
+        if not self.connections and self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def take_piece(self, wanted: int) -> int:
+        """Memory for file bytes on their way out: `wanted`, or SMALL_PIECE when the budget is used up."""
+        if self._response_bytes + wanted > self.limits.response_memory:
+            wanted = SMALL_PIECE
+        self._response_bytes += wanted
+        return wanted
+
+    def give_back_piece(self, size: int) -> None:
+        self._response_bytes -= size
+
+    # -- sweep -----------------------------------------------------------------------------------------------------------------
+
+    def _sweep_interval(self) -> float:
+        return max(0.02, min(self.limits.idle_s / 4, self.limits.frame_grace_s / 4, _LONGEST_SWEEP_S))
+
+    def _sweep_connections(self) -> None:
+        """One pass over all connections: idle ones and frames that do not get on. Times are as exact as the pass is frequent."""
+        self._sweep = None
+        now = self.clock.monotonic()
+        limits = self.limits
+        for connection in list(self.connections):
+            if connection.active:
+                connection.active = False
+                connection.idle_since = now
+            elif now - connection.idle_since >= limits.idle_s and not connection.parked:
+                connection.abort()
+                continue
+            else:
+                connection.shrink()
+            pending = connection.bytes_pending
+            if connection.busy or connection.starved or not pending or connection.frames != connection.partial_frames:
+                connection.partial_frames = connection.frames if pending and not connection.busy else -1
+                connection.partial_since = now
+            elif now - connection.partial_since > limits.frame_grace_s + pending / limits.frame_min_rate:
+                self.quiet_log.warning(
+                    "closing %s: %d bytes of a request in %.0f s", connection.connection_id, pending, now - connection.partial_since
+                )
+                connection.abort()
+        if self.connections:
+            self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)

@@ -1,0 +1,433 @@
+"""One accepted connection: frames in, answers out, one request in flight.
+
+    reading --frame--> answering --answer handed to the transport, transport below its high mark--> reading
+                            \\--transport above its high mark--> draining --drained--> reading
+
+While a request is being answered, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
+An answer is a list of chunks: bytes, memoryviews, or slices of files, which are read as the socket drains (1 MiB at a time, less when
+the process-wide budget for such pieces is used up) and released when they have been read or when the connection is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ProtocolError
+from odradek.network.frames import FrameReceiver
+
+if TYPE_CHECKING:
+    from odradek.network.acceptor import Acceptor, Listener
+
+logger = logging.getLogger(__name__)
+
+PIECE = 1024 * 1024
+SMALL_PIECE = 64 * 1024
+
+
+class FileChunk(Protocol):
+    """Bytes of a file that are read when they are sent."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset` within the chunk; may block on the disk. OSError or a short result ends the connection."""
+        ...
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        """As `read`, but None where that would block."""
+        ...
+
+    def release(self) -> None:
+        """The chunk will not be read again."""
+        ...
+
+
+Chunk: TypeAlias = "bytes | bytearray | memoryview | FileChunk"
+Answer: TypeAlias = "Sequence[Chunk] | Deferred[Sequence[Chunk] | None] | None"
+"""Whole frames, size included; None where the protocol wants no answer. Chunks never alias the request's bytes."""
+
+
+def release_chunks(chunks: Sequence[Chunk]) -> None:
+    """Releases the file chunks among `chunks`."""
+    for chunk in chunks:
+        if not isinstance(chunk, (bytes, bytearray, memoryview)):
+            chunk.release()
+
+
+class Connection(asyncio.BufferedProtocol):
+    """An accepted connection; `connection_id` has Kafka's form local:port-remote:port-index."""
+
+    __slots__ = (
+        "_acceptor",
+        "_busy",
+        "_chunks",
+        "_in_process",
+        "_piece_in_flight",
+        "_position",
+        "_reading_executor",
+        "_receiver",
+        "_starved",
+        "_transport",
+        "_write_paused",
+        "active",
+        "connection_id",
+        "delayed",
+        "frames",
+        "idle_since",
+        "listener",
+        "partial_frames",
+        "partial_since",
+        "peer_host",
+        "peer_port",
+    )
+
+    def __init__(self, acceptor: Acceptor, listener: Listener) -> None:
+        self._acceptor = acceptor
+        self.listener = listener
+        self._transport: asyncio.Transport | None = None
+        self._receiver = FrameReceiver(acceptor.pool, acceptor.limits.request_size)
+        self._busy = False  # a request is being answered
+        self._in_process = False  # the frame loop runs further up the stack
+        self._starved = False  # waits for receive memory
+        self._write_paused = False
+        self._chunks: list[Chunk] | None = None  # the answer's rest, last chunk first
+        self._position = 0  # within the chunk being sent
+        self._piece_in_flight = 0
+        self._reading_executor = False
+        self.delayed = False  # not read yet, because of the connection rate
+        self.connection_id = ""
+        self.peer_host = ""
+        self.peer_port = 0
+        self.frames = 0
+        # Written by the acceptor's sweep.
+        self.active = True
+        self.idle_since = 0.0
+        self.partial_since = 0.0
+        self.partial_frames = -1
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request waits for its answer or an answer for the socket."""
+        return self._busy
+
+    @property
+    def parked(self) -> bool:
+        """Whether a request waits for its answer (not for the socket)."""
+        return self._busy and self._chunks is None and not self._write_paused
+
+    @property
+    def starved(self) -> bool:
+        """Whether the connection waits for receive memory."""
+        return self._starved
+
+    @property
+    def bytes_pending(self) -> int:
+        """Bytes received that do not make a request yet, or wait behind the one in flight."""
+        return self._receiver.pending
+
+    # -- asyncio's side --------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._acceptor.connected(self, self._transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._drop_answer()
+        self._receiver.release()
+        self._acceptor.disconnected(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        # Memory for a started frame is reserved in `_make_room`, outside this callback; the first piece of memory is never refused.
+        if self._receiver.capacity == 0:
+            self._receiver.reserve()
+        return self._receiver.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.active = True
+        self._receiver.received(nbytes)
+        if self._busy:
+            assert self._transport is not None
+            self._transport.pause_reading()
+        elif not self._in_process:
+            self._process()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self.active = True
+        self._acceptor.give_back_piece(self._piece_in_flight)
+        self._piece_in_flight = 0
+        if self._chunks is not None:
+            self._pump()
+        if self._busy and self._chunks is None and not self._in_process:
+            self._answered()
+
+    # -- requests --------------------------------------------------------------------------------------------------------------
+
+    def _process(self) -> None:
+        """Serves the whole frames that are there, until one has to wait."""
+        receiver = self._receiver
+        self._in_process = True
+        try:
+            while self._transport is not None and not self._transport.is_closing():
+                frame = receiver.next_frame()
+                if frame is None:
+                    break
+                self.frames += 1
+                self._busy = True
+                answer = self._acceptor.handler.handle_frame(self, frame)
+                del frame
+                if isinstance(answer, Deferred):
+                    if answer.done:
+                        answer = answer.result()
+                    else:
+                        self._park()
+                        answer.add_callback(self._complete)
+                        return
+                if answer is not None:
+                    self._send(answer)
+                    if self._chunks is not None or self._write_paused:
+                        self._park()
+                        return
+                self._busy = False
+        except ProtocolError as error:
+            self._reject(error)
+        except Exception:
+            logger.exception("closing %s: a request could not be answered", self.connection_id)
+            self.abort()
+        finally:
+            self._in_process = False
+        self._make_room()
+
+    def _park(self) -> None:
+        """The answer comes later: until then one more read at most, into the memory that is there."""
+        receiver = self._receiver
+        receiver.frame_done()
+        if receiver.capacity and not receiver.room and self._transport is not None:
+            self._transport.pause_reading()
+
+    def _make_room(self) -> None:
+        receiver = self._receiver
+        if self._transport is None:
+            receiver.release()
+            return
+        receiver.frame_done()
+        if receiver.pending and not receiver.reserve():
+            self._starve()
+            return
+        self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        transport = self._transport
+        if transport is not None and not self._starved and not self.delayed and not transport.is_closing() and not transport.is_reading():
+            transport.resume_reading()
+
+    def _complete(self, deferred: Deferred[Sequence[Chunk] | None]) -> None:
+        """A parked request has its answer."""
+        try:
+            answer = deferred.result()
+        except ProtocolError as error:
+            self._reject(error)
+            return
+        except Exception:
+            logger.exception("closing %s: a request could not be answered", self.connection_id)
+            self.abort()
+            return
+        if self._transport is None:
+            if answer is not None:
+                release_chunks(answer)
+            return
+        if answer is not None:
+            self._send(answer)
+            if self._chunks is not None or self._write_paused:
+                return
+        self._answered()
+
+    def _answered(self) -> None:
+        """The answer is out: on with what has been received meanwhile."""
+        if self._receiver.pending:
+            # Not from here: another connection's request may be what completed this one, and chains of them must not nest.
+            self._acceptor.loop.call_soon(self._continue)
+        else:
+            self._continue()
+
+    def _continue(self) -> None:
+        self._busy = False
+        if self._transport is not None:
+            self._process()
+
+    def _reject(self, error: ProtocolError) -> None:
+        self._acceptor.quiet_log.warning("closing %s: %s", self.connection_id or "a connection", error)
+        self.abort()
+
+    def _starve(self) -> None:
+        self._starved = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._acceptor.pool.wait(self._fed)
+
+    def _fed(self) -> None:
+        if self._transport is None:
+            return
+        if self._receiver.reserve():
+            self._starved = False
+            self.partial_frames = -1  # the wait was ours: the deadline starts anew
+            if not self._busy:
+                self._resume_reading()
+        else:
+            self._acceptor.pool.wait(self._fed)
+
+    # -- answers ---------------------------------------------------------------------------------------------------------------
+
+    def _send(self, answer: Sequence[Chunk]) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            release_chunks(answer)
+            return
+        for chunk in answer:
+            if not isinstance(chunk, (bytes, bytearray, memoryview)):
+                break
+        else:
+            transport.writelines(cast("Sequence[bytes | bytearray | memoryview]", answer))
+            return
+        self._chunks = list(answer)
+        self._chunks.reverse()
+        self._position = 0
+        self._pump()
+
+    def _pump(self) -> None:
+        """Hands the transport as much as it takes; file chunks piece by piece."""
+        while self._chunks and not self._write_paused and not self._reading_executor:
+            transport = self._transport
+            if transport is None or transport.is_closing():
+                self._drop_answer()
+                return
+            room = self._acceptor.take_piece(PIECE)
+            pieces, size = self._gather(self._chunks, room)
+            if pieces:
+                self._piece_in_flight += room
+                transport.writelines(pieces)
+                if not self._write_paused:
+                    self._acceptor.give_back_piece(self._piece_in_flight)
+                    self._piece_in_flight = 0
+            else:
+                self._acceptor.give_back_piece(room)
+                if size < 0:
+                    self._fail_read()
+                    return
+        if self._chunks is not None and not self._chunks:
+            self._chunks = None
+
+    def _gather(self, chunks: list[Chunk], room: int) -> tuple[list[bytes | bytearray | memoryview], int]:
+        """Takes pieces off the answer, about `room` bytes of file content at most; (nothing, -1) when a file cannot be read."""
+        pieces: list[bytes | bytearray | memoryview] = []
+        while chunks and room > 0:
+            chunk = chunks[-1]
+            if isinstance(chunk, (bytes, bytearray, memoryview)):
+                pieces.append(chunk)
+                chunks.pop()
+                continue
+            wanted = min(room, chunk.size - self._position)
+            try:
+                piece = chunk.read_cached(self._position, wanted) if wanted else b""
+            except OSError:
+                logger.exception("cannot read a log for %s", self.connection_id)
+                return [], -1
+            if piece is None:
+                if not pieces:
+                    self._read_in_executor(chunk, wanted)
+                break
+            if len(piece) != wanted:
+                return [], -1
+            pieces.append(piece)
+            room -= wanted
+            self._advance(chunks, chunk, wanted)
+        return pieces, 0
+
+    def _advance(self, chunks: list[Chunk], chunk: FileChunk, size: int) -> None:
+        self._position += size
+        if self._position >= chunk.size:
+            chunks.pop()
+            chunk.release()
+            self._position = 0
+
+    def _read_in_executor(self, chunk: FileChunk, size: int) -> None:
+        self._reading_executor = True
+        future = self._acceptor.loop.run_in_executor(None, chunk.read, self._position, size)
+        future.add_done_callback(self._read_done)
+
+    def _read_done(self, future: asyncio.Future[bytes]) -> None:
+        self._reading_executor = False
+        chunks = self._chunks
+        if future.cancelled() or future.exception() is not None:
+            if not future.cancelled():
+                logger.error("cannot read a log for %s: %s", self.connection_id, future.exception())
+            self._fail_read()
+            return
+        if self._transport is None or chunks is None or self._transport.is_closing():
+            self._drop_answer()
+            return
+        piece = future.result()
+        chunk = cast(FileChunk, chunks[-1])
+        if not piece:
+            self._fail_read()
+            return
+        self._advance(chunks, chunk, len(piece))
+        self._transport.writelines([piece])
+        if self._write_paused:
+            self._piece_in_flight += self._acceptor.take_piece(len(piece))
+        self._pump()
+        if self._chunks is None and not self._write_paused:
+            self._answered()
+
+    def _fail_read(self) -> None:
+        """The size of the answer has been sent, its bytes cannot be: only closing tells the peer."""
+        self.abort()
+        self._drop_answer()
+
+    def _drop_answer(self) -> None:
+        if self._reading_executor:
+            return  # the file is in use; `_read_done` comes back here
+        if self._piece_in_flight:
+            self._acceptor.give_back_piece(self._piece_in_flight)
+            self._piece_in_flight = 0
+        chunks, self._chunks = self._chunks, None
+        if chunks:
+            release_chunks(chunks)
+
+    # -- the acceptor's side ---------------------------------------------------------------------------------------------------
+
+    def shrink(self) -> None:
+        """Nothing has come for a while: a few bytes of a request need no large buffer."""
+        if not self._busy:
+            self._receiver.shrink()
+
+    def start_reading(self) -> None:
+        """Ends the delay that the connection rate put on this connection."""
+        self.delayed = False
+        self._resume_reading()
+
+    def close(self) -> None:
+        """Closes after what has been handed to the transport is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Closes at once."""
+        if self._transport is not None:
+            self._transport.abort()

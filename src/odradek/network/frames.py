@@ -1,0 +1,260 @@
+"""Cutting size-prefixed frames out of one receive buffer; no IO.
+
+A frame is four bytes of size (big-endian, signed) and that many bytes. The owner of a `FrameReceiver` runs this cycle:
+
+1. `space()` gives the memory to receive into; `received(n)` says how much of it was filled.
+2. `next_frame()` gives a view of the next whole frame, or None. A bad size raises `FrameSizeError` before anything is allocated for it.
+3. `frame_done()` once the frame's answer exists. Then the bytes may be overwritten, *unless* somebody still holds a view of them: in
+   that case the buffer is left to its holders and a new one is taken, so a kept view never changes.
+4. `reserve()` before the next `space()`: makes room, and says False when the memory budget does not allow it (then stop reading, and
+   try again when the budget has room).
+
+Memory is allocated as bytes arrive: a buffer doubles when it is full, never beyond the end of the frame in it. A connection with nothing
+received holds no buffer; buffers go back to a pool shared by all connections.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from struct import Struct
+
+from odradek.base.errors import ProtocolError
+
+SIZE = Struct(">i")
+BASE_CAPACITY = 256 * 1024
+FLOOR_CAPACITY = 4096
+SMALL_FRAME = 4096
+"""Frames up to this many bytes are copied out, so that a parked request does not hold a whole buffer."""
+
+_EXACT_READ = 64 * 1024
+_LARGEST_POOLED = 4 * 1024 * 1024
+_OWN_REFERENCES = 3  # `_Buffer.data`, the memory exported to `_Buffer.view`, the argument of getrefcount.
+
+
+class FrameSizeError(ProtocolError):
+    """A size prefix that is negative, zero or above the limit."""
+
+
+class _Buffer:
+    """Reusable memory. `view` is only for receiving; frames get views of their own, so that their life can be seen."""
+
+    __slots__ = ("data", "view")
+
+    def __init__(self, capacity: int) -> None:
+        self.data = bytearray(capacity)
+        self.view = memoryview(self.data)
+
+    def is_shared(self) -> bool:
+        """Whether a view handed out as a frame is still alive somewhere."""
+        return sys.getrefcount(self.data) > _OWN_REFERENCES
+
+
+class BufferPool:
+    """Receive buffers of all connections of one owner, under one budget (bytes of capacity in use by connections)."""
+
+    def __init__(self, budget: int, *, base_capacity: int = BASE_CAPACITY, retained: int = 16 * 1024 * 1024) -> None:
+        self.budget = budget
+        self.base_capacity = base_capacity
+        self.in_use = 0
+        self._retained_limit = retained
+        self._retained = 0
+        self._free: dict[int, list[_Buffer]] = {}
+        self._waiting: list[Callable[[], object]] = []
+        self.overdrawn_by: object | None = None
+
+    def take(self, capacity: int, owner: object) -> _Buffer | None:
+        """A buffer of `capacity` bytes, or None when the budget is used up.
+
+        One owner at a time may overdraw the budget, so that half-received frames that fill it together cannot block each other for ever.
+        """
+        if self.in_use + capacity > self.budget:
+            if self.overdrawn_by is None:
+                self.overdrawn_by = owner
+            elif self.overdrawn_by is not owner:
+                return None
+        self.in_use += capacity
+        free = self._free.get(capacity)
+        if free:
+            self._retained -= capacity
+            return free.pop()
+        return _Buffer(capacity)
+
+    def take_floor(self) -> _Buffer:
+        """The little that every connection gets, budget or not."""
+        self.in_use += FLOOR_CAPACITY
+        return _Buffer(FLOOR_CAPACITY)
+
+    def give_back(self, buffer: _Buffer) -> None:
+        """Ends the use of a buffer; it is kept for the next taker unless it is shared, odd-sized or too much."""
+        capacity = len(buffer.data)
+        self.in_use -= capacity
+        if (
+            capacity <= _LARGEST_POOLED
+            and capacity & (capacity - 1) == 0
+            and self._retained + capacity <= self._retained_limit
+            and not buffer.is_shared()
+        ):
+            self._retained += capacity
+            self._free.setdefault(capacity, []).append(buffer)
+        if self._waiting:
+            self._wake()
+
+    def settle(self, owner: object) -> None:
+        """The owner holds no partial frame any more: the right to overdraw passes on."""
+        if self.overdrawn_by is owner:
+            self.overdrawn_by = None
+            self._wake()
+
+    def wait(self, callback: Callable[[], object]) -> None:
+        """Runs `callback` once, when memory has been given back; it should try again and may wait again."""
+        self._waiting.append(callback)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+
+
+class FrameReceiver:
+    """The receive side of one connection; see the module's text for the cycle.
+
+    `eager_bytes`: how much of a declared size may be allocated before its bytes have arrived. 0 for strangers; clients trust their broker.
+    """
+
+    __slots__ = ("_buffer", "_eager_bytes", "_end", "_frame_end", "_hint", "_max_size", "_pool", "_start")
+
+    def __init__(self, pool: BufferPool, max_size: int, *, eager_bytes: int = 0) -> None:
+        self._pool = pool
+        self._max_size = max_size
+        self._eager_bytes = eager_bytes
+        self._buffer: _Buffer | None = None
+        self._start = 0  # first byte not consumed
+        self._end = 0  # first byte not received
+        self._frame_end = -1  # end of the frame at _start, -1 while its size is unknown
+        self._hint = pool.base_capacity
+
+    @property
+    def pending(self) -> int:
+        """Bytes received and not yet handed out."""
+        return self._end - self._start
+
+    @property
+    def capacity(self) -> int:
+        return len(self._buffer.data) if self._buffer is not None else 0
+
+    @property
+    def room(self) -> int:
+        """Free bytes behind what has been received."""
+        return self.capacity - self._end
+
+    def shrink(self) -> None:
+        """Moves what is pending to a small buffer, where that saves memory."""
+        buffer = self._buffer
+        pending = self._end - self._start
+        if buffer is not None and pending < FLOOR_CAPACITY < len(buffer.data):
+            new = self._pool.take_floor()
+            new.view[:pending] = buffer.view[self._start : self._end]
+            self._buffer = new
+            self._rebase()
+            self._pool.give_back(buffer)
+
+    def space(self) -> memoryview:
+        """Memory to receive into, never empty after `reserve` has said True."""
+        buffer = self._buffer
+        assert buffer is not None
+        frame_end = self._frame_end
+        if frame_end - self._end > _EXACT_READ:
+            # A large frame is received to its end and no further: nothing has to be moved when the next one begins.
+            return buffer.view[self._end : frame_end]
+        return buffer.view[self._end :]
+
+    def received(self, size: int) -> None:
+        self._end += size
+
+    def reserve(self) -> bool:
+        """Makes room for more bytes; False when the budget does not allow it."""
+        buffer = self._buffer
+        if buffer is None:
+            pool = self._pool
+            self._buffer = pool.take(self._hint, self) or pool.take(pool.base_capacity, self) or pool.take_floor()
+            return True
+        capacity = len(buffer.data)
+        total = self._frame_end - self._start if self._frame_end > 0 else SIZE.size
+        if self._start + total <= capacity:
+            return True
+        if total <= capacity and not buffer.is_shared():
+            self._move(buffer)
+            return True
+        if total > capacity and self._end < capacity and not self._eager_bytes:
+            return True  # It will not fit, but the room there is gets filled first.
+        return self._grow(buffer, total)
+
+    def _grow(self, buffer: _Buffer, total: int) -> bool:
+        """Moves on to another buffer, for a frame that needs `total` bytes with its size."""
+        wanted = self._hint
+        while wanted <= self._end - self._start:
+            wanted *= 2
+        if total > wanted:
+            wanted = min(total, max(wanted, self._eager_bytes))
+        new = self._pool.take(wanted, self)
+        if new is None:
+            return False
+        new.view[: self._end - self._start] = buffer.view[self._start : self._end]
+        self._buffer = new
+        self._rebase()
+        self._pool.give_back(buffer)
+        return True
+
+    def _move(self, buffer: _Buffer) -> None:
+        buffer.view[: self._end - self._start] = buffer.view[self._start : self._end]
+        self._rebase()
+
+    def _rebase(self) -> None:
+        if self._frame_end > 0:
+            self._frame_end -= self._start
+        self._end -= self._start
+        self._start = 0
+
+    def next_frame(self) -> memoryview | None:
+        """The bytes of the next whole frame without its size, or None; FrameSizeError on a size that is not allowed."""
+        start = self._start
+        buffer = self._buffer
+        if buffer is None or self._end - start < SIZE.size:
+            return None
+        end = self._frame_end
+        if end < 0:
+            size: int = SIZE.unpack_from(buffer.data, start)[0]
+            if size <= 0 or size > self._max_size:
+                raise FrameSizeError(f"a frame of {size} bytes (the limit is {self._max_size})")
+            end = self._frame_end = start + SIZE.size + size
+        if end > self._end:
+            return None
+        body = start + SIZE.size
+        if end - body <= SMALL_FRAME:
+            frame = memoryview(bytes(buffer.view[body:end]))
+        else:
+            frame = memoryview(buffer.data)[body:end]
+        if end - start > self._hint and end - start <= _LARGEST_POOLED:
+            # What this peer has sent once it may send again: the next buffer has the size at once.
+            self._hint = 1 << (end - start - 1).bit_length()
+        self._start = end
+        self._frame_end = -1
+        if self._pool.overdrawn_by is self:
+            self._pool.settle(self)
+        return frame
+
+    def frame_done(self) -> None:
+        """The frame's answer exists. Gives the buffer back when nothing else has been received."""
+        if self._start == self._end:
+            self.release()
+
+    def release(self) -> None:
+        """Gives the buffer back to the pool; what was received and not handed out is lost."""
+        buffer = self._buffer
+        if buffer is not None:
+            self._buffer = None
+            self._start = self._end = 0
+            self._frame_end = -1
+            self._pool.give_back(buffer)
+        self._pool.settle(self)

@@ -1,0 +1,90 @@
+"""What a listener allows its peers; the numbers behind RELIABILITY's "nothing unbounded"."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from odradek.base.clock import Clock
+
+UNLIMITED = 2**31 - 1
+
+
+class AcceptorLimits:
+    """Sizes are bytes, times seconds. The names in brackets are Kafka's configuration keys.
+
+    Deviations from Kafka, all finite where Kafka has no limit: `request_memory` (queued.max.request.bytes), `frame_grace_s` and
+    `frame_min_rate` (a frame must be complete within the grace plus size / rate), `response_memory` (file bytes in memory on their way out;
+    beyond it every connection may still hold `SMALL_PIECE`).
+    """
+
+    __slots__ = (
+        "creation_rate",
+        "frame_grace_s",
+        "frame_min_rate",
+        "idle_s",
+        "max_connections",
+        "max_connections_per_ip",
+        "per_ip_overrides",
+        "request_memory",
+        "request_size",
+        "response_memory",
+    )
+
+    def __init__(
+        self,
+        *,
+        request_size: int = 100 * 1024 * 1024,
+        request_memory: int = 256 * 1024 * 1024,
+        response_memory: int = 64 * 1024 * 1024,
+        idle_s: float = 600.0,
+        max_connections: int = UNLIMITED,
+        max_connections_per_ip: int = UNLIMITED,
+        per_ip_overrides: Mapping[str, int] | None = None,
+        creation_rate: int = UNLIMITED,
+        frame_grace_s: float = 30.0,
+        frame_min_rate: int = 16 * 1024,
+    ) -> None:
+        self.request_size = request_size  # socket.request.max.bytes
+        self.request_memory = request_memory  # queued.max.request.bytes
+        self.response_memory = response_memory
+        self.idle_s = idle_s  # connections.max.idle.ms
+        self.max_connections = max_connections  # max.connections
+        self.max_connections_per_ip = max_connections_per_ip  # max.connections.per.ip
+        self.per_ip_overrides = dict(per_ip_overrides or {})  # max.connections.per.ip.overrides
+        self.creation_rate = creation_rate  # max.connection.creation.rate, connections a second
+        self.frame_grace_s = frame_grace_s
+        self.frame_min_rate = frame_min_rate
+
+    def for_ip(self, host: str) -> int:
+        return self.per_ip_overrides.get(host, self.max_connections_per_ip)
+
+
+class QuietLog:
+    """Warnings about peers, at most `burst` in every `interval_s`; what was held back is counted in the next one."""
+
+    __slots__ = ("_burst", "_clock", "_interval_s", "_left", "_logger", "_suppressed", "_until")
+
+    def __init__(self, logger: logging.Logger, clock: Clock, *, burst: int = 10, interval_s: float = 10.0) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._burst = burst
+        self._interval_s = interval_s
+        self._left = burst
+        self._until = 0.0
+        self._suppressed = 0
+
+    def warning(self, message: str, *args: object) -> None:
+        now = self._clock.monotonic()
+        if now >= self._until:
+            self._until = now + self._interval_s
+            self._left = self._burst
+        if self._left <= 0:
+            self._suppressed += 1
+            return
+        self._left -= 1
+        if self._suppressed:
+            message += " (and %d more like this held back)"
+            args = (*args, self._suppressed)
+            self._suppressed = 0
+        self._logger.warning(message, *args)
