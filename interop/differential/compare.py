@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from interop.differential.peer import Peer
+from odradek.protocol.schema import Struct
 from odradek.records.batch import iter_headers
 
 PRESENT_ONLY = {"error_message", "batch_index_error_message", "documentation"}
@@ -54,16 +55,9 @@ def plain(value: Any, peer: Peer, field: str = "") -> Any:
         items = [plain(item, peer) for item in value]
         keys = UNORDERED.get(field)
         return sorted(items, key=lambda item: tuple(str(item.get(key, "")) for key in keys)) if keys else items
-    if hasattr(value, "__fields__") or hasattr(type(value), "VALID_VERSIONS") or hasattr(type(value), "__slots__"):
-        return {name: plain(getattr(value, name), peer, name) for name in field_names(value)}
+    if isinstance(value, Struct):
+        return {member.name: plain(getattr(value, member.name), peer, member.name) for member in type(value).FIELDS}
     return value
-
-
-def field_names(message: Any) -> list[str]:
-    fields = getattr(type(message), "__fields__", None)
-    if fields is not None:
-        return [getattr(field, "name", field) for field in (fields.values() if isinstance(fields, dict) else fields)]
-    return [name for name in type(message).__slots__ if not name.startswith("_")]
 
 
 def records(data: Any) -> Any:

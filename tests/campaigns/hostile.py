@@ -1,0 +1,176 @@
+"""Sends mutated frames over sockets and checks that nobody is hurt.
+
+    python -m tests.campaigns.hostile --count 10000 --seed 1
+
+Frames are valid requests of every advertised API and version with bytes flipped, cut, inserted or overwritten with hostile lengths.
+Meanwhile a neighbour produces and reads back numbered records on a connection of its own. Named checks:
+  no-crash         the broker is alive at the end and stops in good order;
+  no-hang          every frame is answered, refused by closing, or shows to be incomplete (a mutated size) within the deadline;
+  memory-bounded   the broker's peak memory stays below the limit;
+  neighbour-unharmed   every record of the neighbour was acknowledged in time, stands in the log once, and reads back equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.peers import OdradekBroker
+from odradek.handlers.table import ROWS
+from odradek.protocol.errors import UnsupportedVersionError
+from odradek.protocol.headers import encode_request_header
+from odradek.protocol.registry import request_class
+
+DEADLINE = 10.0
+MEMORY_LIMIT = 250 << 20
+HOSTILE_NUMBERS = (-1, -2, 0, 1, 0x7FFF, -0x8000, 0x7FFFFFFF, -0x80000000, 0x7FFFFFF0, 100_000_000)
+
+
+def valid_frames() -> list[bytes]:
+    """A request of every API and version that the table serves, without its size."""
+    frames = []
+    for row in ROWS:
+        for version in range(row.min_version, row.max_version + 1):
+            try:
+                body = request_class(row.api_key)().encode(version)
+            except UnsupportedVersionError:
+                continue
+            frames.append(encode_request_header(row.api_key, version, 1, "hostile") + body)
+    return frames
+
+
+def mutate(rng: random.Random, frame: bytes) -> bytes:
+    """The frame, with its size, after one to four acts of hostility; sometimes the size lies as well."""
+    data = bytearray(frame)
+    for _ in range(rng.randint(1, 4)):
+        position = rng.randrange(len(data)) if data else 0
+        match rng.randrange(5):
+            case 0 if data:
+                data[position] ^= 1 << rng.randrange(8)
+            case 1:
+                del data[position:]
+            case 2:
+                data[position:position] = rng.randbytes(rng.choice((1, 2, 4, 8, 100, 5000)))
+            case 3:
+                data[position : position + 4] = struct.pack(">i", rng.choice(HOSTILE_NUMBERS))
+            case _:
+                data[position : position + 5] = b"\xff\xff\xff\xff\x7f"
+    size = len(data)
+    if rng.random() < 0.05:
+        size = rng.choice((*HOSTILE_NUMBERS, size + 1, max(0, size - 1)))
+    return struct.pack(">i", size) + data
+
+
+def attack(port: int, frame: bytes) -> str:
+    """Sends the frame on a connection of its own, ends the sending side, and waits for whatever comes."""
+    with socket.create_connection(("127.0.0.1", port), DEADLINE) as connection:
+        connection.settimeout(DEADLINE)
+        try:
+            connection.sendall(frame)
+            connection.shutdown(socket.SHUT_WR)
+            answer = connection.recv(65536)
+            return "answered" if answer else "closed"
+        except TimeoutError:
+            return "hung"
+        except OSError:
+            return "closed"
+
+
+class Neighbour(threading.Thread):
+    """Produces numbered records all the while, one at a time, and remembers the slowest."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(name="neighbour")
+        self.topic = topic
+        self.stopping = threading.Event()
+        self.acked = 0
+        self.slowest = 0.0
+        self.errors: list[str] = []
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True})
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            start = time.monotonic()
+            self.producer.produce(
+                self.topic, str(self.acked).encode(), partition=0, on_delivery=lambda error, _: error and self.errors.append(str(error))
+            )
+            if self.producer.flush(DEADLINE):
+                self.errors.append("not acknowledged in time")
+                return
+            self.slowest = max(self.slowest, time.monotonic() - start)
+            self.acked += 1
+
+    def read_back(self, bootstrap: str) -> list[bytes]:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "neighbour", "enable.auto.commit": False})
+        high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), 10)[1]
+        consumer.assign([TopicPartition(self.topic, 0, 0)])
+        values: list[bytes] = []
+        while len(values) < high:
+            values += [bytes(message.value() or b"") for message in consumer.consume(min(1000, high - len(values)), DEADLINE)]
+        consumer.close()
+        return values
+
+
+def campaign(count: int, seed: int, folder: Path) -> list[str]:
+    rng = random.Random(seed)
+    frames = valid_frames()
+    broker = OdradekBroker(folder)
+    broker.start()
+    AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic("neighbour", 1, 1)])["neighbour"].result(30)
+    neighbour = Neighbour(broker.bootstrap, "neighbour")
+    neighbour.start()
+    outcomes: dict[str, int] = {}
+    problems: list[str] = []
+    try:
+        for number in range(count):
+            frame = mutate(rng, rng.choice(frames))
+            port = broker.port if rng.random() < 0.8 else broker.controller_port
+            outcome = attack(port, frame)
+            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+            if outcome == "hung":
+                problems.append(f"no-hang: frame {number} of seed {seed}: {frame[:60].hex()}")
+            if broker.process is None or broker.process.poll() is not None:
+                problems.append(f"no-crash: dead after frame {number} of seed {seed}: {frame[:200].hex()}\n{broker.log_tail()}")
+                return problems
+    finally:
+        neighbour.stopping.set()
+        neighbour.join()
+    peak = broker.peak_rss_bytes()
+    if peak > MEMORY_LIMIT:
+        problems.append(f"memory-bounded: {peak >> 20} MiB at the peak")
+    problems += [f"neighbour-unharmed: {error}" for error in neighbour.errors[:5]]
+    if neighbour.read_back(broker.bootstrap) != [str(number).encode() for number in range(neighbour.acked)]:
+        problems.append("neighbour-unharmed: what was read back differs")
+    if (status := broker.stop()) != 0:
+        problems.append(f"no-crash: the shutdown ended with status {status}")
+    slowest = neighbour.slowest * 1000
+    print(
+        f"{count} frames, {outcomes}, peak {peak >> 20} MiB, neighbour {neighbour.acked} acked, slowest {slowest:.0f} ms, {len(problems)} problems"
+    )
+    return problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="mutated frames over sockets")
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="odradek-hostile-") as folder:
+        problems = campaign(options.count, options.seed, Path(folder))
+    for problem in problems:
+        print(problem)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
