@@ -1,0 +1,54 @@
+"""Frames: every request and response is preceded by its size as a signed 32-bit number."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from odradek.protocol.errors import ProtocolError
+from odradek.protocol.schema import Chunk
+
+SIZE_PREFIX: Final = 4
+"""Bytes of the size that opens a frame."""
+
+_SIZE: Final = struct.Struct(">i")
+
+
+def encode_size(size: int) -> bytes:
+    """The prefix of a frame of `size` bytes."""
+    return _SIZE.pack(size)
+
+
+def decode_size(buffer: bytes | bytearray | memoryview, offset: int = 0, *, limit: int) -> int | None:
+    """The size of the frame that starts at `offset`, None while its prefix is incomplete.
+
+    Raises ProtocolError for a negative size or one above `limit` bytes, before anything is allocated for the frame.
+    """
+    if len(buffer) - offset < SIZE_PREFIX:
+        return None
+    (size,) = _SIZE.unpack_from(buffer, offset)
+    if not 0 <= size <= limit:
+        raise ProtocolError(f"a frame of {size} bytes (limit {limit})")
+    return int(size)
+
+
+def chunk_size(chunk: Chunk) -> int:
+    """Bytes in a chunk, in memory or not."""
+    return len(chunk) if isinstance(chunk, bytes | bytearray | memoryview) else chunk.size
+
+
+def frame(*parts: bytes) -> bytes:
+    """A whole frame of the given parts."""
+    body = b"".join(parts)
+    return _SIZE.pack(len(body)) + body
+
+
+def frame_chunks(header: bytes, chunks: Iterable[Chunk]) -> list[Chunk]:
+    """A frame of a header and the chunks of a message (`Message.encode_chunks`), size and header joined to the first chunk in memory."""
+    body = list(chunks)
+    prefix = _SIZE.pack(len(header) + sum([chunk_size(chunk) for chunk in body])) + header
+    if body and isinstance(body[0], bytes):
+        body[0] = prefix + body[0]
+        return body
+    return [prefix, *body]

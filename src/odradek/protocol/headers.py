@@ -1,0 +1,127 @@
+"""Request and response headers.
+
+Three oddities, all Kafka's: the client id keeps its int16 length in flexible headers; ControlledShutdown version 0 has no client id;
+the response to ApiVersions always has the oldest header, so that clients can read it before they know what the broker speaks (KIP-511).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from odradek.protocol.api_keys import API_INFO, ApiKey
+from odradek.protocol.errors import InvalidMessageError, ProtocolError
+from odradek.protocol.reader import skip_tags
+
+_FIXED: Final = struct.Struct(">hhi")
+_WITH_CLIENT: Final = struct.Struct(">hhih")
+_CORRELATION: Final = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    """What stands before every request. The keys and versions are those sent, known or not."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def _is_flexible(api_key: int, version: int) -> bool:
+    try:
+        return API_INFO[ApiKey(api_key)].is_flexible(version)
+    except ValueError:
+        raise ProtocolError(f"unknown API key {api_key}") from None
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """0, 1 or 2; ProtocolError for an unknown key."""
+    if _is_flexible(api_key, version):
+        return 2
+    return 0 if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """0 or 1; ProtocolError for an unknown key."""
+    return 1 if _is_flexible(api_key, version) and api_key != ApiKey.API_VERSIONS else 0
+
+
+def decode_request_header(buffer: bytes | bytearray | memoryview) -> tuple[RequestHeader, int]:
+    """The header at the start of a request, and the offset of the body.
+
+    Raises ProtocolError for an unknown key (the header's form is unknown, too) and for anything malformed. Versions are
+    not checked: ApiVersions in a version too new must be answered.
+    """
+    try:
+        api_key, version, correlation_id, size = _WITH_CLIENT.unpack_from(buffer)
+    except struct.error:
+        return _decode_short_header(buffer)
+    header_version = request_header_version(api_key, version)
+    if header_version == 0:
+        return RequestHeader(api_key, version, correlation_id, None), _FIXED.size
+    offset = _WITH_CLIENT.size
+    client_id: str | None = None
+    if size >= 0:
+        end = offset + size
+        if end > len(buffer):
+            raise ProtocolError("the client id is longer than the request")
+        try:
+            client_id = str(buffer[offset:end], "utf-8")
+        except UnicodeDecodeError:
+            raise ProtocolError("the client id is not UTF-8") from None
+        offset = end
+    elif size != -1:
+        raise ProtocolError("the client id has a negative length")
+    if header_version == 2:
+        offset = _skip_tags(buffer, offset)
+    return RequestHeader(api_key, version, correlation_id, client_id), offset
+
+
+def _decode_short_header(buffer: bytes | bytearray | memoryview) -> tuple[RequestHeader, int]:
+    """Too short for a client id: ControlledShutdown version 0, or malformed."""
+    if len(buffer) >= _FIXED.size:
+        api_key, version, correlation_id = _FIXED.unpack_from(buffer)
+        if request_header_version(api_key, version) == 0:
+            return RequestHeader(api_key, version, correlation_id, None), _FIXED.size
+    raise ProtocolError("the request is shorter than its header")
+
+
+def _skip_tags(buffer: bytes | bytearray | memoryview, offset: int) -> int:
+    try:
+        if buffer[offset] == 0:
+            return offset + 1
+        return skip_tags(memoryview(buffer), offset, len(buffer))
+    except IndexError:
+        raise ProtocolError("the header ends too early") from None
+
+
+def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The header of a request; ProtocolError for an unknown key, InvalidMessageError for values that do not fit."""
+    header_version = request_header_version(api_key, api_version)
+    try:
+        if header_version == 0:
+            return _FIXED.pack(api_key, api_version, correlation_id)
+        tags = b"\0" if header_version == 2 else b""
+        if client_id is None:
+            return _WITH_CLIENT.pack(api_key, api_version, correlation_id, -1) + tags
+        text = client_id.encode()
+        return _WITH_CLIENT.pack(api_key, api_version, correlation_id, len(text)) + text + tags
+    except struct.error as error:
+        raise InvalidMessageError(f"the request header cannot be written: {error}") from error
+
+
+def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
+    """The header of the response to a request of `api_key` in `version`."""
+    header = _CORRELATION.pack(correlation_id)
+    return header + b"\0" if response_header_version(api_key, version) == 1 else header
+
+
+def decode_response_header(buffer: bytes | bytearray | memoryview, api_key: int, version: int) -> tuple[int, int]:
+    """The correlation id, and the offset of the body. ProtocolError for anything malformed."""
+    try:
+        (correlation_id,) = _CORRELATION.unpack_from(buffer)
+    except struct.error:
+        raise ProtocolError("the response is shorter than its header") from None
+    if response_header_version(api_key, version) == 1:
+        return correlation_id, _skip_tags(buffer, _CORRELATION.size)
+    return correlation_id, _CORRELATION.size

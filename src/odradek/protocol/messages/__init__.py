@@ -1,0 +1,1 @@
+"""One module per RPC, and one per family of stored records; imported on demand through `odradek.protocol.registry`."""

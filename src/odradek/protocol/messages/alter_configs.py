@@ -1,0 +1,42 @@
+"""AlterConfigs, API key 33."""
+
+from __future__ import annotations
+
+from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, String, Struct, Versions, field
+
+
+class AlterConfigsRequest(Message):
+    """Replaces whole configurations (KIP-133; superseded by IncrementalAlterConfigs)."""
+
+    API_KEY = 33
+    VALID_VERSIONS = Versions(0, 2)
+    FLEXIBLE_VERSIONS = Versions.since(2)
+
+    resources: list[AlterConfigsResource] = field(Array("AlterConfigsResource"), "0+")
+    validate_only: bool = field(Bool, "0+")
+
+    class AlterConfigsResource(Struct):
+        resource_type: int = field(Int8, "0+")
+        resource_name: str = field(String, "0+")
+        configs: list[AlterConfigsRequest.AlterableConfig] = field(Array("AlterableConfig"), "0+")
+
+    class AlterableConfig(Struct):
+        name: str = field(String, "0+")
+        value: str | None = field(String, "0+", nullable="0+")
+
+
+class AlterConfigsResponse(Message):
+    """The outcome for every resource."""
+
+    API_KEY = 33
+    VALID_VERSIONS = Versions(0, 2)
+    FLEXIBLE_VERSIONS = Versions.since(2)
+
+    throttle_time_ms: int = field(Int32, "0+")
+    responses: list[AlterConfigsResourceResponse] = field(Array("AlterConfigsResourceResponse"), "0+")
+
+    class AlterConfigsResourceResponse(Struct):
+        error_code: int = field(Int16, "0+")
+        error_message: str | None = field(String, "0+", nullable="0+")
+        resource_type: int = field(Int8, "0+")
+        resource_name: str = field(String, "0+")

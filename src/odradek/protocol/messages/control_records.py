@@ -1,0 +1,21 @@
+"""Key and value of control records in ordinary logs (KIP-98)."""
+
+from __future__ import annotations
+
+from odradek.protocol.schema import Int16, Int32, Message, Versions, field
+
+
+class ControlRecordTypeSchema(Message):
+    """The key of a control record (KIP-98); the version stands before it as an int16."""
+
+    VALID_VERSIONS = Versions(0, 0)
+
+    type: int = field(Int16, "0+")
+
+
+class EndTxnMarker(Message):
+    """The value of a commit or abort marker (KIP-98); the version stands before it as an int16."""
+
+    VALID_VERSIONS = Versions(0, 0)
+
+    coordinator_epoch: int = field(Int32, "0+")

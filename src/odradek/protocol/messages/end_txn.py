@@ -1,0 +1,31 @@
+"""EndTxn, API key 26."""
+
+from __future__ import annotations
+
+from odradek.protocol.schema import Bool, Int16, Int32, Int64, Message, String, Versions, field
+
+
+class EndTxnRequest(Message):
+    """Commits or aborts a transaction (KIP-98, KIP-890)."""
+
+    API_KEY = 26
+    VALID_VERSIONS = Versions(0, 5)
+    FLEXIBLE_VERSIONS = Versions.since(3)
+
+    transactional_id: str = field(String, "0+")
+    producer_id: int = field(Int64, "0+")
+    producer_epoch: int = field(Int16, "0+")
+    committed: bool = field(Bool, "0+")
+
+
+class EndTxnResponse(Message):
+    """The outcome, and since version 5 the producer id and epoch to go on with."""
+
+    API_KEY = 26
+    VALID_VERSIONS = Versions(0, 5)
+    FLEXIBLE_VERSIONS = Versions.since(3)
+
+    throttle_time_ms: int = field(Int32, "0+")
+    error_code: int = field(Int16, "0+")
+    producer_id: int = field(Int64, "5+", ignorable=True, default=-1)
+    producer_epoch: int = field(Int16, "5+", ignorable=True, default=-1)
