@@ -131,7 +131,10 @@ class TopicConfig:
 
     @classmethod
     def build(cls, broker: BrokerConfig | None, overrides: Mapping[str, str]) -> TopicConfig:
-        """The effective configuration (without a broker: over the defaults); ConfigError for an override that is no topic key or does not fit."""
+        """The effective configuration, over the defaults where no broker is given.
+
+        ConfigError for an override that is no topic key or does not fit.
+        """
         values = topic_defaults(broker)
         for name, text in overrides.items():
             if name not in TOPIC_CONFIG:

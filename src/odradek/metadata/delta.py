@@ -11,7 +11,7 @@ The sub-deltas (`topics`, `brokers`, ...) tell publishers what changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 from uuid import UUID
 
 from odradek.metadata.features import METADATA_VERSION
@@ -100,7 +100,7 @@ class MetadataDelta:
 
     def replay(self, record: object) -> None:
         """Applies one record; ValueError for one that contradicts the state or is no metadata record."""
-        replay = _REPLAY.get(type(record))
+        replay = self._REPLAY.get(type(record))
         if replay is None:
             raise ValueError(f"{type(record).__name__} does not belong in the state of the cluster")
         replay(self, record)
@@ -207,6 +207,32 @@ class MetadataDelta:
     def _nothing(self, _record: object) -> None:
         """NoOpRecord only moves the offset; the state of the migration from ZooKeeper means nothing since Kafka 4.0."""
 
+    _REPLAY: ClassVar[dict[type, Callable[..., None]]] = {
+        FeatureLevelRecord: _feature,
+        RegisterBrokerRecord: _register_broker,
+        UnregisterBrokerRecord: _unregister_broker,
+        FenceBrokerRecord: _fence_broker,
+        UnfenceBrokerRecord: _unfence_broker,
+        BrokerRegistrationChangeRecord: _change_broker,
+        RegisterControllerRecord: _register_controller,
+        TopicRecord: _topic,
+        PartitionRecord: _partition,
+        PartitionChangeRecord: _partition_change,
+        ClearElrRecord: _clear_elr,
+        RemoveTopicRecord: _remove_topic,
+        ConfigRecord: _config,
+        ClientQuotaRecord: _quota,
+        ProducerIdsRecord: _producer_ids,
+        AccessControlEntryRecord: _acl,
+        RemoveAccessControlEntryRecord: _remove_acl,
+        UserScramCredentialRecord: _scram,
+        RemoveUserScramCredentialRecord: _remove_scram,
+        DelegationTokenRecord: _token,
+        RemoveDelegationTokenRecord: _remove_token,
+        NoOpRecord: _nothing,
+        ZkMigrationStateRecord: _nothing,
+    }
+
     # -- the next image ---------------------------------------------------------------------------------------------------------------
 
     def finish_snapshot(self) -> None:
@@ -303,40 +329,3 @@ def _merged_tables(before: Mapping[K, Mapping[str, V]], changes: Mapping[K, Mapp
         else:
             merged.pop(key, None)
     return merged
-
-
-_REPLAY: dict[type, Callable[[MetadataDelta, object], None]] = {}
-
-
-def _register() -> None:
-    table: dict[type, object] = {
-        FeatureLevelRecord: MetadataDelta._feature,
-        RegisterBrokerRecord: MetadataDelta._register_broker,
-        UnregisterBrokerRecord: MetadataDelta._unregister_broker,
-        FenceBrokerRecord: MetadataDelta._fence_broker,
-        UnfenceBrokerRecord: MetadataDelta._unfence_broker,
-        BrokerRegistrationChangeRecord: MetadataDelta._change_broker,
-        RegisterControllerRecord: MetadataDelta._register_controller,
-        TopicRecord: MetadataDelta._topic,
-        PartitionRecord: MetadataDelta._partition,
-        PartitionChangeRecord: MetadataDelta._partition_change,
-        ClearElrRecord: MetadataDelta._clear_elr,
-        RemoveTopicRecord: MetadataDelta._remove_topic,
-        ConfigRecord: MetadataDelta._config,
-        ClientQuotaRecord: MetadataDelta._quota,
-        ProducerIdsRecord: MetadataDelta._producer_ids,
-        AccessControlEntryRecord: MetadataDelta._acl,
-        RemoveAccessControlEntryRecord: MetadataDelta._remove_acl,
-        UserScramCredentialRecord: MetadataDelta._scram,
-        RemoveUserScramCredentialRecord: MetadataDelta._remove_scram,
-        DelegationTokenRecord: MetadataDelta._token,
-        RemoveDelegationTokenRecord: MetadataDelta._remove_token,
-        NoOpRecord: MetadataDelta._nothing,
-        ZkMigrationStateRecord: MetadataDelta._nothing,
-    }
-    from typing import cast
-
-    _REPLAY.update(cast("dict[type, Callable[[MetadataDelta, object], None]]", table))
-
-
-_register()

@@ -1,4 +1,4 @@
-"""Features of the cluster and what each metadata.version means for records and requests (org.apache.kafka.server.common.MetadataVersion, Feature)."""
+"""Features of the cluster, and what each metadata.version means for records (org.apache.kafka.server.common.MetadataVersion, Feature)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The state of the cluster at one offset of the metadata log (org.apache.kafka.image).
 
-Images are immutable and share what has not changed: a new image copies the maps that a delta touched, one level deep, and the topics named in it.
+Images are immutable and share what has not changed: a new image copies the maps that a delta touched, one level deep,
+and the topics named in it.
 Nobody may change a map found in an image.
 """
 

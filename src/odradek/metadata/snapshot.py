@@ -1,6 +1,7 @@
 """An image as the records of a snapshot (org.apache.kafka.image.writer and the `write` methods of the images).
 
-Order: metadata.version, other features, brokers, controllers, each topic with its partitions, configs, quotas, producer ids, ACLs, SCRAM, tokens.
+Order: metadata.version, other features, brokers, controllers, each topic with its partitions, configs, quotas, producer ids,
+ACLs, SCRAM, tokens.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ class PartitionInfo(NamedTuple):
 class LocalReplicaChanges(NamedTuple):
     """What a broker has to do about its replicas.
 
-    `deletes`: it holds no replica any more. `leaders`: it leads, and the partition epoch went up; `elected_leaders`: of these, where the leader
-    epoch went up too. `followers`: it follows, and the partition epoch went up. `directory_ids`: replicas whose log directory is new or changed.
+    `deletes`: it holds no replica any more. `leaders`: it leads, and the partition epoch went up; `elected_leaders`: of these,
+    where the leader epoch went up too. `followers`: it follows, and the partition epoch went up. `directory_ids`: replicas whose
+    log directory is new or changed.
     """
 
     deletes: set[TopicPartition]

@@ -1,0 +1,283 @@
+"""The controller's view of the cluster, changed by replay alone and revertible to the last commit.
+
+Every table is a `JournaledDict`: values are immutable and replaced, so that the journal can put back what was there. What follows
+from other tables (which partitions a broker leads) is computed when asked for; 10,000 partitions are scanned in a millisecond or two,
+and only on rare events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.undo import JournaledDict, UndoJournal
+from odradek.metadata import features
+from odradek.metadata.delta import change_broker
+from odradek.metadata.image import RESOURCE_TOPIC
+from odradek.metadata.registrations import (
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    NO_LEADER,
+    BrokerRegistration,
+    ControllerRegistration,
+    PartitionRegistration,
+)
+from odradek.protocol.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+
+class TopicControl:
+    """A topic and its partitions by number."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID, journal: UndoJournal) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: JournaledDict[int, PartitionRegistration] = JournaledDict(journal)
+
+
+class ControllerState:
+    """Tables; `replay` is the only way to change them."""
+
+    __slots__ = (
+        "brokers",
+        "colliding_names",
+        "configs",
+        "controllers",
+        "features",
+        "journal",
+        "producer_ids",
+        "registration_offsets",
+        "topic_ids",
+        "topics",
+    )
+
+    def __init__(self, journal: UndoJournal) -> None:
+        self.journal = journal
+        self.features: JournaledDict[str, int] = JournaledDict(journal)
+        """Finalized levels, metadata.version among them."""
+        self.brokers: JournaledDict[int, BrokerRegistration] = JournaledDict(journal)
+        self.registration_offsets: JournaledDict[int, int] = JournaledDict(journal)
+        """Broker id -> offset of the record that registered it."""
+        self.controllers: JournaledDict[int, ControllerRegistration] = JournaledDict(journal)
+        self.topics: JournaledDict[UUID, TopicControl] = JournaledDict(journal)
+        self.topic_ids: JournaledDict[str, UUID] = JournaledDict(journal)
+        self.colliding_names: JournaledDict[str, tuple[str, ...]] = JournaledDict(journal)
+        """Name with "." as "_" -> the topics of that form that hold either."""
+        self.configs: JournaledDict[tuple[int, str], Mapping[str, str]] = JournaledDict(journal)
+        self.producer_ids: JournaledDict[str, int] = JournaledDict(journal)
+        """"next": the first id of the next block."""
+
+    # -- questions --------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def metadata_version(self) -> int:
+        level = self.features.get(features.METADATA_VERSION)
+        return features.MINIMUM_METADATA_VERSION if level is None else level
+
+    @property
+    def elr_enabled(self) -> bool:
+        return (self.features.get(features.ELIGIBLE_LEADER_REPLICAS_VERSION) or 0) >= 1
+
+    def is_active(self, broker_id: int) -> bool:
+        """Registered, not fenced and not in controlled shutdown: fit to be in an ISR."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def default_directory(self, broker_id: int) -> UUID:
+        """The log directory to name for a new replica; UNASSIGNED where the broker is to choose."""
+        broker = self.brokers.get(broker_id)
+        if broker is None:
+            return DIRECTORY_UNASSIGNED
+        if not broker.directories:
+            return DIRECTORY_MIGRATING
+        return broker.directories[0] if len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
+
+    def check_broker_epoch(self, broker_id: int, epoch: int) -> BrokerRegistration:
+        """The registration; STALE_BROKER_EPOCH when the sender's is not the current one."""
+        broker = self.brokers.get(broker_id)
+        if broker is None:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
+        if broker.epoch != epoch:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}")
+        return broker
+
+    def all_partitions(self) -> Iterator[tuple[TopicControl, int, PartitionRegistration]]:
+        for topic in self.topics.values():
+            for number, partition in topic.partitions.items():
+                yield topic, number, partition
+
+    def has_leaderships(self, broker_id: int) -> bool:
+        return any(partition.leader == broker_id for _, _, partition in self.all_partitions())
+
+    def topic(self, name: str) -> TopicControl | None:
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    # -- replay -----------------------------------------------------------------------------------------------------------------------
+
+    def replay(self, record: object, offset: int) -> None:
+        """Applies a record of the metadata log; ValueError for one that contradicts the state. Others' records change nothing."""
+        replay = self._REPLAY.get(type(record))
+        if replay is not None:
+            self.journal.offset = offset
+            replay(self, record, offset)
+
+    def _feature(self, record: FeatureLevelRecord, _offset: int) -> None:
+        if record.feature_level:
+            self.features[record.name] = record.feature_level
+        else:
+            self.features.pop(record.name)
+
+    def _register_broker(self, record: RegisterBrokerRecord, offset: int) -> None:
+        self.brokers[record.broker_id] = BrokerRegistration.from_record(record)
+        self.registration_offsets[record.broker_id] = offset
+
+    def _registered(self, broker_id: int, epoch: int) -> BrokerRegistration:
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            raise ValueError(f"a record names broker {broker_id} in epoch {epoch}, which is not registered")
+        return broker
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord, _offset: int) -> None:
+        self._registered(record.broker_id, record.broker_epoch)
+        del self.brokers[record.broker_id]
+        self.registration_offsets.pop(record.broker_id)
+
+    def _fence(self, record: FenceBrokerRecord, _offset: int) -> None:
+        self.brokers[record.id] = self._registered(record.id, record.epoch)._replace(fenced=True)
+
+    def _unfence(self, record: UnfenceBrokerRecord, _offset: int) -> None:
+        self.brokers[record.id] = self._registered(record.id, record.epoch)._replace(fenced=False)
+
+    def _change_broker(self, record: BrokerRegistrationChangeRecord, _offset: int) -> None:
+        self.brokers[record.broker_id] = change_broker(self._registered(record.broker_id, record.broker_epoch), record)
+
+    def _register_controller(self, record: RegisterControllerRecord, _offset: int) -> None:
+        self.controllers[record.controller_id] = ControllerRegistration.from_record(record)
+
+    def _add_topic(self, record: TopicRecord, _offset: int) -> None:
+        if record.name in self.topic_ids:
+            raise ValueError(f"a record creates topic {record.name}, which exists")
+        self.topics[record.topic_id] = TopicControl(record.name, record.topic_id, self.journal)
+        self.topic_ids[record.name] = record.topic_id
+        unified = unify_collision_characters(record.name)
+        if has_collision_characters(record.name):
+            self.colliding_names[unified] = (*(self.colliding_names.get(unified) or ()), record.name)
+
+    def _topic_of(self, topic_id: UUID) -> TopicControl:
+        topic = self.topics.get(topic_id)
+        if topic is None:
+            raise ValueError(f"a record names topic id {topic_id}, which does not exist")
+        return topic
+
+    def _add_partition(self, record: PartitionRecord, _offset: int) -> None:
+        self._topic_of(record.topic_id).partitions[record.partition_id] = PartitionRegistration.from_record(record)
+
+    def _change_partition(self, record: PartitionChangeRecord, _offset: int) -> None:
+        topic = self._topic_of(record.topic_id)
+        before = topic.partitions.get(record.partition_id)
+        if before is None:
+            raise ValueError(f"a record changes {topic.name}-{record.partition_id}, which does not exist")
+        topic.partitions[record.partition_id] = before.merge(record)
+
+    def _clear_elr(self, record: ClearElrRecord, _offset: int) -> None:
+        for topic in list(self.topics.values()):
+            if record.topic_name and topic.name != record.topic_name:
+                continue
+            for number, before in list(topic.partitions.items()):
+                if before.elr or before.last_known_elr:
+                    topic.partitions[number] = before._replace(elr=(), last_known_elr=(), partition_epoch=before.partition_epoch + 1)
+
+    def _remove_topic(self, record: RemoveTopicRecord, _offset: int) -> None:
+        topic = self._topic_of(record.topic_id)
+        del self.topics[record.topic_id]
+        del self.topic_ids[topic.name]
+        self.configs.pop((RESOURCE_TOPIC, topic.name))
+        unified = unify_collision_characters(topic.name)
+        remaining = tuple(name for name in self.colliding_names.get(unified) or () if name != topic.name)
+        if remaining:
+            self.colliding_names[unified] = remaining
+        else:
+            self.colliding_names.pop(unified)
+
+    def _config(self, record: ConfigRecord, _offset: int) -> None:
+        resource = (record.resource_type, record.resource_name)
+        values = dict(self.configs.get(resource) or {})
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+        if values:
+            self.configs[resource] = values
+        else:
+            self.configs.pop(resource)
+
+    def _producer_ids(self, record: ProducerIdsRecord, _offset: int) -> None:
+        if record.next_producer_id <= self.next_producer_id and "next" in self.producer_ids:
+            raise ValueError(f"producer ids go back from {self.next_producer_id} to {record.next_producer_id}")
+        self.producer_ids["next"] = record.next_producer_id
+
+    _REPLAY: ClassVar[dict[type, Callable[..., None]]] = {
+        FeatureLevelRecord: _feature,
+        RegisterBrokerRecord: _register_broker,
+        UnregisterBrokerRecord: _unregister_broker,
+        FenceBrokerRecord: _fence,
+        UnfenceBrokerRecord: _unfence,
+        BrokerRegistrationChangeRecord: _change_broker,
+        RegisterControllerRecord: _register_controller,
+        TopicRecord: _add_topic,
+        PartitionRecord: _add_partition,
+        PartitionChangeRecord: _change_partition,
+        ClearElrRecord: _clear_elr,
+        RemoveTopicRecord: _remove_topic,
+        ConfigRecord: _config,
+        ProducerIdsRecord: _producer_ids,
+    }
+
+    @property
+    def next_producer_id(self) -> int:
+        return self.producer_ids.get("next") or 0
+
+    def comparable(self) -> object:
+        """The whole state as a value, for tests: two states are equal when these are."""
+        return (
+            dict(self.features.items()),
+            dict(self.brokers.items()),
+            dict(self.registration_offsets.items()),
+            dict(self.controllers.items()),
+            {topic_id: (topic.name, dict(topic.partitions.items())) for topic_id, topic in self.topics.items()},
+            dict(self.topic_ids.items()),
+            {name: sorted(names) for name, names in self.colliding_names.items()},
+            {resource: dict(values) for resource, values in self.configs.items()},
+            dict(self.producer_ids.items()),
+        )
+
+
+def has_collision_characters(name: str) -> bool:
+    """Whether the name may collide with another in metric names, where "." becomes "_"."""
+    return "." in name or "_" in name
+
+
+def unify_collision_characters(name: str) -> str:
+    return name.replace(".", "_")
+
+
+__all__ = ["NO_LEADER", "ControllerState", "TopicControl", "has_collision_characters", "unify_collision_characters"]
