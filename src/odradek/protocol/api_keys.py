@@ -128,9 +128,8 @@ def _info(
     name: str, min_version: int, max_version: int, flexible_since: int | None, listeners: tuple[str, ...], *, latest_unstable: bool = False
 ) -> tuple[str, ApiInfo]:
     words = "".join(["_" + letter.lower() if letter.isupper() else letter for letter in name]).lstrip("_")
-    return module, ApiInfo(
-        name, min_version, max_version, latest_unstable, flexible_since, listeners, f"odradek.protocol.messages.{module}"
-    )
+    module = f"odradek.protocol.messages.{words}"
+    return words, ApiInfo(name, min_version, max_version, latest_unstable, flexible_since, listeners, module)
 
 
 API_INFO: Final[dict[ApiKey, ApiInfo]] = {
