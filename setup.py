@@ -10,12 +10,24 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from setuptools import setup
+from setuptools import setup  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from setuptools import Extension
 
 MODULES = {"odradek.records._codec": "src/odradek/records/_codec.py"}
+
+INLINE = [
+    "-finline-limit=4000",
+    "--param",
+    "inline-unit-growth=1000",
+    "--param",
+    "large-function-growth=10000",
+    "--param",
+    "large-stack-frame-growth=10000",
+]
+"""The loops pass buffer descriptors of 200 bytes by value to small functions: worth 50 % when these are inlined. Compilers that do not know
+the options warn."""
 
 
 def extensions() -> list[Extension]:
@@ -30,7 +42,7 @@ def extensions() -> list[Extension]:
         return []
     checked = flavour == "checked"
     # -fwrapv: timestamps and offsets wrap as in Java. The .py never relies on an index error, so that bounds checks are for finding bugs.
-    arguments = ["-g", "-O1", "-fwrapv", "-fsanitize=address", "-fno-omit-frame-pointer"] if checked else ["-O3", "-fwrapv"]
+    arguments = ["-g", "-O1", "-fwrapv", "-fsanitize=address", "-fno-omit-frame-pointer"] if checked else ["-O3", "-fwrapv", *INLINE]
     return cythonize(
         [
             Extension(

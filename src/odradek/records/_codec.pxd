@@ -2,6 +2,7 @@
 
 cimport cython
 
+cdef unsigned long long _MASK32
 cdef unsigned long long _MASK64
 cdef long long _MAX64
 cdef long long _MIN64

@@ -22,6 +22,7 @@ WALK_MALFORMED = 1
 WALK_TRAILING = 2
 """Bytes are left over behind the last record that the header counts."""
 
+_MASK32 = 0xFFFFFFFF
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 _MAX64 = 0x7FFFFFFFFFFFFFFF
 _MIN64 = -0x7FFFFFFFFFFFFFFF - 1
@@ -34,8 +35,8 @@ MAX_RECORD_BODY = 0x7FFFFFFF
 
 def _probe() -> bool:
     # An unsigned char in the compiled module, an unbounded integer in the source.
-    byte = 255
-    byte = byte + 1
+    byte: int = 255
+    byte += 1
     return byte == 0
 
 
@@ -69,7 +70,7 @@ def _varint(view: memoryview, position: int, end: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             # The fifth byte has four bits that count; Java drops the rest too.
-            value &= 0xFFFFFFFF
+            value &= _MASK32
             return (value >> 1) ^ -(value & 1), position + 1
         shift += 7
     return 0, -1
@@ -253,7 +254,7 @@ def decode(
     fixed = append_timestamp is not None
     if append_timestamp is not None:
         base_timestamp = append_timestamp
-    new = tuple.__new__
+    new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType]
     index = 0
     while index < count:
         position, delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, header_count = _parse(view, position, end)

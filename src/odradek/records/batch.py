@@ -174,14 +174,12 @@ def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     position = 0
     end = len(buffer)
     while end - position >= HEADER_SIZE_UP_TO_MAGIC:
-        if end - position < HEADER_SIZE and buffer[position + MAGIC_OFFSET] == MAGIC_V2:
+        length = int.from_bytes(buffer[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+        if length >= _LEGACY_MIN_LENGTH and length + LOG_OVERHEAD > end - position and 0 <= buffer[position + MAGIC_OFFSET] <= MAGIC_V2:
             return
         header = read_header(buffer, position)
-        size = header.batch_length + LOG_OVERHEAD
-        if size > end - position:
-            return
         yield position, header
-        position += size
+        position += header.batch_length + LOG_OVERHEAD
 
 
 def check_crc(buffer: Buffer, offset: int, header: BatchHeader) -> bool:

@@ -104,9 +104,7 @@ def _into(codec: Callable[[Buffer, bytearray], int], data: Buffer, compression: 
             written = codec(data, output)
         except cramjam.DecompressionError as error:
             if "failed to write whole buffer" not in str(error):
-                raise KafkaError(
-                    ErrorCode.INVALID_RECORD, f"The batch does not decompress as {compression.name.lower()}: {error}"
-                ) from None
+                raise _undecodable(compression, error) from None
             if size >= ceiling:
                 raise _over_ceiling(ceiling, limit) from None
             size = min(size * 4, ceiling)
@@ -127,7 +125,7 @@ def _compress_xerial(data: Buffer) -> bytes:
 def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
     view = memoryview(data)
     ceiling = min(limit, max(RATIO_FLOOR, len(data) * RATIO_LIMIT))
-    blocks = _xerial_blocks(view) if view[:8] == _XERIAL_MAGIC else [view]
+    blocks = _xerial_blocks(view) if bytes(view[:8]) == _XERIAL_MAGIC else [view]
     output = bytearray()
     for block in blocks:
         try:
@@ -139,7 +137,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "A snappy block declares more bytes than it can hold")
             output += bytes(cramjam.snappy.decompress_raw(block))
         except cramjam.DecompressionError as error:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"The batch does not decompress as snappy: {error}") from None
+            raise _undecodable(Compression.SNAPPY, error) from None
     return output
 
 
@@ -149,7 +147,7 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
     position = 0
     end = len(view)
     while position < end:
-        if view[position : position + 8] == _XERIAL_MAGIC:
+        if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             if position > end:
                 break
@@ -163,6 +161,10 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
     if position != end:
         raise KafkaError(ErrorCode.INVALID_RECORD, "The snappy framing of the batch is cut off")
     return blocks
+
+
+def _undecodable(compression: Compression, error: Exception) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"The batch does not decompress as {compression.name.lower()}: {error}")
 
 
 def _over_ceiling(ceiling: int, limit: int) -> KafkaError:
@@ -182,7 +184,7 @@ def fix_legacy_lz4_header(data: Buffer) -> bytes:
     computed anew. Data that is no LZ4 frame comes back unchanged.
     """
     frame = bytearray(data)
-    if len(frame) < 7 or frame[:4] != b"\x04\x22\x4d\x18":
+    if len(frame) < 7 or bytes(frame[:4]) != b"\x04\x22\x4d\x18":
         return bytes(frame)
     end = 6 + (8 if frame[4] & 0x08 else 0) + (4 if frame[4] & 0x01 else 0)
     if end < len(frame):
