@@ -15,16 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.messages.api_versions import ApiVersionsRequest
-
 from interop.differential.case import Case
 from interop.differential.cases import CASES, broken_bodies, fill
 from interop.differential.compare import Difference, differences, plain
 from interop.differential.exceptions import EXCEPTIONS
 from interop.differential.peer import Peer
 from interop.peers import both
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import UnsupportedVersionError
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
 
 OVERRIDES = {"auto.create.topics.enable": "true", "log.retention.ms": "-1", "log.message.timestamp.after.max.ms": "9223372036854775807"}
 """Retention is off and future timestamps are allowed because the records carry fixed timestamps."""
@@ -47,9 +46,8 @@ class Comparison:
                 self.accepted[excepted.why] = self.accepted.get(excepted.why, 0) + 1
             else:
                 self.failed.append((label, difference))
-                print(
-                    f"DIFFERS {label}\n    {difference.path or '(whole answer)'}\n      odradek {difference.ours!r:.300}\n      jvm     {difference.theirs!r:.300}"
-                )
+                print(f"DIFFERS {label}\n    {difference.path or '(whole answer)'}")
+                print(f"      odradek {difference.ours!r:.300}\n      jvm     {difference.theirs!r:.300}")
         if self.verbose:
             print(label)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from odradek.protocol.api_keys import ApiKey
-
 from interop.differential.peer import Peer
+from odradek.protocol.api_keys import ApiKey
 
 Build = Callable[[Peer], Any]
 """Builds the request for one peer (whose topic ids are its own): a message, or the bytes of a body."""

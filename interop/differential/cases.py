@@ -8,6 +8,9 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from interop.differential.batches import NOW, batch, patched, variants
+from interop.differential.case import Case
+from interop.differential.peer import Peer
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -23,10 +26,6 @@ from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from odradek.protocol.messages.produce import ProduceRequest
-
-from interop.differential.batches import NOW, batch, patched, variants
-from interop.differential.case import Case
-from interop.differential.peer import Peer
 
 NOBODY = UUID("12345678-1234-4234-8234-123456789abc")
 UNUSABLE_NAMES = ("", ".", "..", "with space", "sl/ash", "x" * 250, "nul\0l", "sn\N{LATIN SMALL LETTER O WITH DIAERESIS}w")
@@ -315,7 +314,7 @@ def produce(version: int) -> Iterator[Case]:
     yield Case(ApiKey.PRODUCE, version, "no topics", lambda _: ProduceRequest(acks=-1, timeout_ms=1000))
     yield case("transactional id, plain batch", batch(), transactional_id="someone")
     everything = partial(fetch_request, version=12, topics={topic: {0: 0}})
-    yield Case(ApiKey.FETCH, 12, f"what Produce v{version} left", lambda peer: everything(peer))
+    yield Case(ApiKey.FETCH, 12, f"what Produce v{version} left", lambda peer, build=everything: build(peer))
     for other in ("append-time", "gzip", "compact"):
         left = partial(fetch_request, version=12, topics={f"{other}-{version}": {0: 0}})
         yield Case(ApiKey.FETCH, 12, f"what Produce v{version} left in {other}", lambda peer, build=left: build(peer))
@@ -363,9 +362,7 @@ def fetch_request(peer: Peer, version: int, topics: dict[str, dict[int, int]], *
     wanted = []
     for topic, offsets in topics.items():
         partitions = [
-            FetchRequest.FetchTopic.FetchPartition(partition=partition, fetch_offset=offset, **partition_options)
-            if hasattr(FetchRequest.FetchTopic, "FetchPartition")
-            else FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, **partition_options)
+            FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, **partition_options)
             for partition, offset in offsets.items()
         ]
         named = {"topic_id": topic_id(peer, topic)} if version >= 13 else {"topic": topic}
@@ -437,7 +434,7 @@ def fetch_sessions(version: int, case: Callable[..., Case]) -> Iterator[Case]:
 
 
 def list_offsets(version: int) -> Iterator[Case]:
-    topic_of, partition_of = ListOffsetsRequest.ListOffsetsTopic, nested(ListOffsetsRequest, "ListOffsetsPartition")
+    topic_of, partition_of = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsPartition
 
     def case(name: str, topic: str, *wanted: tuple[int, int], epoch: int = -1, **options: Any) -> Case:
         partitions = [partition_of(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch) for index, timestamp in wanted]
@@ -464,7 +461,7 @@ def list_offsets(version: int) -> Iterator[Case]:
 def offset_for_leader_epoch(version: int) -> Iterator[Case]:
     topic_of, partition_of = (
         OffsetForLeaderEpochRequest.OffsetForLeaderTopic,
-        nested(OffsetForLeaderEpochRequest, "OffsetForLeaderPartition"),
+        OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
     )
 
     def case(name: str, topic: str, partition: int, epoch: int, current: int = -1, **options: Any) -> Case:
@@ -519,14 +516,6 @@ def find_coordinator(version: int) -> Iterator[Case]:
     if version >= 1:
         yield case("unknown key type", 9, "group")
     yield case("empty group", 0, "")
-
-
-def nested(message: Any, name: str) -> Any:
-    """A struct class by its schema name, wherever in the message it is nested."""
-    for owner in (message, *(value for value in vars(message).values() if isinstance(value, type))):
-        if name in vars(owner):
-            return vars(owner)[name]
-    raise AttributeError(f"{message.__name__} has no struct {name}")
 
 
 def fill(peer: Peer) -> None:

@@ -9,13 +9,12 @@ import time
 from typing import Any
 from uuid import UUID
 
+from odradek.base.ids import ZERO_UUID
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.registry import response_class
-
-from odradek.base.ids import ZERO_UUID
 
 CORRELATION_ID = 0x0DAD
 QUIET_SECONDS = 0.4

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from odradek.records.batch import iter_headers
-
 from odradek.records.compression import Compression
 
 CODECS = {
