@@ -1,0 +1,1 @@
+"""Produce, fetch and where things are in a log."""

@@ -1,0 +1,210 @@
+"""Fetch (API key 1) on broker listeners: records for consumers and followers.
+
+Versions: 4-18. ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwidth, request time; leader replication
+throttle.
+Waits up to max_wait_ms for min_bytes, counted from positions. The answer holds slices of segment files, which the network reads as the
+socket drains.
+Known gaps: ACLs and quotas are not enforced yet; no preferred read replica is chosen (replica.selector.class), so clients always read
+from the leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+from odradek.replication.fetch_params import FetchParams, FetchPartition, isolation_for
+from odradek.replication.fetch_session import FetchContext, PartitionKey
+from odradek.replication.reader import PartitionRead, Reads
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import TopicsImage
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+TopicResponse = FetchResponse.FetchableTopicResponse
+PartitionResponse = FetchResponse.PartitionData
+
+_MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+@handler(ApiKey.FETCH, versions=(4, 18), listeners=(BROKER,))
+def handle(context: RequestContext, request: FetchRequest, services: Services) -> FetchResponse | Deferred[FetchResponse]:
+    version = context.api_version
+    replica_id, replica_epoch = request.replica_id, -1
+    if version >= 15:
+        replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    topics = services.metadata.image.topics
+    manager = services.replica_manager
+    fetch: FetchContext[PartitionRead] = manager.fetch_sessions.context(
+        request.session_id,
+        request.session_epoch,
+        _wanted(request, version, topics),
+        _forgotten(request, version),
+        uses_topic_ids=version >= 13,
+        privileged=replica_id >= 0,
+    )
+    known: list[FetchPartition] = []
+    unknown: Reads = []
+    for partition in fetch.partitions:
+        if partition.topic is None:
+            name = topics.topic_name(partition.topic_id)
+            if name is None:
+                unknown.append((partition, PartitionRead(ErrorCode.UNKNOWN_TOPIC_ID)))
+                continue
+            partition.resolve(name)
+        known.append(partition)
+    if not known:
+        return _respond(context, fetch, unknown)
+    max_bytes = min(request.max_bytes, manager.fetch_max_bytes)
+    params = FetchParams(
+        replica_id,
+        isolation_for(replica_id, request.isolation_level),
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
+        replica_epoch=replica_epoch,
+        leader_only=replica_id >= 0 or (replica_id == -1 and version < 11),
+    )
+    reads = manager.reader.fetch(params, known)
+    if isinstance(reads, Deferred):
+        result: Deferred[FetchResponse] = Deferred()
+        reads.add_callback(lambda later: _complete_later(result, context, fetch, later, unknown))
+        return result
+    return _respond(context, fetch, reads + unknown if unknown else reads)
+
+
+def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
+    """The error for the request and, before sessions came, for each partition."""
+    return FetchResponse(
+        error_code=error.code,
+        session_id=request.session_id,
+        responses=[
+            TopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[_error(partition.partition, error.code) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _wanted(request: FetchRequest, version: int, topics: TopicsImage) -> dict[PartitionKey, FetchPartition]:
+    wanted: dict[PartitionKey, FetchPartition] = {}
+    for topic in request.topics:
+        topic_id = topic.topic_id
+        name: str | None = topic.topic
+        key: int | str = topic.topic
+        if version >= 13:
+            name = topics.topic_name(topic_id)
+            key = topic_id.int
+        for partition in topic.partitions:
+            wanted[(key, partition.partition)] = FetchPartition(
+                name,
+                topic_id,
+                partition.partition,
+                fetch_offset=partition.fetch_offset,
+                max_bytes=partition.partition_max_bytes,
+                log_start_offset=partition.log_start_offset,
+                current_leader_epoch=partition.current_leader_epoch,
+                last_fetched_epoch=partition.last_fetched_epoch,
+            )
+    return wanted
+
+
+def _forgotten(request: FetchRequest, version: int) -> Sequence[PartitionKey]:
+    forgotten = request.forgotten_topics_data
+    if not forgotten:
+        return ()
+    if version >= 13:
+        return [(topic.topic_id.int, partition) for topic in forgotten for partition in topic.partitions]
+    return [(topic.topic, partition) for topic in forgotten for partition in topic.partitions]
+
+
+def _complete_later(
+    result: Deferred[FetchResponse], context: RequestContext, fetch: FetchContext[PartitionRead], reads: Deferred[Reads], unknown: Reads
+) -> None:
+    try:
+        result.complete(_respond(context, fetch, reads.result() + unknown))
+    except Exception as error:
+        result.fail(error)
+
+
+def _respond(context: RequestContext, fetch: FetchContext[PartitionRead], reads: Reads) -> FetchResponse:
+    error, session_id, told = fetch.respond(reads)
+    if error is not ErrorCode.NONE:
+        for _, read in reads:
+            read.release()
+    responses: list[FetchResponse.FetchableTopicResponse] = []
+    endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
+    last: FetchPartition | None = None
+    for partition, read in told:
+        data = _partition_response(context, partition, read, endpoints)
+        # Neighbours of one topic share an entry; the order of the partitions is what the session decided.
+        if last is not None and last.topic == partition.topic and last.topic_id == partition.topic_id:
+            responses[-1].partitions.append(data)
+        else:
+            responses.append(TopicResponse(topic=partition.topic or "", topic_id=partition.topic_id, partitions=[data]))
+        last = partition
+    return FetchResponse(error_code=error, session_id=session_id, responses=responses, node_endpoints=list(endpoints.values()))
+
+
+def _partition_response(
+    context: RequestContext, partition: FetchPartition, read: PartitionRead, endpoints: dict[int, FetchResponse.NodeEndpoint]
+) -> FetchResponse.PartitionData:
+    error = read.error
+    if error is not ErrorCode.NONE:
+        data = _error(partition.partition, error)
+        if error is ErrorCode.KAFKA_STORAGE_ERROR and context.api_version <= 5:
+            # Those clients do not know the code; this one makes them look for the leader.
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error in _MOVED and context.api_version >= 16:
+            _name_leader(context, partition, data, endpoints)
+        return data
+    if context.api_version < 10 and _is_zstd(context, partition):
+        read.release()
+        return _error(partition.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    data = PartitionResponse(
+        partition_index=partition.partition,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        aborted_transactions=None,
+        preferred_read_replica=read.preferred_read_replica,
+        records=read.slices,
+    )
+    if read.aborted is not None:
+        data.aborted_transactions = [
+            FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+            for producer_id, first_offset in read.aborted
+        ]
+    if read.diverging_epoch is not None:
+        epoch, end_offset = read.diverging_epoch
+        data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return data
+
+
+def _error(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
+    return PartitionResponse(partition_index=partition, error_code=error, high_watermark=-1, aborted_transactions=None, records=b"")
+
+
+def _name_leader(
+    context: RequestContext, partition: FetchPartition, data: FetchResponse.PartitionData, endpoints: dict[int, FetchResponse.NodeEndpoint]
+) -> None:
+    leader = context.services.replica_manager.current_leader(partition.topic_partition, context.listener_name)
+    data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+    if leader.host is not None:
+        endpoints[leader.leader_id] = FetchResponse.NodeEndpoint(
+            node_id=leader.leader_id, host=leader.host, port=leader.port, rack=leader.rack
+        )
+
+
+def _is_zstd(context: RequestContext, partition: FetchPartition) -> bool:
+    hosted = context.services.replica_manager.partitions.by_name.get(partition.topic_partition)
+    return hosted is not None and hosted.log is not None and hosted.log.config.compression_type == "zstd"

@@ -1,0 +1,61 @@
+"""OffsetForLeaderEpoch (API key 23): where a leader epoch ends, for followers and consumers that look for truncation (KIP-101, KIP-320).
+
+Versions: 2-4. ACL: CLUSTER_ACTION on Cluster, or DESCRIBE on Topic. Quota: request time. Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+logger = logging.getLogger(__name__)
+
+TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
+
+
+@handler(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), listeners=(BROKER,))
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, services: Services) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            TopicResult(topic=topic.topic, partitions=[_look_up(topic.topic, partition, services) for partition in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def error_response(request: OffsetForLeaderEpochRequest, error: KafkaError) -> OffsetForLeaderEpochResponse:
+    """Every partition of the request with the same error."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            TopicResult(
+                topic=topic.topic,
+                partitions=[EpochEndOffset(partition=partition.partition, error_code=error.code) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(
+    topic: str, partition: OffsetForLeaderEpochRequest.OffsetForLeaderPartition, services: Services
+) -> OffsetForLeaderEpochResponse.EpochEndOffset:
+    key = TopicPartition(topic, partition.partition)
+    try:
+        epoch, end_offset = services.replica_manager.offsets.epoch_end(key, partition.current_leader_epoch, partition.leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=key.partition, error_code=error.code)
+    except Exception:
+        logger.exception("OffsetForLeaderEpoch of %s failed", key)
+        return EpochEndOffset(partition=key.partition, error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    return EpochEndOffset(partition=key.partition, leader_epoch=epoch, end_offset=end_offset)

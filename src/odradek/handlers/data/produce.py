@@ -1,0 +1,204 @@
+"""Produce (API key 0): appends record batches.
+
+Versions: 3-13, advertised from 0 for librdkafka's sake (KAFKA-18659). ACL: WRITE on Topic; WRITE on TransactionalId for transactional
+batches.
+Quota: produce bandwidth, request time. acks=0 gets no answer; an error then closes the connection, so that the client looks for the
+leader anew.
+Known gaps: ACLs and quotas are not enforced yet; transactional batches are appended without asking the coordinator while there is none.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.base.ids import TopicPartition
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.schema import records_view
+from odradek.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, TRANSACTIONAL_MASK, iter_headers
+from odradek.records.compression import Compression
+from odradek.replication.delayed_produce import Appends, PartitionAppend
+from odradek.storage.append import AppendOrigin
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+ADMIN_CLIENT_ID = "__admin_client"
+"""The client id that may write to internal topics (kafka.admin.AdminUtils)."""
+
+COMPRESSION_MASK = 0x07
+_BATCH = struct.Struct(">8xi4xb4xh")
+"""Batch length, magic, attributes."""
+
+TopicResponse = ProduceResponse.TopicProduceResponse
+PartitionResponse = ProduceResponse.PartitionProduceResponse
+
+
+@handler(ApiKey.PRODUCE, versions=(3, 13), listeners=(BROKER,), advertised_from=0)
+def handle(context: RequestContext, request: ProduceRequest, services: Services) -> ProduceResponse | Deferred[ProduceResponse] | None:
+    version = context.api_version
+    manager = services.replica_manager
+    entries: dict[TopicPartition, memoryview] = {}
+    refused: dict[TopicPartition, PartitionAppend] = {}
+    unknown_ids = False
+    for topic in request.topic_data:
+        name = topic.name
+        if version >= 13:
+            known = services.metadata.image.topics.topic_name(topic.topic_id)
+            if known is None:
+                unknown_ids = True
+                continue
+            name = known
+        for partition in topic.partition_data:
+            key = TopicPartition(name, partition.index)
+            records = records_view(partition.records)
+            error = check_records(records, version, request.transactional_id)
+            if error is None:
+                entries[key] = records
+            else:
+                refused[key] = PartitionAppend(key, manager.partitions.error(key, error))
+    if entries:
+        answer = manager.producer.append(
+            list(entries.items()),
+            required_acks=request.acks,
+            timeout_ms=request.timeout_ms,
+            origin=AppendOrigin.CLIENT,
+            transactional_id=request.transactional_id,
+            internal_topics_allowed=context.client_id == ADMIN_CLIENT_ID,
+        )
+        if isinstance(answer, Deferred):
+            result: Deferred[ProduceResponse] = Deferred()
+            answer.add_callback(lambda appends: _complete_later(result, context, request, refused, appends, unknown_ids))
+            return result
+    else:
+        answer = []
+    return _respond(context, request, refused, answer, unknown_ids)
+
+
+def error_response(request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+    """Every partition of the request with the same error."""
+    if request.acks == 0:
+        raise ProtocolError(f"a produce request with acks=0 failed with {error}")
+    return ProduceResponse(
+        responses=[
+            TopicResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionResponse(index=partition.index, error_code=error.code, base_offset=-1, error_message=error.message)
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def check_records(records: memoryview, version: int, transactional_id: str | None) -> ErrorCode | None:
+    """What a produce request may hold for a partition: exactly one batch of magic 2, zstd from version 7 on
+    (ProduceRequest.validateRecords).
+
+    Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED, for the request as a whole, for a transactional batch without a transactional id.
+    """
+    if len(records) >= HEADER_SIZE:
+        length, magic, attributes = _BATCH.unpack_from(records)
+        if magic == MAGIC_V2 and length + LOG_OVERHEAD == len(records):
+            if attributes & TRANSACTIONAL_MASK and transactional_id is None:
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            if version < 7 and attributes & COMPRESSION_MASK == Compression.ZSTD:
+                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            return None
+    try:
+        headers = [header for _, header in iter_headers(records)]
+    except KafkaError as error:
+        return error.code
+    except ProtocolError:
+        return ErrorCode.CORRUPT_MESSAGE
+    if not headers or headers[0].magic != MAGIC_V2 or len(headers) > 1:
+        return ErrorCode.INVALID_RECORD
+    if headers[0].is_transactional and transactional_id is None:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if version < 7 and headers[0].attributes & COMPRESSION_MASK == Compression.ZSTD:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    return None
+
+
+def _complete_later(
+    result: Deferred[ProduceResponse],
+    context: RequestContext,
+    request: ProduceRequest,
+    refused: dict[TopicPartition, PartitionAppend],
+    appends: Deferred[Appends],
+    unknown_ids: bool,
+) -> None:
+    try:
+        response = _respond(context, request, refused, appends.result(), unknown_ids)
+    except Exception as error:
+        result.fail(error)
+        return
+    if response is not None:
+        result.complete(response)
+
+
+def _respond(
+    context: RequestContext, request: ProduceRequest, refused: dict[TopicPartition, PartitionAppend], appends: Appends, unknown_ids: bool
+) -> ProduceResponse | None:
+    if request.acks == 0:
+        failed = unknown_ids or bool(refused) or any(append.error is not ErrorCode.NONE for append in appends)
+        if failed:
+            raise ProtocolError("a produce request with acks=0 failed for some of its partitions")
+        return None
+    by_partition = refused
+    for append in appends:
+        by_partition[append.topic_partition] = append
+    version = context.api_version
+    topics = context.services.metadata.image.topics
+    endpoints: dict[int, ProduceResponse.NodeEndpoint] = {}
+    responses: list[ProduceResponse.TopicProduceResponse] = []
+    for topic in request.topic_data:
+        name: str | None = topic.name if version < 13 else topics.topic_name(topic.topic_id)
+        answered: list[ProduceResponse.PartitionProduceResponse] = []
+        for partition in topic.partition_data:
+            # A partition named twice is answered once, where it stands first; its last records count.
+            if name is None:
+                answered.append(PartitionResponse(index=partition.index, error_code=ErrorCode.UNKNOWN_TOPIC_ID, base_offset=-1))
+                continue
+            outcome = by_partition.pop(TopicPartition(name, partition.index), None)
+            if outcome is not None:
+                answered.append(_partition_response(context, outcome, endpoints))
+        if answered:
+            responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answered))
+    return ProduceResponse(responses=responses, node_endpoints=list(endpoints.values()))
+
+
+def _partition_response(
+    context: RequestContext, append: PartitionAppend, endpoints: dict[int, ProduceResponse.NodeEndpoint]
+) -> ProduceResponse.PartitionProduceResponse:
+    response = PartitionResponse(
+        index=append.topic_partition.partition,
+        error_code=append.error,
+        base_offset=append.base_offset,
+        log_append_time_ms=append.log_append_time_ms,
+        log_start_offset=append.log_start_offset,
+    )
+    if append.error is ErrorCode.NONE:
+        return response
+    response.error_message = append.error_message
+    if append.record_errors:
+        response.record_errors = [
+            ProduceResponse.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in append.record_errors
+        ]
+    if append.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= 10:
+        leader = context.services.replica_manager.current_leader(append.topic_partition, context.listener_name)
+        response.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+        if leader.host is not None:
+            endpoints[leader.leader_id] = ProduceResponse.NodeEndpoint(
+                node_id=leader.leader_id, host=leader.host, port=leader.port, rack=leader.rack
+            )
+    return response

@@ -1,0 +1,1 @@
+"""Partition, in-sync replicas, high watermark, delayed operations, fetch sessions, replica manager."""

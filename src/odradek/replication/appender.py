@@ -1,0 +1,187 @@
+"""Appending a request's records to the local logs, and waiting for what its acks demand (kafka.server.ReplicaManager.appendRecords)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.delayed_produce import Appends, DelayedProduce, PartitionAppend
+from odradek.replication.flushing import Flusher
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from odradek.storage.append import AppendOrigin
+    from odradek.storage.producer_state import VerificationGuard
+
+logger = logging.getLogger(__name__)
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
+"""Topics that only the broker itself writes to (org.apache.kafka.common.internals.Topic)."""
+
+_PLAIN_ERRORS = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+)
+"""Answered without the log start offset, as Kafka does; all others carry it."""
+
+Entry = tuple[TopicPartition, memoryview]
+Guards = Mapping[TopicPartition, "VerificationGuard"]
+
+
+def valid_acks(required_acks: int) -> bool:
+    """-1 (all in sync), 0 (no answer) or 1 (the leader)."""
+    return -1 <= required_acks <= 1
+
+
+class Appender:
+    """Writes to the hosted partitions."""
+
+    __slots__ = ("_delayed", "_flusher", "_partitions")
+
+    def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations, flusher: Flusher) -> None:
+        self._partitions = partitions
+        self._delayed = delayed
+        self._flusher = flusher
+
+    def append(
+        self,
+        entries: Sequence[Entry],
+        *,
+        required_acks: int,
+        timeout_ms: int,
+        origin: AppendOrigin,
+        internal_topics_allowed: bool = False,
+        guards: Guards | None = None,
+    ) -> Appends | Deferred[Appends]:
+        """Appends to each partition; errors stand in its `PartitionAppend`.
+
+        The answer comes at once, except for acks=-1 while the high watermark is not there yet (at most `timeout_ms`, then
+        REQUEST_TIMED_OUT) and where a flush is due by flush.messages: then after it.
+        """
+        if not valid_acks(required_acks):
+            return [
+                PartitionAppend(topic_partition, self._partitions.error(topic_partition, ErrorCode.INVALID_REQUIRED_ACKS))
+                for topic_partition, _ in entries
+            ]
+        appends: Appends = []
+        delayed = self._delayed
+        flush_due: list[Partition] | None = None
+        waiting = False
+        for topic_partition, records in entries:
+            guard = None if guards is None else guards.get(topic_partition)
+            append, partition = self._append_one(topic_partition, records, required_acks, origin, internal_topics_allowed, guard)
+            appends.append(append)
+            if partition is None:
+                continue
+            log = partition.log
+            if log is None:
+                continue
+            if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+                flush_due = [partition] if flush_due is None else [*flush_due, partition]
+            if log.high_watermark < append.required_offset:
+                waiting = True
+        delayed.drain()
+        if flush_due is not None:
+            return self._after_flush(flush_due, appends, required_acks, timeout_ms)
+        if required_acks == -1 and waiting:
+            return self._await_replicas(appends, timeout_ms)
+        return appends
+
+    def _append_one(
+        self,
+        topic_partition: TopicPartition,
+        records: memoryview,
+        required_acks: int,
+        origin: AppendOrigin,
+        internal_topics_allowed: bool,
+        guard: VerificationGuard | None,
+    ) -> tuple[PartitionAppend, Partition | None]:
+        partition = self._partitions.by_name.get(topic_partition)
+        try:
+            if not internal_topics_allowed and topic_partition.topic in INTERNAL_TOPICS:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic_partition.topic}")
+            if partition is None:
+                partition = self._partitions.find(topic_partition)
+            info, advanced = partition.append_as_leader(records, required_acks, origin, guard)
+        except KafkaError as error:
+            return self._refused(topic_partition, partition, error), None
+        except OSError:
+            return PartitionAppend(topic_partition, ErrorCode.KAFKA_STORAGE_ERROR), None
+        except Exception:
+            logger.exception("append to %s failed", topic_partition)
+            return PartitionAppend(topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR, log_start_offset=_log_start(partition)), None
+        if advanced:
+            self._delayed.partition_changed(topic_partition)
+        else:
+            self._delayed.log_end_moved(topic_partition)
+        append = PartitionAppend(
+            topic_partition,
+            base_offset=info.first_offset,
+            required_offset=info.last_offset + 1,
+            log_append_time_ms=info.log_append_time_ms,
+            log_start_offset=info.log_start_offset,
+        )
+        return append, partition
+
+    def _refused(self, topic_partition: TopicPartition, partition: Partition | None, error: KafkaError) -> PartitionAppend:
+        from odradek.records.validation import RecordValidationError
+
+        append = PartitionAppend(topic_partition, error.code)
+        if error.code not in _PLAIN_ERRORS:
+            append.log_start_offset = _log_start(partition)
+        if isinstance(error, RecordValidationError):
+            append.record_errors = error.record_errors
+            append.error_message = error.message
+        return append
+
+    def _await_replicas(self, appends: Appends, timeout_ms: int) -> Appends | Deferred[Appends]:
+        operation = DelayedProduce(self._partitions, appends)
+        if operation.check_all():
+            return appends
+        self._delayed.produce.watch(operation, operation.keys, timeout_ms)
+        return operation.result
+
+    def _after_flush(self, partitions: Sequence[Partition], appends: Appends, required_acks: int, timeout_ms: int) -> Deferred[Appends]:
+        result: Deferred[Appends] = Deferred()
+        left = len(partitions)
+
+        def flushed(partition: Partition, done: Deferred[None]) -> None:
+            nonlocal left
+            left -= 1
+            if done.error is not None:
+                for append in appends:
+                    if append.topic_partition == partition.topic_partition:
+                        append.error = ErrorCode.KAFKA_STORAGE_ERROR
+            if left:
+                return
+            self._delayed.drain()
+            answer = self._await_replicas(appends, timeout_ms) if required_acks == -1 else appends
+            if isinstance(answer, Deferred):
+                answer.add_callback(lambda later: result.complete(later.result()))
+            else:
+                result.complete(answer)
+
+        for partition in partitions:
+            self._flusher.flush(partition).add_callback(partial(flushed, partition))
+        return result
+
+
+def _log_start(partition: Partition | None) -> int:
+    return -1 if partition is None or partition.log is None or not partition.is_leader else partition.log.log_start_offset

@@ -1,0 +1,87 @@
+"""What replication asks about the rest of the cluster, as a narrow view of the cluster image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from odradek.base.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import MetadataImage
+
+
+class ClusterView(Protocol):
+    """Answers come from the last published image."""
+
+    def alive_broker_epoch(self, broker_id: int) -> int | None:
+        """The registration epoch of an unfenced broker, None for one that is unknown or fenced."""
+        ...
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        """Whether the broker is in controlled shutdown."""
+        ...
+
+    def has_partition(self, partition: TopicPartition) -> bool:
+        """Whether the partition exists in the cluster, wherever it lives."""
+        ...
+
+
+class CurrentLeader(NamedTuple):
+    """Where a client finds a partition's leader (KIP-951): ids are -1 and the host None where unknown or not alive."""
+
+    leader_id: int
+    leader_epoch: int
+    host: str | None = None
+    port: int = -1
+    rack: str | None = None
+
+
+class ImageHolder(Protocol):
+    """Whoever has the current image (server.metadata_cache.MetadataCache)."""
+
+    image: MetadataImage
+
+
+class ImageClusterView:
+    """`ClusterView` on the broker's metadata cache."""
+
+    __slots__ = ("_metadata",)
+
+    def __init__(self, metadata: ImageHolder) -> None:
+        self._metadata = metadata
+
+    def alive_broker_epoch(self, broker_id: int) -> int | None:
+        broker = self._metadata.image.cluster.brokers.get(broker_id)
+        return None if broker is None or broker.fenced else broker.epoch
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        broker = self._metadata.image.cluster.brokers.get(broker_id)
+        return broker is not None and broker.in_controlled_shutdown
+
+    def has_partition(self, partition: TopicPartition) -> bool:
+        return self._metadata.image.topics.partition(partition.topic, partition.partition) is not None
+
+    def current_leader(self, partition: TopicPartition, listener: str, hosted: tuple[int, int] | None) -> CurrentLeader:
+        """The leader as this broker knows it: by `hosted`, the (leader id, leader epoch) of its own replica, else by the image."""
+        image = self._metadata.image
+        if hosted is None:
+            registration = image.topics.partition(partition.topic, partition.partition)
+            hosted = (-1, -1) if registration is None else (registration.leader, registration.leader_epoch)
+        broker = image.cluster.brokers.get(hosted[0])
+        endpoint = None if broker is None or broker.fenced else broker.endpoint(listener)
+        if broker is None or endpoint is None:
+            return CurrentLeader(*hosted)
+        return CurrentLeader(*hosted, endpoint.host, endpoint.port, broker.rack)
+
+
+def is_isr_eligible(view: ClusterView, broker_id: int, fetch_broker_epoch: int | None) -> bool:
+    """Whether a replica may join the ISR: unfenced, staying, and the same incarnation that fetched (KIP-841, KIP-903).
+
+    `fetch_broker_epoch` is what its fetch named: -1 skips the comparison (an old inter-broker version), None means it has not fetched.
+    """
+    if fetch_broker_epoch is None:
+        return False
+    alive_epoch = view.alive_broker_epoch(broker_id)
+    if alive_epoch is None or view.is_shutting_down(broker_id):
+        return False
+    return fetch_broker_epoch in (-1, alive_epoch)

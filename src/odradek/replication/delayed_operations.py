@@ -1,0 +1,55 @@
+"""The purgatories of a broker's partitions, and the wake-ups a request has caused but not yet performed."""
+
+from __future__ import annotations
+
+from odradek.base.clock import Clock
+from odradek.base.ids import TopicPartition
+from odradek.replication.purgatory import Purgatory
+
+
+class DelayedOperations:
+    """Collects which partitions changed; `drain` lets the waiting requests look, after all of a request's changes.
+
+    Completing an operation may lead to a new request (a coordinator that appends as soon as something is committed): its changes join the
+    collection and the outermost `drain` handles them, so the stack stays flat.
+    """
+
+    __slots__ = ("_changed", "_draining", "delete_records", "fetch", "produce")
+
+    def __init__(self, clock: Clock) -> None:
+        self.produce: Purgatory[TopicPartition] = Purgatory("Produce", clock)
+        self.fetch: Purgatory[TopicPartition] = Purgatory("Fetch", clock)
+        self.delete_records: Purgatory[TopicPartition] = Purgatory("DeleteRecords", clock)
+        self._changed: dict[TopicPartition, bool] = {}
+        self._draining = False
+
+    def log_end_moved(self, partition: TopicPartition) -> None:
+        """Records were appended that only followers may read yet."""
+        self._changed.setdefault(partition, False)
+
+    def partition_changed(self, partition: TopicPartition) -> None:
+        """The high watermark, the low watermark, the leadership or the existence of the partition changed: everybody may look."""
+        self._changed[partition] = True
+
+    def drain(self) -> None:
+        """Wakes whoever waits for the partitions that changed."""
+        changed = self._changed
+        if not changed or self._draining:
+            return
+        self._draining = True
+        try:
+            while changed:
+                partition = next(iter(changed))
+                if changed.pop(partition):
+                    self.produce.check_and_complete(partition)
+                    self.fetch.check_and_complete(partition)
+                    self.delete_records.check_and_complete(partition)
+                else:
+                    self.fetch.check_and_complete(partition)
+        finally:
+            self._draining = False
+
+    def close(self) -> None:
+        """Answers everything that still waits with what there is."""
+        for purgatory in (self.produce, self.fetch, self.delete_records):
+            purgatory.close()

@@ -1,0 +1,298 @@
+"""Incremental fetch sessions (KIP-227, KIP-516; kafka.server.FetchSession).
+
+1. A full fetch (session epoch 0) names all partitions; the answer may open a session, with an id and epoch 1 from then on.
+2. An incremental fetch names only what changed: new positions, new partitions, forgotten ones. It is answered for all partitions of the
+   session, leaving out those with nothing new to tell.
+3. Each request raises the session's epoch by one, so a repeated or lost request is noticed (INVALID_FETCH_SESSION_EPOCH).
+4. Epoch -1 closes the session and fetches without one.
+
+The cache is bounded (max.incremental.fetch.session.cache.slots). A newcomer takes the place of a session unused for two minutes, else of
+one that is worth no more than itself: clients' sessions before followers', small ones before large ones, and those younger than two
+minutes only for the sake of a follower. Without a place it is simply answered without a session.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from odradek.base.clock import Clock
+from odradek.base.errors import ErrorCode
+from odradek.replication.fetch_params import FetchPartition
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_INT32 = 0x7FFF_FFFF
+EVICTION_MS = 120_000
+
+PartitionKey = tuple[int | str, int]
+"""(topic id as an integer, or topic name before Fetch 13; partition)."""
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch a session expects after `epoch`; wraps to 1, because 0 opens a session."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == MAX_INT32 else epoch + 1
+
+
+class Answer(Protocol):
+    """What a session looks at in a partition's answer."""
+
+    error: ErrorCode
+    high_watermark: int
+    log_start_offset: int
+    size: int
+    preferred_read_replica: int
+
+    @property
+    def diverging(self) -> bool: ...
+
+
+A = TypeVar("A", bound=Answer)
+Answers = Sequence[tuple[FetchPartition, A]]
+
+
+class FetchContext(Generic[A]):
+    """One fetch without a session."""
+
+    __slots__ = ("_partitions",)
+
+    error = ErrorCode.NONE
+    """Of the request as a whole."""
+
+    def __init__(self, partitions: Collection[FetchPartition]) -> None:
+        self._partitions = partitions
+
+    @property
+    def partitions(self) -> Collection[FetchPartition]:
+        """What to answer, in the order in which to serve it."""
+        return self._partitions
+
+    def respond(self, answers: Answers[A]) -> tuple[ErrorCode, int, Answers[A]]:
+        """The request's error, the session id to answer with, and the partitions to name in the response."""
+        return ErrorCode.NONE, NO_SESSION, answers
+
+
+class SessionErrorContext(FetchContext[A]):
+    """The session does not exist or is not where the client thinks: nothing is served."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(())
+        self.error = error
+
+    def respond(self, answers: Answers[A]) -> tuple[ErrorCode, int, Answers[A]]:
+        return self.error, NO_SESSION, ()
+
+
+class FullFetchContext(FetchContext[A]):
+    """A fetch that would like a session."""
+
+    __slots__ = ("_cache", "_keyed", "_privileged", "_uses_topic_ids")
+
+    def __init__(
+        self, cache: FetchSessionCache, keyed: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool
+    ) -> None:
+        super().__init__(keyed.values())
+        self._cache = cache
+        self._keyed = keyed
+        self._uses_topic_ids = uses_topic_ids
+        self._privileged = privileged
+
+    def respond(self, answers: Answers[A]) -> tuple[ErrorCode, int, Answers[A]]:
+        session_id = self._cache.open(self._keyed, uses_topic_ids=self._uses_topic_ids, privileged=self._privileged)
+        if session_id != NO_SESSION:
+            for partition, answer in answers:
+                partition.high_watermark = answer.high_watermark
+                partition.local_log_start_offset = answer.log_start_offset
+        return ErrorCode.NONE, session_id, answers
+
+
+class IncrementalFetchContext(FetchContext[A]):
+    """A fetch within a session."""
+
+    __slots__ = ("_epoch", "_session")
+
+    def __init__(self, session: FetchSession) -> None:
+        super().__init__(session.partitions.values())
+        self._session = session
+        self._epoch = session.epoch
+
+    def respond(self, answers: Answers[A]) -> tuple[ErrorCode, int, Answers[A]]:
+        session = self._session
+        if session.epoch != self._epoch:
+            # Another request of the same session came while this one waited.
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, ()
+        told: list[tuple[FetchPartition, A]] = []
+        for entry in answers:
+            partition, answer = entry
+            if _has_news(partition, answer):
+                told.append(entry)
+                if answer.size > 0:
+                    # Served now, so last in line next time: a busy partition cannot starve the others when the response is full.
+                    session.move_to_end(partition)
+        return ErrorCode.NONE, session.id, told
+
+
+def _has_news(partition: FetchPartition, answer: Answer) -> bool:
+    """Whether the client must hear of this partition; remembers what it then knows."""
+    news = answer.size > 0 or answer.preferred_read_replica != -1 or answer.diverging
+    if partition.high_watermark != answer.high_watermark:
+        partition.high_watermark = answer.high_watermark
+        news = True
+    if partition.local_log_start_offset != answer.log_start_offset:
+        partition.local_log_start_offset = answer.log_start_offset
+        news = True
+    if answer.error is not ErrorCode.NONE:
+        # So that the partition is named again when the error is over.
+        partition.high_watermark = -1
+        news = True
+    return news
+
+
+class FetchSession:
+    """A client's or follower's set of partitions. `epoch` is the one its next request must carry."""
+
+    __slots__ = (
+        "cached_size",
+        "created_ms",
+        "epoch",
+        "evictable_by_all",
+        "id",
+        "last_used_ms",
+        "partitions",
+        "privileged",
+        "uses_topic_ids",
+    )
+
+    def __init__(
+        self, id_: int, partitions: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool, now_ms: int
+    ) -> None:
+        self.id = id_
+        self.partitions = partitions
+        self.uses_topic_ids = uses_topic_ids
+        self.privileged = privileged
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.cached_size = len(partitions)
+        self.evictable_by_all = False
+
+    def move_to_end(self, partition: FetchPartition) -> None:
+        key: PartitionKey
+        key = (partition.topic_id.int, partition.partition) if self.uses_topic_ids else partition.topic_partition
+        partitions = self.partitions
+        if len(partitions) > 1 and partitions.pop(key, None) is not None:
+            partitions[key] = partition
+
+    def update(self, changed: dict[PartitionKey, FetchPartition], forgotten: Iterable[PartitionKey]) -> None:
+        partitions = self.partitions
+        for key, partition in changed.items():
+            known = partitions.get(key)
+            if known is None:
+                partitions[key] = partition
+            else:
+                known.take(partition)
+        for key in forgotten:
+            partitions.pop(key, None)
+
+
+class FetchSessionCache:
+    """All sessions of a broker, least recently used first."""
+
+    __slots__ = ("_clock", "_random", "_sessions", "evictions", "max_sessions")
+
+    def __init__(self, clock: Clock, rng: random.Random, max_sessions: int) -> None:
+        self._clock = clock
+        self._random = rng
+        self._sessions: dict[int, FetchSession] = {}
+        self.max_sessions = max_sessions
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def cached_partitions(self) -> int:
+        """How many partitions the sessions hold together."""
+        return sum(session.cached_size for session in self._sessions.values())
+
+    def context(
+        self,
+        session_id: int,
+        epoch: int,
+        partitions: dict[PartitionKey, FetchPartition],
+        forgotten: Sequence[PartitionKey],
+        *,
+        uses_topic_ids: bool,
+        privileged: bool,
+    ) -> FetchContext[A]:
+        """What a request with this session id and epoch is to be answered for. `privileged` is a follower's fetch."""
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if session_id != NO_SESSION:
+                self._sessions.pop(session_id, None)
+            if epoch == FINAL_EPOCH:
+                return FetchContext(partitions.values())
+            return FullFetchContext(self, partitions, uses_topic_ids=uses_topic_ids, privileged=privileged)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            return SessionErrorContext(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return SessionErrorContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(partitions, forgotten)
+        if not session.partitions:
+            del self._sessions[session_id]
+            return FetchContext(partitions.values())
+        self._touch(session)
+        session.epoch = next_epoch(epoch)
+        return IncrementalFetchContext(session)
+
+    def open(self, partitions: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool) -> int:
+        """The id of a new session over the partitions, 0 when there is no place for it."""
+        now_ms = self._clock.time_ms()
+        if len(self._sessions) >= self.max_sessions and not self._evict_for(privileged, len(partitions), now_ms):
+            return NO_SESSION
+        session_id = self._random.randrange(1, MAX_INT32)
+        while session_id in self._sessions:
+            session_id = self._random.randrange(1, MAX_INT32)
+        self._sessions[session_id] = FetchSession(
+            session_id, partitions, uses_topic_ids=uses_topic_ids, privileged=privileged, now_ms=now_ms
+        )
+        return session_id
+
+    def _touch(self, session: FetchSession) -> None:
+        now_ms = self._clock.time_ms()
+        session.last_used_ms = now_ms
+        session.cached_size = len(session.partitions)
+        session.evictable_by_all = now_ms - session.created_ms > EVICTION_MS
+        del self._sessions[session.id]
+        self._sessions[session.id] = session
+
+    def _evict_for(self, privileged: bool, size: int, now_ms: int) -> bool:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        victim: FetchSession | None
+        if now_ms - oldest.last_used_ms > EVICTION_MS:
+            victim = oldest
+        else:
+            victim = min((session for session in self._sessions.values() if _may_evict(session, privileged)), key=_worth, default=None)
+            if victim is None or (privileged, size, 0) < _worth(victim):
+                return False
+        del self._sessions[victim.id]
+        self.evictions += 1
+        return True
+
+
+def _worth(session: FetchSession) -> tuple[bool, int, int]:
+    return session.privileged, session.cached_size, session.id
+
+
+def _may_evict(session: FetchSession, privileged: bool) -> bool:
+    return session.evictable_by_all or (privileged and not session.privileged)

@@ -1,0 +1,77 @@
+"""Acknowledgements that wait for a flush (flush.messages): group commit in an executor.
+
+The loop never waits for fsync. While a log is being flushed, what is appended meanwhile joins the next flush; its high watermark stays at
+what is flushed, so no consumer sees and no producer is told of records that a power cut could still take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.replication.partition import Partition
+    from odradek.storage.flushing import Flush
+    from odradek.storage.log import Log
+
+RunJob = Callable[[Callable[[], None]], Deferred[None]]
+"""Runs a function in an executor; the simulator runs it inline."""
+
+
+class Flusher:
+    """At most one flush of a log at a time. A failed fsync is never tried again: the log marks its directory as failed."""
+
+    __slots__ = ("_run_job", "_waiting")
+
+    def __init__(self, run_job: RunJob) -> None:
+        self._run_job = run_job
+        self._waiting: dict[TopicPartition, list[Deferred[None]]] = {}
+        """Partitions under flush -> who waits for the next one."""
+
+    def flush(self, partition: Partition) -> Deferred[None]:
+        """Done when everything in the log by now is durable; fails when the disk does."""
+        done: Deferred[None] = Deferred()
+        waiting = self._waiting.get(partition.topic_partition)
+        if waiting is not None:
+            waiting.append(done)
+        else:
+            self._waiting[partition.topic_partition] = []
+            self._start(partition, [done])
+        return done
+
+    def _start(self, partition: Partition, callers: list[Deferred[None]]) -> None:
+        log = partition.log
+        if log is None:
+            gone = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.topic_partition} went away while it was flushed")
+            self._finished(partition, callers, gone)
+            return
+        flush = log.begin_flush()
+        if flush is None:
+            self._finished(partition, callers, None)
+            return
+        self._run_job(flush.run).add_callback(lambda job: self._ran(partition, log, flush, callers, job.error))
+
+    def _ran(self, partition: Partition, log: Log, flush: Flush, callers: list[Deferred[None]], error: BaseException | None) -> None:
+        if error is None:
+            log.finish_flush(flush)
+            partition.flushed()
+        else:
+            flush.release()
+            if isinstance(error, OSError):
+                log.failed(error)
+        self._finished(partition, callers, error)
+
+    def _finished(self, partition: Partition, callers: list[Deferred[None]], error: BaseException | None) -> None:
+        later = self._waiting.pop(partition.topic_partition)
+        if later:
+            self._waiting[partition.topic_partition] = []
+            self._start(partition, later)
+        for caller in callers:
+            if error is None:
+                caller.complete(None)
+            else:
+                caller.fail(error)

@@ -1,0 +1,69 @@
+"""`replication-offset-checkpoint`: the high watermarks, one file in each log directory, as the JVM reads and writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.base.disk import Disk
+from odradek.base.errors import StorageError
+from odradek.base.ids import TopicPartition
+from odradek.storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+FILE_NAME = "replication-offset-checkpoint"
+
+
+class HighWatermarkCheckpoints:
+    """Reads each file once, on the first partition that asks."""
+
+    __slots__ = ("_disk", "_read", "_written")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._read: dict[str, dict[TopicPartition, int]] = {}
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+
+    def restore(self, log: Log) -> None:
+        """Gives a log that was just opened the high watermark of the last checkpoint, within its bounds."""
+        directory = _parent(log.directory)
+        saved = self._read.get(directory)
+        if saved is None:
+            saved = self._read[directory] = self._load(directory)
+        offset = min(max(saved.get(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)
+        if offset > log.high_watermark:
+            log.update_high_watermark(offset)
+
+    def _load(self, directory: str) -> dict[TopicPartition, int]:
+        try:
+            return dict(read_offset_checkpoint(self._disk, f"{directory}/{FILE_NAME}"))
+        except OSError as error:
+            raise StorageError(f"{directory}/{FILE_NAME} cannot be read: {error}") from error
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """A deleted partition: one created later under its name starts at 0."""
+        for saved in self._read.values():
+            saved.pop(topic_partition, None)
+
+    def write(self, logs: Iterable[Log]) -> list[tuple[str, OSError]]:
+        """Writes the files of the directories in which something changed; returns the directories that failed. Blocks on the disk."""
+        by_directory: dict[str, dict[TopicPartition, int]] = {}
+        for log in logs:
+            by_directory.setdefault(_parent(log.directory), {})[log.topic_partition] = log.high_watermark
+        failed: list[tuple[str, OSError]] = []
+        for directory, offsets in by_directory.items():
+            if self._written.get(directory) == offsets:
+                continue
+            try:
+                write_offset_checkpoint(self._disk, f"{directory}/{FILE_NAME}", offsets)
+            except OSError as error:
+                failed.append((directory, error))
+            else:
+                self._written[directory] = offsets
+        return failed
+
+
+def _parent(directory: str) -> str:
+    return directory.rpartition("/")[0]

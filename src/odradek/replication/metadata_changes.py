@@ -1,0 +1,124 @@
+"""Makes the hosted partitions what the metadata says (kafka.server.ReplicaManager.applyDelta).
+
+1. What this broker no longer hosts is taken off the table first: a topic of the same name may have been created since.
+2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint.
+3. Leaders and followers take their roles; a directory that fails on the way leaves the partition offline.
+4. Requests that waited for something that is now different are answered, after everything is in place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.replication.partition import NO_LEADER, Partition, Role
+
+if TYPE_CHECKING:
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+    from odradek.metadata.topics_delta import LocalReplicaChanges, PartitionInfo
+    from odradek.replication.replica_manager import ReplicaManager
+    from odradek.storage.log import Log
+    from odradek.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+class FollowerFetchers(Protocol):
+    """Who copies from the leaders."""
+
+    def start(self, partition: Partition) -> None:
+        """Begin to fetch from `partition.leader_id` at the local log end, in the partition's leader epoch."""
+        ...
+
+    def stop(self, topic_partition: TopicPartition) -> None:
+        """Fetch no more."""
+        ...
+
+
+class NoFetchers:
+    """For a node that is a cluster of its own: there is nobody to copy from, and following somebody is worth a warning."""
+
+    def start(self, partition: Partition) -> None:
+        if partition.leader_id != NO_LEADER:
+            logger.warning("%s follows broker %d, but this node copies from no other", partition.topic_partition, partition.leader_id)
+
+    def stop(self, topic_partition: TopicPartition) -> None:
+        pass
+
+
+class MetadataChanges:
+    """A publisher: the server calls `apply` with each new image."""
+
+    def __init__(self, manager: ReplicaManager, log_manager: LogManager) -> None:
+        self._manager = manager
+        self._log_manager = log_manager
+        self.fetchers: FollowerFetchers = NoFetchers()
+        self.on_leadership: list[Callable[[Mapping[TopicPartition, PartitionInfo], Mapping[TopicPartition, PartitionInfo]], object]] = []
+        """Called with (leaders, followers) that changed, after the roles are taken: coordinators load and unload there."""
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Brings the partitions from the delta's base to `image`."""
+        changes = self._local_changes(delta)
+        if changes is None:
+            return
+        for topic_partition in changes.deletes:
+            self._delete(topic_partition)
+        for topic_partition, info in changes.leaders.items():
+            self._take_role(topic_partition, info, image, leads=True)
+        for topic_partition, info in changes.followers.items():
+            self._take_role(topic_partition, info, image, leads=False)
+        for listener in self.on_leadership:
+            listener(changes.leaders, changes.followers)
+        self._manager.delayed.drain()
+
+    def _local_changes(self, delta: MetadataDelta) -> LocalReplicaChanges | None:
+        topics = delta.topics
+        return None if topics is None else topics.local_changes(self._manager.local_id)
+
+    def _delete(self, topic_partition: TopicPartition) -> None:
+        self.fetchers.stop(topic_partition)
+        partition = self._manager.remove(topic_partition)
+        if partition is None:
+            return
+        self._manager.checkpoints.forget(topic_partition)
+        try:
+            self._log_manager.delete_log(topic_partition)
+        except (KafkaError, OSError):
+            logger.exception("the log of %s could not be deleted", topic_partition)
+
+    def _take_role(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage, *, leads: bool) -> None:
+        partition = self._partition(topic_partition, info.topic_id)
+        try:
+            log = partition.log or self._open_log(topic_partition, info, image)
+            if leads:
+                self.fetchers.stop(topic_partition)
+                partition.make_leader(info.partition, log)
+            elif partition.make_follower(info.partition, log):
+                self.fetchers.stop(topic_partition)
+                self.fetchers.start(partition)
+        except (KafkaError, OSError) as error:
+            if isinstance(error, KafkaError) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                logger.error("%s cannot be served: %s", topic_partition, error)
+            if partition.role is not Role.OFFLINE:
+                partition.mark_offline()
+
+    def _partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
+        partition = self._manager.partitions.by_name.get(topic_partition)
+        if partition is not None and (partition.topic_id != topic_id or partition.role is Role.OFFLINE):
+            # A topic deleted and created again within one delta, or a replica that gets a new chance on another disk.
+            self._manager.remove(topic_partition)
+            partition = None
+        return partition or self._manager.new_partition(topic_partition, topic_id)
+
+    def _open_log(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage) -> Log:
+        from odradek.config.topic import TopicConfig
+
+        config = TopicConfig.build(self._manager.config, image.configs.topic(topic_partition.topic))
+        log = self._log_manager.create_log(topic_partition, info.topic_id, config)
+        self._manager.checkpoints.restore(log)
+        return log

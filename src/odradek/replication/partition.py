@@ -1,0 +1,540 @@
+"""One partition on one broker: its role, its leader's view of the replicas, and what that lets clients see.
+
+Roles and their transitions (`TRANSITIONS`): metadata makes a replica leader or follower; a failing log directory makes it offline;
+removal ends it.
+
+As a leader:
+1. An append goes to the local log, if enough replicas are in sync for its acks.
+2. Followers tell by their fetches how far they are. The high watermark is the smallest log end among the leader, the maximal ISR and the
+   replicas that are about to join it; it never goes back, and it waits while the ISR is smaller than min.insync.replicas (KIP-966).
+3. A follower that has reached the high watermark and the start of this leader epoch is proposed for the ISR; one that was not caught up for
+   replica.lag.time.max.ms is proposed for removal. The controller decides (`isr`, `alter_partition`).
+
+Nothing here calls back into waiting requests: changes are noted in `DelayedOperations`, and whoever drives the partition drains them.
+(kafka.cluster.Partition)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from odradek.base.clock import Clock
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicIdPartition, TopicPartition
+from odradek.replication.alter_partition import IsrAnswer, IsrChange, IsrChannel
+from odradek.replication.cluster_view import ClusterView, is_isr_eligible
+from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.isr import OVERTAKEN, REFUSED, CommittedIsr, IsrState, PendingExpandIsr, PendingIsr, PendingShrinkIsr
+from odradek.replication.replica import Replica
+
+if TYPE_CHECKING:
+    from odradek.storage.append import AppendInfo, AppendOrigin
+    from odradek.storage.log import Log
+    from odradek.storage.producer_state import VerificationGuard
+
+logger = logging.getLogger(__name__)
+
+NO_LEADER = -1
+NO_EPOCH = -1
+HIGH_WATERMARK_OFFSET = -1
+"""DeleteRecords: "up to the high watermark"."""
+
+
+class Role(Enum):
+    """What this broker is to the partition."""
+
+    NEW = "new"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline"
+    DELETED = "deleted"
+
+
+TRANSITIONS: dict[Role, frozenset[Role]] = {
+    Role.NEW: frozenset({Role.LEADER, Role.FOLLOWER, Role.OFFLINE, Role.DELETED}),
+    Role.LEADER: frozenset({Role.LEADER, Role.FOLLOWER, Role.OFFLINE, Role.DELETED}),
+    Role.FOLLOWER: frozenset({Role.LEADER, Role.FOLLOWER, Role.OFFLINE, Role.DELETED}),
+    Role.OFFLINE: frozenset({Role.DELETED}),
+    Role.DELETED: frozenset(),
+}
+
+
+class Registration(Protocol):
+    """The partition's record in the cluster image, as far as replicas need it (metadata.image.PartitionRegistration)."""
+
+    @property
+    def replicas(self) -> Sequence[int]: ...
+    @property
+    def isr(self) -> Sequence[int]: ...
+    @property
+    def adding_replicas(self) -> Sequence[int]: ...
+    @property
+    def leader(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def partition_epoch(self) -> int: ...
+
+
+class Partition:
+    """A hosted replica. Raises `KafkaError` with the code a client is to get."""
+
+    __slots__ = (
+        "_adding_replicas",
+        "_broker_epoch",
+        "_clock",
+        "_cluster",
+        "_delayed",
+        "_isr_channel",
+        "_local_id",
+        "_max_lag_ms",
+        "is_leader",
+        "isr",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "leader_id",
+        "log",
+        "partition_epoch",
+        "replica_ids",
+        "replicas",
+        "role",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        *,
+        local_id: int,
+        clock: Clock,
+        cluster: ClusterView,
+        isr_channel: IsrChannel,
+        delayed: DelayedOperations,
+        broker_epoch: Callable[[], int],
+        max_lag_ms: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.role = Role.NEW
+        self.is_leader = False
+        self.log: Log | None = None
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.leader_epoch_start_offset: int | None = None
+        """Where the current leader epoch began in the local log; None unless leader."""
+        self.partition_epoch = NO_EPOCH
+        self.isr: IsrState = CommittedIsr(frozenset())
+        self.replica_ids: tuple[int, ...] = ()
+        self.replicas: dict[int, Replica] = {}
+        """The followers, when leader."""
+        self._adding_replicas: frozenset[int] = frozenset()
+        self._local_id = local_id
+        self._clock = clock
+        self._cluster = cluster
+        self._isr_channel = isr_channel
+        self._delayed = delayed
+        self._broker_epoch = broker_epoch
+        self._max_lag_ms = max_lag_ms
+
+    # -- roles ----------------------------------------------------------------------------------------------------------------
+
+    def _become(self, role: Role) -> None:
+        if role not in TRANSITIONS[self.role]:
+            raise RuntimeError(f"{self.topic_partition} cannot go from {self.role.value} to {role.value}")
+        self.role = role
+        self.is_leader = role is Role.LEADER
+
+    def make_leader(self, registration: Registration, log: Log) -> bool:
+        """Leads from now on, or takes newer metadata as leader; returns whether it was not leader before.
+
+        Metadata older than what an AlterPartition answer has already told is ignored.
+        """
+        if registration.partition_epoch < self.partition_epoch:
+            return False
+        new_leader = not self.is_leader
+        now_ms = self._clock.time_ms()
+        self._become(Role.LEADER)
+        self.log = log
+        self._take_assignment(registration, leading=True)
+        if registration.leader_epoch > self.leader_epoch:
+            start_offset = log.log_end_offset
+            # Followers whose logs hold a later epoch than ours must learn where this epoch begins to truncate rightly, even with no
+            # records in it yet.
+            log.assign_epoch_start(registration.leader_epoch, start_offset)
+            for replica in self.replicas.values():
+                replica.reset(
+                    now_ms=now_ms, leader_end_offset=start_offset, new_leader=new_leader, in_sync=replica.broker_id in registration.isr
+                )
+            self.leader_epoch = registration.leader_epoch
+            self.leader_epoch_start_offset = start_offset
+        self.partition_epoch = registration.partition_epoch
+        self.leader_id = self._local_id
+        self._note_change(self._advance_high_watermark(log, now_ms))
+        return new_leader
+
+    def make_follower(self, registration: Registration, log: Log) -> bool:
+        """Follows the registration's leader (or nobody); returns whether the leader epoch is new, so that fetching must start again."""
+        if registration.partition_epoch < self.partition_epoch:
+            return False
+        new_epoch = registration.leader_epoch > self.leader_epoch
+        self._become(Role.FOLLOWER)
+        self.log = log
+        self.leader_id = registration.leader
+        self.leader_epoch = registration.leader_epoch
+        self.leader_epoch_start_offset = None
+        self.partition_epoch = registration.partition_epoch
+        self._take_assignment(registration, leading=False)
+        # Clients that waited for us as the leader must look elsewhere.
+        self._note_change(True)
+        return new_epoch
+
+    def mark_offline(self) -> None:
+        """The log directory is gone; every access answers KAFKA_STORAGE_ERROR until metadata places the replica anew."""
+        self._become(Role.OFFLINE)
+        self._clear()
+
+    def mark_deleted(self) -> None:
+        """This broker no longer hosts the partition."""
+        self._become(Role.DELETED)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.log = None
+        self.leader_id = NO_LEADER
+        self.leader_epoch_start_offset = None
+        self.replicas.clear()
+        self.replica_ids = ()
+        self.isr = CommittedIsr(frozenset())
+        self._note_change(True)
+
+    def _take_assignment(self, registration: Registration, *, leading: bool) -> None:
+        self.replica_ids = tuple(registration.replicas)
+        self._adding_replicas = frozenset(registration.adding_replicas)
+        if not leading:
+            self.replicas.clear()
+            self.isr = CommittedIsr(frozenset())
+            return
+        followers = [replica for replica in self.replica_ids if replica != self._local_id]
+        kept = self.replicas
+        self.replicas = {replica: kept.get(replica) or Replica(replica) for replica in followers}
+        self.isr = CommittedIsr(frozenset(registration.isr))
+
+    def is_adding_replica(self, broker_id: int) -> bool:
+        """Whether a reassignment is bringing this replica in."""
+        return broker_id in self._adding_replicas
+
+    def _note_change(self, changed: bool) -> None:
+        if changed:
+            self._delayed.partition_changed(self.topic_partition)
+
+    # -- who may ask ----------------------------------------------------------------------------------------------------------
+
+    def local_log(self, current_leader_epoch: int, *, leader_only: bool) -> Log:
+        """The log for a request that names `current_leader_epoch` (-1: none, no fencing).
+
+        FENCED_LEADER_EPOCH when the request is behind, UNKNOWN_LEADER_EPOCH when this broker is, NOT_LEADER_OR_FOLLOWER when it must not
+        answer, KAFKA_STORAGE_ERROR when its log directory is offline.
+        """
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch and self.role is not Role.OFFLINE:
+            if current_leader_epoch < self.leader_epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch of {self.topic_partition} is {self.leader_epoch} by now")
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.topic_partition} is still in leader epoch {self.leader_epoch} here")
+        log = self.log
+        if log is None or (leader_only and not self.is_leader):
+            raise self._unavailable()
+        return log
+
+    def _unavailable(self) -> KafkaError:
+        if self.role is Role.OFFLINE:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.topic_partition} is offline")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self._local_id} does not lead {self.topic_partition}")
+
+    def follower(self, broker_id: int, current_leader_epoch: int) -> Replica:
+        """The state of a fetching follower; an error that makes it retry when it is not among the replicas (yet)."""
+        replica = self.replicas.get(broker_id)
+        if replica is None:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(code, f"broker {broker_id} is not a replica of {self.topic_partition} in leader epoch {self.leader_epoch}")
+        return replica
+
+    # -- appending ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def min_isr(self) -> int:
+        """min.insync.replicas, but never more than there are replicas; a reassignment counts the original ones."""
+        log = self.log
+        if log is None:
+            return 0
+        wanted = log.config.min_insync_replicas
+        count = len(self.replica_ids)
+        if self._adding_replicas:
+            count -= len(self._adding_replicas)
+        return wanted if wanted <= count else count
+
+    @property
+    def under_min_isr(self) -> bool:
+        """A leader whose ISR is too small for acks=all."""
+        return self.is_leader and len(self.isr.isr) < self.min_isr
+
+    def append_as_leader(
+        self, records: memoryview, required_acks: int, origin: AppendOrigin, verification_guard: VerificationGuard | None = None
+    ) -> tuple[AppendInfo, bool]:
+        """Appends one request's records; returns the log's answer and whether the high watermark moved.
+
+        NOT_ENOUGH_REPLICAS (nothing appended) when acks=-1 and the ISR is below min.insync.replicas; NOT_LEADER_OR_FOLLOWER; whatever the
+        log's validation raises.
+        """
+        log = self.log
+        if log is None or not self.is_leader:
+            raise self._unavailable()
+        if required_acks == -1 and len(self.isr.isr) < self.min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {sorted(self.isr.isr)} is insufficient to satisfy the min.isr requirement of {self.min_isr} "
+                f"for partition {self.topic_partition}",
+            )
+        info = log.append_as_leader(records, self.leader_epoch, origin=origin, verification_guard=verification_guard)
+        return info, self._advance_high_watermark(log, None)
+
+    def append_as_follower(self, records: memoryview, leader_epoch: int, *, high_watermark: int, log_start_offset: int) -> None:
+        """Stores what the leader of `leader_epoch` sent for our log end, and takes over its high watermark and log start."""
+        log = self.log
+        if log is None or self.role is not Role.FOLLOWER:
+            raise self._unavailable()
+        if leader_epoch != self.leader_epoch:
+            code = ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(code, f"{self.topic_partition} follows in leader epoch {self.leader_epoch}, not {leader_epoch}")
+        if len(records):
+            log.append_as_follower(records, leader_epoch)
+        moved = min(high_watermark, log.log_end_offset)
+        if moved > log.high_watermark:
+            log.update_high_watermark(moved)
+            self._note_change(True)
+        if log_start_offset <= log.high_watermark:
+            log.maybe_increment_log_start_offset(log_start_offset)
+
+    def truncate_to_divergence(self, epoch: int, end_offset: int) -> bool:
+        """The leader's log leaves ours at the end of `epoch` (KIP-595 diverging epoch); returns whether fetching can go on from our new
+        log end.
+
+        False means: we do not have that epoch and fell back to an earlier one, the next fetch will tell whether that is far enough.
+        """
+        log = self.log
+        if log is None or self.role is not Role.FOLLOWER:
+            raise self._unavailable()
+        local_epoch, local_end = log.end_offset_for_epoch(epoch)
+        if local_epoch == -1:
+            log.truncate_to(min(end_offset, log.log_end_offset))
+            return True
+        if local_epoch == epoch:
+            log.truncate_to(min(local_end, end_offset, log.log_end_offset))
+            return True
+        log.truncate_to(min(local_end, log.log_end_offset))
+        return False
+
+    # -- high watermark ---------------------------------------------------------------------------------------------------------
+
+    def _advance_high_watermark(self, log: Log, now_ms: int | None) -> bool:
+        isr = self.isr
+        if len(isr.isr) < self.min_isr:
+            return False
+        end_offset = log.log_end_offset
+        high_watermark = end_offset
+        if end_offset - log.recovery_point >= log.config.flush_messages:
+            # flush.messages asks for a flush that is still to come: nothing counts before it is durable here.
+            high_watermark = log.recovery_point
+        if self.replicas:
+            if now_ms is None:
+                now_ms = self._clock.time_ms()
+            for replica in self.replicas.values():
+                if replica.log_end_offset < high_watermark and (
+                    replica.broker_id in isr.maximal_isr
+                    or (
+                        # About to join: if it were left behind by the high watermark it could never reach it.
+                        replica.is_caught_up(end_offset, now_ms, self._max_lag_ms)
+                        and is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch)
+                    )
+                ):
+                    high_watermark = replica.log_end_offset
+        if high_watermark <= log.high_watermark:
+            return False
+        log.update_high_watermark(high_watermark)
+        return True
+
+    def flushed(self) -> None:
+        """A flush has finished: the high watermark may move up to what is durable."""
+        if self.log is not None and self.is_leader:
+            self._note_change(self._advance_high_watermark(self.log, None))
+
+    def reached(self, required_offset: int) -> ErrorCode | None:
+        """Whether acks=-1 is satisfied up to `required_offset`: NONE, an error that ends the wait, or None while it is not."""
+        log = self.log
+        if log is None or not self.is_leader:
+            return self._unavailable().code
+        if log.high_watermark < required_offset:
+            return None
+        if len(self.isr.maximal_isr) < self.min_isr:
+            # The ISR shrank after the append: the records are stored, on fewer replicas than the topic demands.
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def record_follower_fetch(
+        self, replica: Replica, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int
+    ) -> None:
+        """Takes note of a fetch that was just read, with all that follows for the ISR and the high watermark."""
+        alive_epoch = self._cluster.alive_broker_epoch(replica.broker_id)
+        if broker_epoch != -1 and alive_epoch is not None and alive_epoch > broker_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {replica.broker_id} fetched with epoch {broker_epoch} but registered as {alive_epoch}",
+            )
+        log = self.log
+        if log is None:
+            raise self._unavailable()
+        now_ms = self._clock.time_ms()
+        before = replica.log_end_offset
+        low_watermark = self.low_watermark() if len(self._delayed.delete_records) else -1
+        replica.record_fetch(
+            fetch_offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            now_ms=now_ms,
+            leader_end_offset=leader_end_offset,
+            broker_epoch=broker_epoch,
+        )
+        self._maybe_expand_isr(replica, log)
+        changed = fetch_offset != before and self._advance_high_watermark(log, now_ms)
+        if len(self._delayed.delete_records) and self.low_watermark() > low_watermark:
+            changed = True
+        self._note_change(changed)
+
+    def low_watermark(self) -> int:
+        """The smallest log start offset of the live replicas: what DeleteRecords waits for. Leader only."""
+        log = self.log
+        if log is None or not self.is_leader:
+            raise self._unavailable()
+        low = log.log_start_offset
+        for replica in self.replicas.values():
+            if replica.log_start_offset < low and self._cluster.alive_broker_epoch(replica.broker_id) is not None:
+                low = replica.log_start_offset
+        return low
+
+    # -- in-sync replicas -------------------------------------------------------------------------------------------------------
+
+    def _maybe_expand_isr(self, replica: Replica, log: Log) -> None:
+        isr = self.isr
+        if not isinstance(isr, CommittedIsr) or replica.broker_id in isr.isr:
+            return
+        start = self.leader_epoch_start_offset
+        # Not before it has this epoch's start: records between our high watermark and log end may be committed, and it could be elected
+        # without them.
+        if start is None or replica.log_end_offset < log.high_watermark or replica.log_end_offset < start:
+            return
+        if is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch):
+            self._propose(PendingExpandIsr(isr, replica.broker_id))
+
+    def out_of_sync_replicas(self) -> frozenset[int]:
+        """Members of the ISR that have not been caught up within replica.lag.time.max.ms; empty while a change is under way."""
+        log = self.log
+        isr = self.isr
+        if log is None or not self.is_leader or isr.in_flight:
+            return frozenset()
+        now_ms = self._clock.time_ms()
+        end_offset = log.log_end_offset
+        lagging: set[int] = set()
+        for broker_id in isr.isr:
+            if broker_id == self._local_id:
+                continue
+            replica = self.replicas.get(broker_id)
+            if replica is None or not replica.is_caught_up(end_offset, now_ms, self._max_lag_ms):
+                lagging.add(broker_id)
+        return frozenset(lagging)
+
+    def maybe_shrink_isr(self) -> bool:
+        """Called regularly; returns whether a removal was proposed."""
+        lagging = self.out_of_sync_replicas()
+        isr = self.isr
+        if not lagging or not isinstance(isr, CommittedIsr):
+            return False
+        logger.info("%s: proposing to remove %s from the ISR %s", self.topic_partition, sorted(lagging), sorted(isr.isr))
+        self._propose(PendingShrinkIsr(isr, lagging))
+        return True
+
+    def _propose(self, pending: PendingIsr) -> None:
+        self.isr = pending
+        self._submit(pending)
+
+    def _submit(self, pending: PendingIsr) -> None:
+        members: list[tuple[int, int]] = []
+        for broker_id in sorted(pending.proposed_isr):
+            if broker_id == self._local_id:
+                members.append((broker_id, self._broker_epoch()))
+                continue
+            replica = self.replicas.get(broker_id)
+            epoch = None if replica is None else replica.broker_epoch
+            members.append((broker_id, -1 if epoch is None else epoch))
+        change = IsrChange(
+            TopicIdPartition(self.topic_id, self.topic_partition.topic, self.topic_partition.partition),
+            self.leader_epoch,
+            self.partition_epoch,
+            members,
+        )
+        self._isr_channel.submit(change).add_callback(lambda answer: self._isr_answered(pending, answer))
+
+    def _isr_answered(self, pending: PendingIsr, answer: Deferred[IsrAnswer]) -> None:
+        if self.isr is not pending:
+            return  # Metadata has already said more than this answer can.
+        error = answer.error
+        if error is None:
+            self._isr_changed(pending, answer.result())
+            self._delayed.drain()
+            return
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if code in REFUSED:
+            logger.info("%s: the controller refused %r (%s)", self.topic_partition, pending, code.name)
+            self.isr = pending.committed
+        elif code not in OVERTAKEN:
+            logger.warning("%s: %r failed with %s, sending it again", self.topic_partition, pending, code.name)
+            self._clock.call_later(0, self._resubmit, pending)
+
+    def _resubmit(self, pending: PendingIsr) -> None:
+        if self.isr is pending:
+            self._submit(pending)
+
+    def _isr_changed(self, pending: PendingIsr, answer: IsrAnswer) -> None:
+        if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
+            return  # Stay pending: newer metadata is on its way.
+        logger.info("%s: ISR is now %s", self.topic_partition, sorted(answer.isr))
+        self.isr = CommittedIsr(answer.isr)
+        self.partition_epoch = answer.partition_epoch
+        if self.log is not None and self.is_leader:
+            self._note_change(self._advance_high_watermark(self.log, None))
+
+    # -- administration -----------------------------------------------------------------------------------------------------------
+
+    def delete_records_before(self, offset: int) -> tuple[int, int]:
+        """Moves the log start to `offset` (-1: the high watermark); returns the offset meant and the low watermark now.
+
+        POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE beyond the high watermark.
+        """
+        log = self.log
+        if log is None or not self.is_leader:
+            raise self._unavailable()
+        if not log.config.delete:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, f"records of {self.topic_partition} can not be deleted due to the configured policy"
+            )
+        wanted = log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset
+        if wanted < 0 or wanted > log.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the offset {wanted} for {self.topic_partition} is not valid")
+        log.maybe_increment_log_start_offset(wanted)
+        return wanted, self.low_watermark()
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic_partition}, {self.role.value}, leader={self.leader_id}, epoch={self.leader_epoch}, isr={self.isr!r})"

@@ -1,0 +1,152 @@
+"""Delayed operations: requests that wait for something to happen to a partition, or for their time to run out.
+
+1. Whoever cannot answer yet makes a `DelayedOperation` and hands it to `Purgatory.watch` with the keys (partitions) it waits for.
+2. Whoever changes a partition calls `Purgatory.check_and_complete(key)` when the change is finished, never in the middle of it; several
+   changes in one request are collected in `delayed_operations.DelayedOperations` and looked at after the last of them.
+3. An operation completes once: by a check, by its timer or by `Purgatory.close`. Completion takes it off every watcher list and cancels
+   its timer, so nothing is left behind to be purged (Kafka's reaper thread has no counterpart here).
+
+A check tells the operation which key changed, so that one waiting for a thousand partitions looks at one of them.
+(org.apache.kafka.server.purgatory.DelayedOperation, DelayedOperationPurgatory)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+from odradek.base.clock import Clock, TimerHandle
+
+K = TypeVar("K", bound=Hashable)
+
+logger = logging.getLogger(__name__)
+
+MAX_OPERATIONS = 65_536
+"""How many operations one purgatory holds; beyond it an operation completes at once, with what it has."""
+
+
+class DelayedOperation(Generic[K]):
+    """One waiting request. Subclasses say when it is satisfied and what happens then."""
+
+    __slots__ = ("_keys", "_purgatory", "_timer", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._timer: TimerHandle | None = None
+        self._purgatory: Purgatory[K] | None = None
+        self._keys: Sequence[K] = ()
+
+    def try_complete(self, key: K) -> bool:
+        """Looks at the partition that changed; calls `force_complete` and returns True when the wait is over."""
+        raise NotImplementedError
+
+    def on_complete(self) -> None:
+        """Answers the request; runs exactly once, with the operation already off all lists."""
+        raise NotImplementedError
+
+    def on_expiration(self) -> None:
+        """Runs before `on_complete` when time ran out."""
+
+    def force_complete(self) -> bool:
+        """Ends the wait whatever the state; False when it had ended before."""
+        if self.done:
+            return False
+        self.done = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._purgatory is not None:
+            self._purgatory.forget(self, self._keys)
+            self._purgatory = None
+        self.on_complete()
+        return True
+
+    def park(self, purgatory: Purgatory[K], keys: Sequence[K], clock: Clock, timeout_s: float) -> None:
+        """For `Purgatory.watch` only."""
+        self._purgatory = purgatory
+        self._keys = keys
+        self._timer = clock.call_later(timeout_s, self._expire)
+
+    def _expire(self) -> None:
+        if not self.done:
+            self._timer = None
+            self.on_expiration()
+            self.force_complete()
+
+
+class Purgatory(Generic[K]):
+    """The operations of one kind, by the keys they wait for."""
+
+    __slots__ = ("_clock", "_max_operations", "_operations", "_watchers", "expired", "name")
+
+    def __init__(self, name: str, clock: Clock, max_operations: int = MAX_OPERATIONS) -> None:
+        self.name = name
+        self.expired = 0
+        """Operations that found no place, counted for the metrics together with those that timed out."""
+        self._clock = clock
+        self._max_operations = max_operations
+        self._operations: dict[DelayedOperation[K], None] = {}
+        self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._operations)
+
+    def watched(self, key: K) -> int:
+        """How many operations wait for `key`."""
+        watchers = self._watchers.get(key)
+        return 0 if watchers is None else len(watchers)
+
+    def watch(self, operation: DelayedOperation[K], keys: Sequence[K], timeout_ms: int) -> None:
+        """Keeps the operation until a check completes it or `timeout_ms` have passed.
+
+        The caller has just seen that it cannot complete yet. With the purgatory full, the operation ends at once as if timed out.
+        """
+        if len(self._operations) >= self._max_operations:
+            self.expired += 1
+            operation.on_expiration()
+            operation.force_complete()
+            return
+        self._operations[operation] = None
+        watchers = self._watchers
+        for key in keys:
+            waiting = watchers.get(key)
+            if waiting is None:
+                watchers[key] = {operation: None}
+            else:
+                waiting[operation] = None
+        operation.park(self, keys, self._clock, timeout_ms / 1000)
+
+    def check_and_complete(self, key: K) -> int:
+        """Lets every operation that waits for `key` look at it, oldest first; returns how many completed."""
+        waiting = self._watchers.get(key)
+        if waiting is None:
+            return 0
+        completed = 0
+        for operation in list(waiting):
+            try:
+                if not operation.done and operation.try_complete(key):
+                    completed += 1
+            except Exception:
+                # One answer that cannot be given must not keep the others waiting.
+                logger.exception("%s: a delayed operation on %s failed", self.name, key)
+        return completed
+
+    def forget(self, operation: DelayedOperation[K], keys: Sequence[K]) -> None:
+        """Takes a completed operation off all lists."""
+        self._operations.pop(operation, None)
+        watchers = self._watchers
+        for key in keys:
+            waiting = watchers.get(key)
+            if waiting is not None:
+                waiting.pop(operation, None)
+                if not waiting:
+                    del watchers[key]
+
+    def close(self) -> None:
+        """Completes everything that still waits, as at shutdown."""
+        for operation in list(self._operations):
+            try:
+                operation.force_complete()
+            except Exception:
+                logger.exception("%s: a delayed operation failed at shutdown", self.name)

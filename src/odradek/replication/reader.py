@@ -1,0 +1,224 @@
+"""Reading from local logs for fetches: isolation, limits, diverging epochs, and the follower's progress.
+
+Nothing is read from disk here: a log answers with slices of its files, which the network sends later.
+(kafka.server.ReplicaManager.readFromLog)
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.replication.delayed_fetch import DelayedFetch
+from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.fetch_params import FetchParams, FetchPartition, Isolation
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+    from odradek.storage.reading import LogRead
+    from odradek.storage.slices import FileSlice
+
+logger = logging.getLogger(__name__)
+
+AbortedTransactions = Sequence[tuple[int, int]]
+"""(producer id, first offset) of aborted transactions that reach into what was read."""
+
+
+class PartitionRead:
+    """The answer for one partition. Offsets are -1 where an error leaves them unknown."""
+
+    __slots__ = (
+        "aborted",
+        "diverging_epoch",
+        "error",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "preferred_read_replica",
+        "size",
+        "slices",
+    )
+
+    def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.error = error
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.slices: Sequence[FileSlice] = ()
+        """The batches, from the one that holds the fetch offset; each slice must be sent or released."""
+        self.size = 0
+        self.aborted: AbortedTransactions | None = None
+        """None unless the fetch is read_committed."""
+        self.diverging_epoch: tuple[int, int] | None = None
+        """(epoch, end offset) where the fetcher's log leaves ours: it must truncate."""
+        self.preferred_read_replica = -1
+
+    @property
+    def diverging(self) -> bool:
+        return self.diverging_epoch is not None
+
+    def release(self) -> None:
+        """For a read that is not sent after all."""
+        for piece in self.slices:
+            piece.release()
+        self.slices = ()
+        self.size = 0
+
+
+Reads = list[tuple[FetchPartition, PartitionRead]]
+
+
+class Reader:
+    """Serves fetches from the hosted partitions."""
+
+    __slots__ = ("_delayed", "partitions")
+
+    def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations) -> None:
+        self.partitions = partitions
+        self._delayed = delayed
+
+    def fetch(self, params: FetchParams, wanted: Collection[FetchPartition]) -> Reads | Deferred[Reads]:
+        """Reads now, and answers now when there is enough, an error or no will to wait; else when `min_bytes` are there or time is up."""
+        reads = self.read(params, wanted, update_follower=True)
+        self._delayed.drain()
+        if params.max_wait_ms <= 0 or not wanted:
+            return reads
+        size = 0
+        for _, read in reads:
+            if read.error is not ErrorCode.NONE or read.diverging_epoch is not None or read.preferred_read_replica != -1:
+                return reads
+            size += read.size
+        if size >= params.min_bytes:
+            return reads
+        operation = DelayedFetch(self, params, reads)
+        for _, read in reads:
+            if read.size:
+                read.release()
+        if operation.falls_behind():
+            return self.read(params, wanted, update_follower=False)
+        self._delayed.fetch.watch(operation, operation.keys, params.max_wait_ms)
+        return operation.result
+
+    def read(self, params: FetchParams, wanted: Collection[FetchPartition], *, update_follower: bool) -> Reads:
+        """Reads each partition in turn within the response's `max_bytes`; the first that has anything gets at least one whole batch."""
+        left = params.max_bytes
+        need_one = True
+        reads: Reads = []
+        for partition in wanted:
+            read = self._read_or_error(params, partition, left, need_one, update_follower)
+            size = read.size
+            if size:
+                need_one = False
+                left = left - size if left > size else 0
+            reads.append((partition, read))
+        return reads
+
+    def _read_or_error(
+        self, params: FetchParams, wanted: FetchPartition, limit: int, need_one: bool, update_follower: bool
+    ) -> PartitionRead:
+        partition = self.partitions.by_name.get(wanted.topic_partition)
+        try:
+            if partition is None:
+                partition = self.partitions.find(wanted.topic_partition)
+            return self._read(params, partition, wanted, limit, need_one, update_follower)
+        except KafkaError as error:
+            return PartitionRead(error.code)
+        except OSError:
+            return PartitionRead(ErrorCode.KAFKA_STORAGE_ERROR)
+        except Exception:
+            logger.exception("fetch of %s at offset %d failed", wanted.topic_partition, wanted.fetch_offset)
+            return PartitionRead(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _read(
+        self, params: FetchParams, partition: Partition, wanted: FetchPartition, limit: int, need_one: bool, update_follower: bool
+    ) -> PartitionRead:
+        topic_id = wanted.topic_id
+        if topic_id is not partition.topic_id and topic_id.int and topic_id != partition.topic_id:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition.topic_partition} has the topic id {partition.topic_id}, not {topic_id}"
+            )
+        log = partition.local_log(wanted.current_leader_epoch, leader_only=params.leader_only)
+        replica = partition.follower(params.replica_id, wanted.current_leader_epoch) if params.from_follower else None
+        answer = PartitionRead()
+        # Taken before reading: an append that follows must not keep a follower from having been in sync now.
+        end_offset = log.log_end_offset
+        answer.high_watermark = log.high_watermark
+        answer.last_stable_offset = log.last_stable_offset
+        answer.log_start_offset = log.log_start_offset
+        if wanted.last_fetched_epoch >= 0:
+            answer.diverging_epoch = divergence(log, wanted)
+        if answer.diverging_epoch is None:
+            self._read_log(answer, params, log, wanted, limit if limit < wanted.max_bytes else wanted.max_bytes, need_one)
+            if replica is not None and update_follower:
+                try:
+                    partition.record_follower_fetch(
+                        replica,
+                        fetch_offset=wanted.fetch_offset,
+                        log_start_offset=wanted.log_start_offset,
+                        leader_end_offset=end_offset,
+                        broker_epoch=params.replica_epoch,
+                    )
+                except KafkaError:
+                    answer.release()
+                    raise
+        return answer
+
+    def _read_log(
+        self, answer: PartitionRead, params: FetchParams, log: Log, wanted: FetchPartition, max_bytes: int, need_one: bool
+    ) -> None:
+        isolation = params.isolation
+        read = log.read(wanted.fetch_offset, max_bytes=max_bytes, max_offset=visible_end(log, isolation), min_one_message=need_one)
+        answer.slices = read.slices
+        answer.size = read.size
+        if isolation is Isolation.LAST_STABLE_OFFSET:
+            answer.aborted = _aborted(log, wanted.fetch_offset, read) if read.size else ()
+
+    def readable_bytes(self, params: FetchParams, log: Log, wanted: FetchPartition) -> int:
+        """How many bytes a fetch of this partition alone would get now, told by positions without reading."""
+        max_bytes = wanted.max_bytes if wanted.max_bytes < params.max_bytes else params.max_bytes
+        read = log.read(wanted.fetch_offset, max_bytes=max_bytes, max_offset=visible_end(log, params.isolation), min_one_message=True)
+        for piece in read.slices:
+            piece.release()
+        return read.size
+
+    def find(self, topic_partition: TopicPartition) -> Partition | None:
+        return self.partitions.by_name.get(topic_partition)
+
+
+def visible_end(log: Log, isolation: Isolation) -> int:
+    """The offset up to which (exclusive) a fetch of this isolation may read."""
+    if isolation is Isolation.HIGH_WATERMARK:
+        return log.high_watermark
+    return log.log_end_offset if isolation is Isolation.LOG_END else log.last_stable_offset
+
+
+def _aborted(log: Log, fetch_offset: int, read: LogRead) -> AbortedTransactions:
+    """The aborted transactions that may reach into what was read: up to the end of its segment, and of what is stable."""
+    following = bisect_right(log.bases, read.start.segment_base_offset)
+    upper_bound = log.bases[following] if following < len(log.bases) else log.log_end_offset
+    return [
+        (found.producer_id, found.first_offset)
+        for found in log.aborted_transactions(fetch_offset, min(upper_bound, log.last_stable_offset))
+    ]
+
+
+def divergence(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
+    """Where the fetcher's log leaves ours, None when it is a prefix of ours (KIP-595).
+
+    OFFSET_OUT_OF_RANGE when its last epoch is unknown here or it is before our log start.
+    """
+    epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch == -1:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end offset of epoch {wanted.last_fetched_epoch} is not known here")
+    if wanted.fetch_offset < log.log_start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {wanted.fetch_offset} is before the log start {log.log_start_offset}")
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return epoch, end_offset
+    return None

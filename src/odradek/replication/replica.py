@@ -1,0 +1,66 @@
+"""What a leader knows of one follower."""
+
+from __future__ import annotations
+
+UNKNOWN_OFFSET = -1
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class Replica:
+    """The state of a remote replica, told by its fetch requests (kafka.cluster.Replica, KIP-903).
+
+    `last_caught_up_ms` is the latest time t such that the follower's fetch offset reached what was the leader's log end offset at t: a
+    follower that always fetches a little behind a busy leader is still in sync. Times are wall-clock milliseconds.
+    """
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "last_caught_up_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_end_offset = 0
+        self.last_fetch_ms = 0
+        self.last_caught_up_ms = 0
+        self.broker_epoch: int | None = None
+        """The epoch its last fetch named; -1 when that fetch had none to name, None before the first fetch."""
+
+    def record_fetch(self, *, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int) -> None:
+        """Notes a fetch that was read when the leader's log ended at `leader_end_offset`."""
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = fetch_offset
+        self.last_fetch_leader_end_offset = max(leader_end_offset, self.last_fetch_leader_end_offset)
+        self.last_fetch_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def reset(self, *, now_ms: int, leader_end_offset: int, new_leader: bool, in_sync: bool) -> None:
+        """A leader epoch begins: a follower of the ISR gets a full lag period, others must first prove themselves."""
+        self.last_caught_up_ms = now_ms if in_sync else 0
+        if new_leader:
+            self.log_start_offset = UNKNOWN_OFFSET
+            self.log_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_ms = 0
+            self.broker_epoch = None
+        else:
+            self.last_fetch_leader_end_offset = leader_end_offset
+            self.last_fetch_ms = now_ms if in_sync else 0
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        """Whether it has all of the leader's log, or had all of it within the last `max_lag_ms`."""
+        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
+
+    def __repr__(self) -> str:
+        return f"Replica({self.broker_id}, log_end_offset={self.log_end_offset}, last_caught_up_ms={self.last_caught_up_ms})"

@@ -1,0 +1,148 @@
+"""The partitions of a broker and the four things done with them: append, fetch, look up offsets, follow the metadata.
+
+Each has a module of its own (`appender`, `reader`, `offsets`, `metadata_changes`); this class owns the parts and keeps the regular work:
+high-watermark checkpoints, ISR checks, failing directories, shutdown. (kafka.server.ReplicaManager)
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from odradek.base.clock import Clock
+from odradek.base.disk import Disk
+from odradek.base.ids import TopicPartition
+from odradek.replication.alter_partition import AlterPartitionManager, SendAlterPartition
+from odradek.replication.appender import Appender
+from odradek.replication.cluster_view import CurrentLeader, ImageClusterView, ImageHolder
+from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.fetch_session import FetchSessionCache
+from odradek.replication.flushing import Flusher, RunJob
+from odradek.replication.high_watermarks import HighWatermarkCheckpoints
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.metadata_changes import MetadataChanges
+from odradek.replication.offsets import OffsetLookup
+from odradek.replication.partition import Partition, Role
+from odradek.replication.reader import Reader
+from odradek.replication.verification import TransactionVerifier, VerifiedAppender
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+class ReplicaManager:
+    """One per broker. `changes` is a metadata publisher; `appender`, `reader`, `offsets` and `fetch_sessions` serve the data handlers."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock,
+        disk: Disk,
+        rng: random.Random,
+        log_manager: LogManager,
+        metadata: ImageHolder,
+        send_alter_partition: SendAlterPartition,
+        broker_epoch: Callable[[], int],
+        run_job: RunJob,
+        verifier: TransactionVerifier | None = None,
+    ) -> None:
+        """`send_alter_partition` sends to the active controller, `run_job` runs blocking work in an executor."""
+        self._clock = clock
+        self._log_manager = log_manager
+        self.local_id = config.node_id
+        self.config = config
+        self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        self.max_lag_ms = config.integer("replica.lag.time.max.ms")
+        self.cluster = ImageClusterView(metadata)
+        self.delayed = DelayedOperations(clock)
+        self.partitions = HostedPartitions(self.cluster)
+        self.checkpoints = HighWatermarkCheckpoints(disk)
+        self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
+        self._broker_epoch = broker_epoch
+        self.flusher = Flusher(run_job)
+        self.appender = Appender(self.partitions, self.delayed, self.flusher)
+        self.producer = VerifiedAppender(self.partitions, self.appender, verifier)
+        self.reader = Reader(self.partitions, self.delayed)
+        self.offsets = OffsetLookup(self.partitions)
+        self.fetch_sessions = FetchSessionCache(clock, rng, config.integer("max.incremental.fetch.session.cache.slots"))
+        self.changes = MetadataChanges(self, log_manager)
+
+    # -- partitions -------------------------------------------------------------------------------------------------------------
+
+    def partition(self, topic_partition: TopicPartition) -> Partition:
+        """The hosted partition, or `KafkaError` (see `HostedPartitions.find`)."""
+        return self.partitions.find(topic_partition)
+
+    def current_leader(self, topic_partition: TopicPartition, listener: str) -> CurrentLeader:
+        """Whom to ask instead, for clients on `listener`."""
+        partition = self.partitions.by_name.get(topic_partition)
+        return self.cluster.current_leader(
+            topic_partition, listener, None if partition is None else (partition.leader_id, partition.leader_epoch)
+        )
+
+    def new_partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
+        """Puts a partition without a role into the table."""
+        partition = Partition(
+            topic_partition,
+            topic_id,
+            local_id=self.local_id,
+            clock=self._clock,
+            cluster=self.cluster,
+            isr_channel=self.alter_partition,
+            delayed=self.delayed,
+            broker_epoch=self._broker_epoch,
+            max_lag_ms=self.max_lag_ms,
+        )
+        self.partitions.by_name[topic_partition] = partition
+        return partition
+
+    def online_partitions(self) -> Iterator[Partition]:
+        """Those with a log."""
+        return (partition for partition in self.partitions.by_name.values() if partition.log is not None)
+
+    def leader_partitions(self) -> Iterator[Partition]:
+        """Those this broker leads."""
+        return (partition for partition in self.partitions.by_name.values() if partition.is_leader)
+
+    # -- regular work -----------------------------------------------------------------------------------------------------------
+
+    def shrink_isrs(self) -> None:
+        """Every replica.lag.time.max.ms / 2: proposes to remove followers that fell behind."""
+        for partition in list(self.leader_partitions()):
+            partition.maybe_shrink_isr()
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Every replica.high.watermark.checkpoint.interval.ms and at shutdown. Blocks on the disk."""
+        logs = [partition.log for partition in self.online_partitions() if partition.log is not None]
+        for directory, error in self.checkpoints.write(logs):
+            self._log_manager.directory_failed(directory, error)
+
+    def directory_failed(self, directory: str) -> None:
+        """Called by the log manager: what lies there answers KAFKA_STORAGE_ERROR from now on."""
+        lost = [
+            partition for partition in self.online_partitions() if partition.log is not None and partition.log.parent_directory == directory
+        ]
+        for partition in lost:
+            partition.mark_offline()
+        logger.error("%d partition(s) are offline with the log directory %s", len(lost), directory)
+        self.delayed.drain()
+
+    def remove(self, topic_partition: TopicPartition) -> Partition | None:
+        """Takes a partition off the table; requests waiting for it are answered."""
+        partition = self.partitions.by_name.pop(topic_partition, None)
+        if partition is not None and partition.role is not Role.DELETED:
+            partition.mark_deleted()
+        return partition
+
+    def close(self) -> None:
+        """Answers what waits, writes the high watermarks. The log manager closes the logs afterwards."""
+        self.alter_partition.close()
+        self.delayed.close()
+        self.checkpoint_high_watermarks()
