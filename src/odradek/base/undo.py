@@ -1,8 +1,8 @@
 """How state that was replayed before its commit is taken back.
 
-The controller and the coordinators replay records as soon as they are appended, so that the next request already sees them. Should the append fail
-or the leadership go, the state returns to the last committed offset. Every mutation therefore leaves a closure that takes it back, keyed by the
-offset of the record that caused it; a commit forgets closures, a failure runs them newest first.
+The controller and the coordinators replay records as soon as they are appended, so that the next request already sees them. Should the
+append fail or the leadership go, the state returns to the last committed offset. Every mutation therefore leaves a closure that takes it
+back, keyed by the offset of the record that caused it; a commit forgets closures, a failure runs them newest first.
 """
 
 from __future__ import annotations

@@ -1,0 +1,191 @@
+"""Votes, announcements and resignations: how an epoch gets its one leader (KIP-595, pre-vote KIP-996)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode
+from odradek.consensus.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
+from odradek.consensus.states import FollowerState, LeaderState, NomineeState, ResignedState, Role
+from odradek.consensus.voters import Endpoint, ReplicaKey
+
+if TYPE_CHECKING:
+    from odradek.consensus.raft import Raft
+
+
+# What any message may teach ------------------------------------------------------------------------------------------------
+
+
+def take_leader(raft: Raft, leader_id: int, epoch: int, endpoints: tuple[Endpoint, ...]) -> None:
+    """A peer says that `leader_id` (-1: nobody it knows of) leads `epoch`. Older news and contradictions are ignored."""
+    state = raft.state
+    if epoch < state.epoch or leader_id == raft.local.id:
+        if epoch > state.epoch:
+            raft.become_unattached(epoch)
+        return
+    endpoints = endpoints or raft.voters.current.endpoints(leader_id)
+    if epoch > state.epoch:
+        if leader_id >= 0 and endpoints:
+            raft.become_follower(epoch, leader_id, endpoints)
+        else:
+            raft.become_unattached(epoch, leader_id)
+    elif leader_id >= 0 and state.leader_id in (-1, leader_id) and endpoints:
+        following = state.role is Role.FOLLOWER or (state.role is Role.PROSPECTIVE and state.leader_id >= 0)
+        if not following:
+            raft.become_follower(epoch, leader_id, endpoints)
+
+
+def take_leader_from_response(raft: Raft, response: Response) -> bool:
+    """Learns from a response; whether what it answers still matters."""
+    if response.epoch > raft.epoch:
+        take_leader(raft, response.leader_id, response.epoch, response.endpoints)
+        return True
+    if response.error in _UNHELPFUL:
+        return False
+    if response.epoch == raft.epoch and response.leader_id >= 0:
+        take_leader(raft, response.leader_id, response.epoch, response.endpoints)
+    return True
+
+
+_UNHELPFUL = frozenset(
+    {
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_VOTER_KEY,
+    }
+)
+
+
+def _is_for_me(raft: Raft, voter: ReplicaKey) -> bool:
+    """Whether a request that names its receiver means this replica; older versions name none."""
+    if voter.id < 0:
+        return True
+    return voter.id == raft.local.id and (
+        voter.directory_id is None or voter.directory_id.int == 0 or voter.directory_id == raft.local.directory_id
+    )
+
+
+# Votes ---------------------------------------------------------------------------------------------------------------------
+
+
+def on_vote_request(raft: Raft, request: VoteRequest) -> VoteResponse:
+    """Grants at most one vote an epoch, to a candidate whose log is at least as long as this one."""
+    illegal_epoch = request.last_epoch > request.epoch if request.pre_vote else request.last_epoch >= request.epoch
+    if request.last_offset < 0 or request.last_epoch < 0 or illegal_epoch or request.replica.id < 0:
+        return _vote_response(raft, ErrorCode.INVALID_REQUEST)
+    if request.epoch < raft.epoch:
+        return _vote_response(raft, ErrorCode.FENCED_LEADER_EPOCH)
+    if request.epoch > raft.epoch:
+        raft.become_unattached(request.epoch)
+    if not _is_for_me(raft, request.voter):
+        return _vote_response(raft, ErrorCode.INVALID_VOTER_KEY)
+    if request.replica.id == raft.local.id:
+        return _vote_response(raft, ErrorCode.INVALID_REQUEST)
+    up_to_date = (request.last_epoch, request.last_offset) >= (raft.log_end.epoch, raft.log_end.offset)
+    granted = raft.state.would_vote(request.replica, up_to_date=up_to_date, pre_vote=request.pre_vote)
+    if granted and not request.pre_vote and raft.state.voted is None:
+        raft.become_voted(request.replica)
+    return _vote_response(raft, ErrorCode.NONE, granted=granted)
+
+
+def _vote_response(raft: Raft, error: ErrorCode, *, granted: bool = False) -> VoteResponse:
+    return VoteResponse(error, raft.leader_id, raft.epoch, granted, raft.state.leader_endpoints)
+
+
+def on_vote_response(raft: Raft, voter: int, request: VoteRequest, response: VoteResponse) -> None:
+    """Counts the vote, if the election it belongs to is still on."""
+    state = raft.state
+    if not isinstance(state, NomineeState) or request.pre_vote is not (state.role is Role.PROSPECTIVE) or request.epoch != state.epoch:
+        return
+    # A voter that cannot read a pre-vote will not hinder one either.
+    unaware = request.pre_vote and response.error is ErrorCode.UNSUPPORTED_VERSION
+    if response.error is not ErrorCode.NONE and not unaware:
+        raft.requests.back_off(voter, raft.now_ms)
+        return
+    if voter in state.granted or voter in state.rejected:
+        return
+    (state.granted if response.granted or unaware else state.rejected).add(voter)
+    if state.won:
+        if state.role is Role.PROSPECTIVE:
+            raft.become_candidate()
+        else:
+            raft.become_leader(state)
+    elif state.lost and state.role is Role.PROSPECTIVE:
+        lose_pre_vote(raft, state)
+    # A candidate that lost waits for its election timeout: others are about to win.
+
+
+def lose_pre_vote(raft: Raft, state: NomineeState) -> None:
+    """Back to following the leader it doubted, or to waiting for one."""
+    if state.leader_id >= 0 and state.leader_endpoints:
+        raft.become_follower(state.epoch, state.leader_id, state.leader_endpoints)
+    else:
+        raft.become_unattached(state.epoch, state.leader_id, keep_deadline=False)
+
+
+# Announcements -------------------------------------------------------------------------------------------------------------
+
+
+def on_begin_quorum_epoch_request(raft: Raft, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+    """Follows the leader that makes itself known."""
+    error = _check_announcement(raft, request.leader_id, request.epoch)
+    if error is ErrorCode.NONE:
+        take_leader(raft, request.leader_id, request.epoch, request.endpoints)
+        if not _is_for_me(raft, request.voter):
+            error = ErrorCode.INVALID_VOTER_KEY
+    return BeginQuorumEpochResponse(error, raft.leader_id, raft.epoch, raft.state.leader_endpoints)
+
+
+def _check_announcement(raft: Raft, leader_id: int, epoch: int) -> ErrorCode:
+    if epoch < raft.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    contradicts = epoch == raft.epoch and raft.leader_id >= 0 and raft.leader_id != leader_id
+    if leader_id < 0 or leader_id == raft.local.id or contradicts:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+def on_begin_quorum_epoch_response(raft: Raft, voter: int, response: BeginQuorumEpochResponse) -> None:
+    state = raft.state
+    if isinstance(state, LeaderState) and response.epoch == state.epoch and response.error is ErrorCode.NONE:
+        state.begun.add(voter)
+
+
+# Resignations --------------------------------------------------------------------------------------------------------------
+
+
+def on_end_quorum_epoch_request(raft: Raft, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
+    """The leader steps down: stand after a back-off that grows with the place among the preferred; the first stands at once."""
+    error = _check_announcement(raft, request.leader_id, request.epoch)
+    if error is ErrorCode.NONE:
+        take_leader(raft, request.leader_id, request.epoch, request.endpoints)
+        state = raft.state
+        if isinstance(state, FollowerState) and state.leader_id == request.leader_id:
+            state.deadline_ms = raft.now_ms + _end_epoch_backoff(raft, request.preferred)
+    return EndQuorumEpochResponse(error, raft.leader_id, raft.epoch, raft.state.leader_endpoints)
+
+
+def _end_epoch_backoff(raft: Raft, preferred: tuple[ReplicaKey, ...]) -> int:
+    position = next((place for place, candidate in enumerate(preferred) if _is_for_me(raft, candidate)), len(preferred))
+    if position == 0:
+        return 0
+    longest = raft.timeouts.election_ms
+    return min(longest, raft.timeouts.retry_backoff_ms << min(position - 1, 20)) if position < len(preferred) else longest
+
+
+def on_end_quorum_epoch_response(raft: Raft, voter: int, response: EndQuorumEpochResponse) -> None:
+    state = raft.state
+    if isinstance(state, ResignedState) and response.error is ErrorCode.NONE and voter in state.unacknowledged:
+        state.unacknowledged.remove(voter)

@@ -1,0 +1,152 @@
+"""What each role does on its own, and when time matters to it next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from odradek.consensus.elections import lose_pre_vote
+from odradek.consensus.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest, VoteRequest
+from odradek.consensus.replication import wake_parked
+from odradek.consensus.states import NEVER, FollowerState, LeaderState, NomineeState, ResignedState, Role
+from odradek.consensus.voters import ReplicaKey
+
+if TYPE_CHECKING:
+    from odradek.consensus.raft import Raft
+
+SNAPSHOT_FETCH_BYTES = 8 * 1024 * 1024
+"""The most to ask of a snapshot at once (KafkaRaftClient.MAX_FETCH_SIZE_BYTES)."""
+
+
+def poll(raft: Raft) -> int:
+    """Lets the role act until it is stable; returns the next deadline in milliseconds."""
+    while True:
+        role, epoch = raft.role, raft.epoch
+        deadline = _POLL[role](raft)
+        if raft.role is role and raft.epoch == epoch:
+            return deadline
+
+
+def _poll_unattached(raft: Raft) -> int:
+    state = raft.state
+    if raft.now_ms >= state.deadline_ms and not raft.shutting_down and raft.is_voter:
+        raft.become_prospective()
+        return 0
+    return min(state.deadline_ms, _fetch_from_bootstrap(raft))
+
+
+def _poll_nominee(raft: Raft) -> int:
+    state = raft.state
+    assert isinstance(state, NomineeState)
+    if raft.now_ms >= state.deadline_ms and not raft.shutting_down:
+        if state.role is Role.CANDIDATE:
+            raft.become_prospective()
+        else:
+            lose_pre_vote(raft, state)
+        return 0
+    return min(state.deadline_ms, _ask_for_votes(raft, state))
+
+
+def _ask_for_votes(raft: Raft, state: NomineeState) -> int:
+    next_ms = NEVER
+    for voter_id in state.unrecorded:
+        if raft.requests.ready(voter_id, raft.now_ms):
+            voter = state.voters.get(voter_id)
+            key = voter.key if voter is not None else ReplicaKey(voter_id)
+            end = raft.log_end
+            raft.send(voter_id, VoteRequest(key, raft.local.key, state.epoch, end.offset, end.epoch, state.role is Role.PROSPECTIVE))
+        next_ms = min(next_ms, raft.requests.blocked_until(voter_id))
+    return next_ms
+
+
+def _poll_leader(raft: Raft) -> int:
+    state = raft.state
+    assert isinstance(state, LeaderState)
+    if raft.now_ms >= state.check_quorum_deadline_ms and len(raft.voters.current) > 1:
+        # A majority has been silent: it may have elected another. To go on would only keep clients waiting.
+        raft.become_resigned()
+        return 0
+    wake_parked(raft)
+    others = [voter for voter in raft.voters.current if voter.id != raft.local.id]
+    if not others:
+        return min((fetch.deadline_ms for fetch in raft.parked), default=NEVER)
+    if raft.now_ms >= state.begin_deadline_ms:
+        state.begun.clear()
+        state.begin_deadline_ms = raft.now_ms + raft.timeouts.begin_quorum_ms
+    next_ms = min(state.begin_deadline_ms, state.check_quorum_deadline_ms)
+    for voter in others:
+        if voter.id in state.begun:
+            continue
+        if raft.requests.ready(voter.id, raft.now_ms):
+            raft.send(voter.id, BeginQuorumEpochRequest(voter.key, raft.local.id, state.epoch, raft.local.endpoints))
+        next_ms = min(next_ms, raft.requests.blocked_until(voter.id))
+    return min([next_ms, *(fetch.deadline_ms for fetch in raft.parked)])
+
+
+def _poll_follower(raft: Raft) -> int:
+    state = raft.state
+    assert isinstance(state, FollowerState)
+    expired = raft.now_ms >= state.deadline_ms
+    if expired and raft.is_voter and not raft.shutting_down:
+        raft.become_prospective()
+        return 0
+    next_ms = NEVER if expired else state.deadline_ms
+    if expired and not raft.shutting_down:
+        # An observer cannot stand: it asks around for a newer leader and goes on asking the old one.
+        next_ms = min(next_ms, _fetch_from_bootstrap(raft))
+    if raft.shutting_down or state.installing_snapshot or raft.flushed_offset < raft.log_end.offset:
+        return next_ms  # To fetch from an offset is to promise that everything below it is durable.
+    leader = state.leader_id
+    if raft.requests.ready(leader, raft.now_ms):
+        if state.fetching_snapshot is not None:
+            request = FetchSnapshotRequest(
+                raft.local.key, state.epoch, state.fetching_snapshot, state.fetching_position, SNAPSHOT_FETCH_BYTES
+            )
+            raft.send(leader, request, state.leader_endpoints)
+        else:
+            raft.send(leader, _fetch(raft), state.leader_endpoints)
+    return min(next_ms, raft.requests.blocked_until(leader))
+
+
+def _poll_resigned(raft: Raft) -> int:
+    state = raft.state
+    assert isinstance(state, ResignedState)
+    if raft.now_ms >= state.deadline_ms and not raft.shutting_down:
+        # Not in this epoch again: it has had its leader.
+        raft.become_unattached(state.epoch + 1)
+        return 0
+    next_ms = state.deadline_ms
+    for voter in state.unacknowledged:
+        if raft.requests.ready(voter, raft.now_ms):
+            raft.send(voter, EndQuorumEpochRequest(raft.local.id, state.epoch, state.preferred, raft.local.endpoints))
+        next_ms = min(next_ms, raft.requests.blocked_until(voter))
+    return next_ms
+
+
+def _fetch(raft: Raft) -> FetchRequest:
+    end = raft.log_end
+    return FetchRequest(raft.local.key, raft.epoch, end.offset, end.epoch, raft.timeouts.fetch_max_wait_ms, raft.high_watermark)
+
+
+def _fetch_from_bootstrap(raft: Raft) -> int:
+    """Asks one of the bootstrap servers, at random, for the leader, by way of a fetch that it will refuse."""
+    if raft.shutting_down or not raft.bootstrap:
+        return NEVER
+    busy = [raft.requests.blocked_until(server) for server in raft.bootstrap if raft.requests.in_flight(server) is not None]
+    if busy and raft.now_ms < min(busy):
+        return min(busy)
+    free = [server for server in raft.bootstrap if raft.requests.ready(server, raft.now_ms)]
+    if free:
+        raft.send(free[raft.rng.randrange(len(free))], _fetch(raft))
+    return max(raft.requests.next_free_ms(raft.bootstrap), raft.now_ms + raft.timeouts.retry_backoff_ms)
+
+
+_POLL: Final[dict[Role, Callable[[Raft], int]]] = {
+    Role.UNATTACHED: _poll_unattached,
+    Role.VOTED: _poll_unattached,
+    Role.PROSPECTIVE: _poll_nominee,
+    Role.CANDIDATE: _poll_nominee,
+    Role.LEADER: _poll_leader,
+    Role.FOLLOWER: _poll_follower,
+    Role.RESIGNED: _poll_resigned,
+}

@@ -1,0 +1,284 @@
+"""Fetches, appends and snapshots: how followers get the leader's log and the leader learns what is committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode
+from odradek.consensus.log import end_offset_for_epoch, validate_fetch_position
+from odradek.consensus.messages import (
+    FetchedRecords,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Flushed,
+    LogAppend,
+    Propose,
+    SnapshotChunk,
+    SnapshotInstalled,
+)
+from odradek.consensus.states import FollowerState, LeaderState, NomineeState, Role
+from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey
+
+if TYPE_CHECKING:
+    from odradek.consensus.raft import Raft
+
+
+# The leader's own appends --------------------------------------------------------------------------------------------------
+
+
+def on_propose(raft: Raft, event: Propose) -> None:
+    """Appends, if this replica still leads the proposer's epoch; otherwise `Ready.appends` stays empty."""
+    if raft.is_leader and event.epoch == raft.epoch and event.record_count > 0:
+        raft.append(event.record_count, event.epoch, payload=event.payload)
+        after_local_progress(raft)
+
+
+def on_flushed(raft: Raft, event: Flushed) -> None:
+    raft.flushed_offset = max(raft.flushed_offset, min(event.end_offset, raft.log_end.offset))
+    after_local_progress(raft)
+
+
+def after_local_progress(raft: Raft) -> None:
+    """The log has grown or become durable: the high watermark may move, waiting fetches may have something to read."""
+    state = raft.state
+    if not isinstance(state, LeaderState):
+        return
+    voters = raft.voters.current
+    if voters.ids != tuple(sorted(state.progress.voters)):
+        state.progress.update_voters(voters)
+    state.progress.local_flushed(raft.flushed_offset)
+    _advance(raft, state)
+    wake_parked(raft)
+
+
+def _advance(raft: Raft, state: LeaderState) -> None:
+    if state.progress.advance():
+        assert state.progress.high_watermark is not None
+        raft.raise_high_watermark(state.progress.high_watermark)
+        wake_parked(raft)
+
+
+# Fetches on the leader -----------------------------------------------------------------------------------------------------
+
+
+def on_fetch_request(raft: Raft, token: int, request: FetchRequest) -> None:
+    """Answers with records, a diverging epoch or a snapshot's id; a fetch at the log's end is parked until there is news."""
+    error = _check_leader(raft, request.epoch)
+    if (
+        request.max_wait_ms < 0
+        or request.offset < 0
+        or request.last_fetched_epoch < 0
+        or request.last_fetched_epoch > max(request.epoch, 0)
+    ):
+        error = ErrorCode.INVALID_REQUEST
+    state = raft.state
+    if error is not ErrorCode.NONE or not isinstance(state, LeaderState):
+        raft.reply(token, _fetch_response(raft, error))
+        return
+    position = validate_fetch_position(raft.log, request.offset, request.last_fetched_epoch)
+    note_fetch_from(raft, state, request.replica)
+    if not position.valid:
+        raft.reply(token, _fetch_response(raft, ErrorCode.NONE, diverging=position.diverging, snapshot=position.snapshot))
+        return
+    if request.replica.id >= 0 and request.replica.id != raft.local.id:
+        state.progress.of(request.replica).fetched(request.offset, raft.log_end.offset, raft.now_ms)
+        if state.progress.is_voter(request.replica):
+            _advance(raft, state)
+    if request.max_wait_ms > 0 and not _has_news(raft, state, request):
+        from odradek.consensus.raft import ParkedFetch
+
+        raft.parked.append(ParkedFetch(token, request, raft.now_ms + request.max_wait_ms))
+    else:
+        raft.reply(token, _fetch_response(raft, ErrorCode.NONE, read_from=request.offset))
+
+
+def _check_leader(raft: Raft, epoch: int) -> ErrorCode:
+    """Whether a request that only a leader answers, sent for `epoch`, came to the right place (-1: the sender knows none)."""
+    if epoch >= 0 and epoch < raft.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch > raft.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE if raft.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def note_fetch_from(raft: Raft, state: LeaderState, replica: ReplicaKey) -> None:
+    """A voter that fetches knows the leader; when a majority does, the leader may go on leading."""
+    if not state.progress.is_voter(replica) or replica.id == raft.local.id:
+        return
+    state.begun.add(replica.id)
+    state.fetched.add(replica.id)
+    voters = raft.voters.current
+    counted = state.fetched | {raft.local.id} if raft.is_voter else state.fetched
+    if len(counted) >= voters.majority:
+        state.fetched.clear()
+        state.check_quorum_deadline_ms = raft.now_ms + raft.timeouts.check_quorum_ms
+
+
+def _has_news(raft: Raft, state: LeaderState, request: FetchRequest) -> bool:
+    if request.offset < raft.log_end.offset:
+        return True
+    return state.progress.high_watermark is not None and state.progress.high_watermark > request.high_watermark
+
+
+def wake_parked(raft: Raft) -> None:
+    """Answers the parked fetches that have something to read or have waited enough."""
+    state = raft.state
+    if not isinstance(state, LeaderState) or not raft.parked:
+        return
+    parked, raft.parked = raft.parked, []
+    for fetch in parked:
+        if _has_news(raft, state, fetch.request) or raft.now_ms >= fetch.deadline_ms:
+            raft.reply(fetch.token, _fetch_response(raft, ErrorCode.NONE, read_from=fetch.request.offset))
+        else:
+            raft.parked.append(fetch)
+
+
+def refuse_parked(raft: Raft) -> None:
+    """This replica leads no more: the fetches go elsewhere."""
+    parked, raft.parked = raft.parked, []
+    for fetch in parked:
+        raft.reply(fetch.token, _fetch_response(raft, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+def _fetch_response(
+    raft: Raft,
+    error: ErrorCode,
+    *,
+    diverging: OffsetAndEpoch | None = None,
+    snapshot: OffsetAndEpoch | None = None,
+    read_from: int | None = None,
+) -> FetchResponse:
+    state = raft.state
+    high_watermark = state.progress.high_watermark if isinstance(state, LeaderState) else None
+    return FetchResponse(
+        error,
+        state.leader_id,
+        state.epoch,
+        high_watermark=-1 if high_watermark is None else high_watermark,
+        log_start_offset=raft.log.start_offset,
+        diverging=diverging,
+        snapshot_id=snapshot,
+        read_from=read_from,
+        endpoints=state.leader_endpoints,
+    )
+
+
+def on_fetch_snapshot_request(raft: Raft, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+    """A piece of a snapshot, read by the shell: `max_bytes` of it from `position`."""
+    error = _check_leader(raft, request.epoch)
+    size = None
+    if error is ErrorCode.NONE:
+        size = raft.log.snapshot_size(request.snapshot_id)
+        if size is None:
+            error = ErrorCode.SNAPSHOT_NOT_FOUND
+        elif not 0 <= request.position < size:
+            error = ErrorCode.POSITION_OUT_OF_RANGE
+    state = raft.state
+    if error is not ErrorCode.NONE or size is None or not isinstance(state, LeaderState):
+        return FetchSnapshotResponse(error, raft.leader_id, raft.epoch, request.snapshot_id, endpoints=state.leader_endpoints)
+    note_fetch_from(raft, state, request.replica)
+    room = min(max(request.max_bytes, 0), size - request.position)
+    return FetchSnapshotResponse(
+        error, raft.leader_id, raft.epoch, request.snapshot_id, size, request.position, room, b"", state.leader_endpoints
+    )
+
+
+# Fetches on a follower -----------------------------------------------------------------------------------------------------
+
+
+def on_fetch_response(raft: Raft, source: int, request: FetchRequest, response: FetchResponse) -> None:
+    """Truncates, starts on a snapshot, or appends."""
+    state = raft.state
+    if (
+        isinstance(state, NomineeState)
+        and state.role is Role.PROSPECTIVE
+        and response.error is ErrorCode.NONE
+        and state.leader_id == source
+    ):
+        return
+    if not isinstance(state, FollowerState) or response.epoch != state.epoch:
+        return
+    if response.error is not ErrorCode.NONE:
+        raft.requests.back_off(source, raft.now_ms)
+        return
+    if source != state.leader_id or request.epoch != state.epoch:
+        return  # A bootstrap server named the leader, or the question is from before this epoch.
+    _heard_from_leader(raft, state)
+    if response.diverging is not None:
+        _truncate(raft, response.diverging)
+    elif response.snapshot_id is not None:
+        state.fetching_snapshot = response.snapshot_id
+        state.fetching_position = 0
+    else:
+        if response.records is not None:
+            _append_fetched(raft, state, response.records)
+        if response.high_watermark >= 0:
+            raft.raise_high_watermark(min(response.high_watermark, raft.log_end.offset))
+
+
+def _heard_from_leader(raft: Raft, state: FollowerState) -> None:
+    state.has_fetched = True
+    state.deadline_ms = raft.now_ms + raft.timeouts.fetch_ms
+
+
+def _truncate(raft: Raft, diverging: OffsetAndEpoch) -> None:
+    """Cuts the log to where it can still agree with the leader's; never below what is committed."""
+    ours = end_offset_for_epoch(raft.log, diverging.epoch)
+    offset = ours.offset if ours.epoch < diverging.epoch else min(ours.offset, diverging.offset)
+    if offset < raft.high_watermark:
+        raise AssertionError(f"the leader's log diverges at offset {offset}, below the high watermark {raft.high_watermark}")
+    if offset < raft.log_end.offset:
+        raft.ready.truncate_to = offset
+        raft.voters.truncate_from(offset)
+        raft.flushed_offset = min(raft.flushed_offset, offset)
+        raft.log_end = OffsetAndEpoch(offset, min(ours.epoch, raft.log_end.epoch))
+
+
+def _append_fetched(raft: Raft, state: FollowerState, records: FetchedRecords) -> None:
+    if records.base_offset != raft.log_end.offset or records.last_epoch > state.epoch:
+        return
+    raft.ready.appends.append(LogAppend(records.base_offset, records.end_offset, records.last_epoch, fetched=records))
+    raft.log_end = OffsetAndEpoch(records.end_offset, records.last_epoch)
+    for update in records.control:
+        if update.voters is not None:
+            raft.voters.add_voters(update.offset, update.voters)
+        if update.kraft_version is not None:
+            raft.voters.add_kraft_version(update.offset, update.kraft_version)
+
+
+def on_fetch_snapshot_response(raft: Raft, source: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse) -> None:
+    """Hands the piece to the shell; a snapshot that the leader dropped meanwhile is given up for a new fetch."""
+    state = raft.state
+    if not isinstance(state, FollowerState) or response.epoch != state.epoch or source != state.leader_id:
+        return
+    if response.error in (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE):
+        state.fetching_snapshot = None
+        return
+    if response.error is not ErrorCode.NONE:
+        raft.requests.back_off(source, raft.now_ms)
+        return
+    mine = response.snapshot_id == state.fetching_snapshot == request.snapshot_id
+    if not mine or response.position != state.fetching_position:
+        state.fetching_snapshot = None
+        return
+    _heard_from_leader(raft, state)
+    position = state.fetching_position
+    state.fetching_position = position + len(response.data)
+    last = state.fetching_position >= response.size
+    state.installing_snapshot = last
+    raft.ready.snapshot_chunks.append(SnapshotChunk(response.snapshot_id, position, response.data, last))
+
+
+def on_snapshot_installed(raft: Raft, event: SnapshotInstalled) -> None:
+    """The log starts anew at the snapshot's end; all in it is committed."""
+    raft.log_end = raft.log.end
+    raft.flushed_offset = raft.log_end.offset
+    raft.voters.restart(event.voters, event.kraft_version, event.snapshot_id.offset)
+    raft.raise_high_watermark(event.snapshot_id.offset)
+    state = raft.state
+    if isinstance(state, FollowerState):
+        state.fetching_snapshot = None
+        state.installing_snapshot = False
+        state.deadline_ms = raft.now_ms + raft.timeouts.fetch_ms
