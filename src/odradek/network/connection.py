@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ProtocolError
+from odradek.base.errors import ProtocolError, StorageError
 from odradek.network.frames import FrameReceiver
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class FileChunk(Protocol):
     def size(self) -> int: ...
 
     def read(self, offset: int, size: int) -> bytes:
-        """`size` bytes from `offset` within the chunk; may block on the disk. OSError or a short result ends the connection."""
+        """`size` bytes from `offset` within the chunk; may block. OSError, StorageError or a short result ends the connection."""
         ...
 
     def read_cached(self, offset: int, size: int) -> bytes | None:
@@ -345,7 +345,7 @@ class Connection(asyncio.BufferedProtocol):
             wanted = min(room, chunk.size - self._position)
             try:
                 piece = chunk.read_cached(self._position, wanted) if wanted else b""
-            except OSError:
+            except (OSError, StorageError):
                 logger.exception("cannot read a log for %s", self.connection_id)
                 return [], -1
             if piece is None:

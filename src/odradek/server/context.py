@@ -15,7 +15,7 @@ class RequestContext:
     """One request on its way through the house.
 
     `listener_scope` is "broker" or "controller" (handlers.registration); `received_at` is `clock.monotonic()` when its last byte was there.
-    `principal` is Kafka's text form, e.g. "User:ANONYMOUS". For a forwarded request the fields are those of the client, not of the forwarding broker.
+    `principal` is Kafka's text form, e.g. "User:ANONYMOUS". For a forwarded request principal, host and client id are those of the client.
     """
 
     __slots__ = (

@@ -1,6 +1,6 @@
 """The wiring: one object that handlers receive, with the rooms they may call.
 
-Attributes are set once during boot, in the order of `server.boot`; a handler is only reached when all that its listener scope needs is there.
+Attributes are set once during boot, in the order of `server.boot`; requests come in only when all that their listener scope needs is there.
 A part a node does not have (a broker without the controller role has no `kraft` leader, a controller no replica manager) raises
 `AttributeError` when touched, which is a programming error, not an answer.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.network.acceptor import BoundListener
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.server.channel import InterBrokerChannel
-    from odradek.server.dispatch import ApiRange
+    from odradek.server.dispatch import ApiRange, Dispatcher
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.producer_ids import ProducerIdManager
     from odradek.storage.log_manager import LogManager
@@ -45,6 +45,7 @@ class Services:
     """The cluster image that has been published to this node: `metadata.image`."""
     kraft: KRaftNode
     channel: InterBrokerChannel
+    dispatcher: Dispatcher
     producer_ids: ProducerIdManager
     bound_listeners: list[BoundListener]
 

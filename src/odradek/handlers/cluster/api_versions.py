@@ -1,0 +1,60 @@
+"""ApiVersions (18), versions 0-4, on every listener: what this listener serves, and the features of the cluster.
+
+- ACL: none; it comes before authentication.
+- The list is derived from `handlers.table` for the listener's scope; Produce is named from 0 and served from 3 (librdkafka reads it so).
+- Versions below 4 do not see supported features whose lowest level is 0 (KAFKA-17492).
+- A version too new never gets here: the dispatcher answers it (error 35 in version 0).
+- From version 3 on the client's software name and version must match Kafka's pattern, else INVALID_REQUEST (KIP-511).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.registration import BROKER, CONTROLLER, handler
+from odradek.metadata.features import supported_features
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_LONGEST_SOFTWARE = 512
+"""Ours: longer names are refused before the pattern sees them."""
+
+
+@handler(ApiKey.API_VERSIONS, versions=(0, 4), listeners=(BROKER, CONTROLLER))
+def handle(context: RequestContext, request: ApiVersionsRequest, services: Services) -> ApiVersionsResponse:
+    version = context.api_version
+    if version >= 3 and not (_is_valid(request.client_software_name) and _is_valid(request.client_software_version)):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    image = services.metadata.image
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersionsResponse.ApiVersion(api_key=api.api_key, min_version=api.min_version, max_version=api.max_version)
+            for api in services.api_ranges[context.listener_scope]
+        ],
+        supported_features=[
+            ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=levels.minimum, max_version=levels.maximum)
+            for name, levels in supported_features().items()
+            if version >= 4 or levels.minimum > 0
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in image.features.finalized.items()
+            if level
+        ],
+    )
+
+
+def error_response(request: ApiVersionsRequest, error: KafkaError) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=error.code)
+
+
+def _is_valid(text: str) -> bool:
+    return len(text) <= _LONGEST_SOFTWARE and _SOFTWARE.fullmatch(text) is not None

@@ -1,0 +1,88 @@
+"""Envelope (58), version 0: a client's request, forwarded by the broker that received it (KIP-590).
+
+- ACL: CLUSTER_ACTION on the cluster (the broker's principal); the request inside is judged by the client's own principal.
+- Inside: a request header and body without the size; DefaultPrincipalData behind its version (int16); the client's IP address.
+- Errors on the envelope itself: PRINCIPAL_DESERIALIZATION_FAILURE, UNSUPPORTED_VERSION (a request that this controller does not serve),
+  INVALID_REQUEST (an API that brokers do not forward). Everything else is in the response inside.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.registration import CONTROLLER, handler
+from odradek.handlers.table import ROWS
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.headers import decode_request_header
+from odradek.protocol.messages.default_principal import DefaultPrincipalData
+from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from odradek.network.connection import Chunk
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+FORWARDED = frozenset([int(row.api_key) for row in ROWS if row.forwarded])
+"""The APIs that may come in an envelope."""
+
+
+@handler(ApiKey.ENVELOPE, versions=(0, 0), listeners=(CONTROLLER,))
+def handle(context: RequestContext, request: EnvelopeRequest, services: Services) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
+    principal = _principal(request.request_principal)
+    try:
+        client_host = str(ip_address(request.client_host_address))
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address in the envelope is not an IP address") from None
+    try:
+        header, _ = decode_request_header(request.request_data)
+        if header.api_key not in FORWARDED:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} may not come in an envelope")
+        _, answer = services.dispatcher.handle_embedded(
+            request.request_data,
+            scope=CONTROLLER,
+            listener_name=context.listener_name,
+            peer_host=client_host,
+            principal=principal,
+            connection_id=context.connection_id,
+        )
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from None
+    if not isinstance(answer, Deferred):
+        return _wrap(answer)
+    result: Deferred[EnvelopeResponse] = Deferred()
+
+    def answered(done: Deferred[Sequence[Chunk] | None]) -> None:
+        if done.error is not None:
+            result.fail(done.error)
+        else:
+            result.complete(_wrap(done.result()))
+
+    answer.add_callback(answered)
+    return result
+
+
+def error_response(request: EnvelopeRequest, error: KafkaError) -> EnvelopeResponse:
+    return EnvelopeResponse(error_code=error.code)
+
+
+def _principal(data: bytes | None) -> str:
+    try:
+        if data is None or len(data) < 2:
+            raise ProtocolError("no principal")
+        principal, end = DefaultPrincipalData.decode_prefix(data, int.from_bytes(data[:2], "big", signed=True), 2)
+        if end != len(data):
+            raise ProtocolError("bytes left over")
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"the principal in the envelope cannot be read: {error}") from None
+    return f"{principal.type}:{principal.name}"
+
+
+def _wrap(answer: Sequence[Chunk] | None) -> EnvelopeResponse:
+    """The answer without its size, which travels in the envelope instead."""
+    whole = b"".join([chunk for chunk in answer or () if isinstance(chunk, (bytes, bytearray, memoryview))])
+    return EnvelopeResponse(response_data=whole[4:])

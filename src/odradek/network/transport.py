@@ -1,0 +1,321 @@
+"""The client side of a connection: dialling, correlation, pipelining, time limits.
+
+Clients, replication, Raft and forwarding all use this one. A connection that has failed stays failed: reconnecting and backing off is the
+caller's business. Responses come in the order of the requests (Kafka's promise per connection); anything else closes the connection.
+
+`RequestPipeline` is the pure core (bytes in, answers out; no IO, time as an argument), which a blocking shell can drive as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.deferred import Deferred
+from odradek.base.errors import OdradekError, ProtocolError
+from odradek.network.frames import SIZE, BufferPool, FrameReceiver
+from odradek.protocol.headers import decode_response_header, encode_request_header
+
+if TYPE_CHECKING:
+    from odradek.protocol.schema import Message
+
+Bytes = bytes | bytearray | memoryview
+
+DEFAULT_MAX_IN_FLIGHT = 5
+"""max.in.flight.requests.per.connection."""
+
+_EAGER_BYTES = 64 * 1024 * 1024
+_MAX_RESPONSE = 2**31 - 1
+_CORRELATION_MASK = 0x7FFF_FFFF
+
+
+class ConnectionLost(OdradekError):
+    """The connection could not be made, was closed or broke; requests in flight may or may not have been executed."""
+
+
+class RequestTimedOut(ConnectionLost):
+    """No answer in time; the connection is closed, because later answers could no longer be told apart from late ones."""
+
+
+class _InFlight:
+    __slots__ = ("api_key", "api_version", "correlation_id", "deadline", "deferred")
+
+    def __init__(self, api_key: int, api_version: int, correlation_id: int, deadline: float, deferred: Deferred[memoryview]) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.deadline = deadline
+        self.deferred = deferred
+
+
+class RequestPipeline:
+    """Correlates requests and responses of one connection. Times are seconds of the caller's monotonic clock."""
+
+    def __init__(self, client_id: str | None, *, pool: BufferPool | None = None) -> None:
+        self.client_id = client_id
+        self.receiver = FrameReceiver(pool or BufferPool(1 << 62), _MAX_RESPONSE, eager_bytes=_EAGER_BYTES)
+        self._correlation_id = 0
+        self._in_flight: deque[_InFlight] = deque()
+        self.error: ConnectionLost | None = None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    def encode(
+        self, api_key: int, api_version: int, body: Sequence[Bytes], deadline: float, *, expect_response: bool = True
+    ) -> tuple[list[Bytes], Deferred[memoryview]]:
+        """The chunks to write for a request, and what will hold the body of its response (an empty view at once when none is expected)."""
+        correlation_id = self._correlation_id
+        self._correlation_id = (correlation_id + 1) & _CORRELATION_MASK
+        header = encode_request_header(api_key, api_version, correlation_id, self.client_id)
+        size = len(header)
+        for chunk in body:
+            size += len(chunk)
+        chunks: list[Bytes] = [SIZE.pack(size) + header, *body]
+        deferred: Deferred[memoryview] = Deferred()
+        if not expect_response:
+            deferred.complete(memoryview(b""))
+            return chunks, deferred
+        self._in_flight.append(_InFlight(api_key, api_version, correlation_id, deadline, deferred))
+        return chunks, deferred
+
+    def next_deadline(self) -> float | None:
+        """When the earliest request in flight runs out of time; None with nothing in flight."""
+        return min((request.deadline for request in self._in_flight), default=None)
+
+    def received(self, size: int) -> None:
+        """Takes in `size` bytes that were put into `receiver.space()` and completes what they answer; ProtocolError on nonsense."""
+        receiver = self.receiver
+        receiver.received(size)
+        while (frame := receiver.next_frame()) is not None:
+            self._answer(frame)
+            del frame
+        receiver.frame_done()
+        if receiver.pending:
+            receiver.reserve()
+
+    def _answer(self, frame: memoryview) -> None:
+        if not self._in_flight:
+            raise ProtocolError("a response nobody asked for")
+        request = self._in_flight.popleft()
+        correlation_id, offset = decode_response_header(frame, request.api_key, request.api_version)
+        if correlation_id != request.correlation_id:
+            self._in_flight.appendleft(request)
+            raise ProtocolError(f"response {correlation_id} where {request.correlation_id} was due")
+        request.deferred.complete(frame[offset:])
+
+    def fail(self, error: ConnectionLost) -> None:
+        """The connection is gone: everything in flight fails with `error`."""
+        if self.error is None:
+            self.error = error
+        lost, self._in_flight = self._in_flight, deque()
+        for request in lost:
+            request.deferred.fail(error)
+        self.receiver.release()
+
+
+R = TypeVar("R", bound="Message")
+
+
+class ClientConnection(asyncio.BufferedProtocol):
+    """An open connection to a broker; made by `dial`.
+
+    At most `max_in_flight` requests are on the wire; more wait their turn here, `max_queued` at most.
+    """
+
+    def __init__(self, clock: Clock, client_id: str | None, *, max_in_flight: int = DEFAULT_MAX_IN_FLIGHT, max_queued: int = 1000) -> None:
+        self._clock = clock
+        self._pipeline = RequestPipeline(client_id)
+        self._max_in_flight = max_in_flight
+        self._max_queued = max_queued
+        self._queue: deque[tuple[int, int, Sequence[Bytes], float, bool, Deferred[memoryview]]] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._write_paused = False
+        self._timer: TimerHandle | None = None
+        self._on_close: list[Callable[[ConnectionLost], object]] = []
+
+    # -- for the owner ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests on the wire or waiting for it."""
+        return self._pipeline.in_flight + len(self._queue)
+
+    @property
+    def can_send(self) -> bool:
+        """Whether a request would go out at once."""
+        return not self.closed and not self._write_paused and not self._queue and self._pipeline.in_flight < self._max_in_flight
+
+    def on_close(self, callback: Callable[[ConnectionLost], object]) -> None:
+        """Runs `callback(error)` once the connection is gone, at once when it is."""
+        if self._pipeline.error is not None:
+            callback(self._pipeline.error)
+        else:
+            self._on_close.append(callback)
+
+    def send(
+        self, api_key: int, api_version: int, body: Sequence[Bytes], *, timeout_s: float = 30.0, expect_response: bool = True
+    ) -> Deferred[memoryview]:
+        """Sends a request; the result is the body of its response, or fails with ConnectionLost (RequestTimedOut after `timeout_s`)."""
+        if self.closed:
+            return _failed(self._pipeline.error or ConnectionLost("the connection is closed"))
+        deadline = self._clock.monotonic() + timeout_s
+        if self._queue or self._write_paused or self._pipeline.in_flight >= self._max_in_flight:
+            if len(self._queue) >= self._max_queued:
+                return _failed(ConnectionLost(f"{self._max_queued} requests wait for this connection already"))
+            deferred: Deferred[memoryview] = Deferred()
+            self._queue.append((api_key, api_version, body, deadline, expect_response, deferred))
+        else:
+            deferred = self._write(api_key, api_version, body, deadline, expect_response)
+        if self._timer is None and expect_response:
+            self._timer = self._clock.call_later(timeout_s, self._check_deadline)
+        return deferred
+
+    def request(self, request: Message, response_class: type[R], api_version: int, *, timeout_s: float = 30.0) -> Deferred[R]:
+        """`send` with a message: encodes the request, decodes the response. The response may hold views of what was received.
+
+        The request must hold nothing but bytes in memory.
+        """
+        result: Deferred[R] = Deferred()
+
+        def answered(body: Deferred[memoryview]) -> None:
+            try:
+                result.complete(response_class.decode(body.result(), api_version))
+            except Exception as error:
+                result.fail(error)
+
+        body = cast("list[Bytes]", request.encode_chunks(api_version))
+        self.send(request.API_KEY, api_version, body, timeout_s=timeout_s).add_callback(answered)
+        return result
+
+    def close(self) -> None:
+        """Closes at once; requests in flight fail with ConnectionLost."""
+        self._fail(ConnectionLost("the connection was closed"))
+
+    # -- asyncio's side --------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(ConnectionLost(f"the connection broke: {exc}" if exc is not None else "the other side closed the connection"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        receiver = self._pipeline.receiver
+        if receiver.capacity == 0:
+            receiver.reserve()
+        return receiver.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            self._pipeline.received(nbytes)
+        except ProtocolError as error:
+            self._fail(ConnectionLost(f"the other side does not speak Kafka: {error}"))
+            return
+        if self._queue:
+            self._drain_queue()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._drain_queue()
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _write(self, api_key: int, api_version: int, body: Sequence[Bytes], deadline: float, expect_response: bool) -> Deferred[memoryview]:
+        assert self._transport is not None
+        chunks, deferred = self._pipeline.encode(api_key, api_version, body, deadline, expect_response=expect_response)
+        self._transport.writelines(chunks)
+        return deferred
+
+    def _drain_queue(self) -> None:
+        while self._queue and not self.closed and not self._write_paused and self._pipeline.in_flight < self._max_in_flight:
+            api_key, api_version, body, deadline, expect_response, waiting = self._queue.popleft()
+            self._write(api_key, api_version, body, deadline, expect_response).add_callback(_pass_on(waiting))
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        deadlines = [request[3] for request in self._queue]
+        first = self._pipeline.next_deadline()
+        if first is not None:
+            deadlines.append(first)
+        if not deadlines:
+            return
+        earliest = min(deadlines)
+        if earliest <= now:
+            self._fail(RequestTimedOut("no answer in time"))
+        else:
+            self._timer = self._clock.call_later(earliest - now, self._check_deadline)
+
+    def _fail(self, error: ConnectionLost) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+        if self._pipeline.error is not None:
+            return
+        self._pipeline.fail(error)
+        waiting, self._queue = self._queue, deque()
+        for *_, deferred in waiting:
+            deferred.fail(error)
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
+            callback(error)
+
+
+def _failed(error: ConnectionLost) -> Deferred[memoryview]:
+    deferred: Deferred[memoryview] = Deferred()
+    deferred.fail(error)
+    return deferred
+
+
+def _pass_on(target: Deferred[memoryview]) -> Callable[[Deferred[memoryview]], object]:
+    def done(source: Deferred[memoryview]) -> None:
+        if source.error is not None:
+            target.fail(source.error)
+        else:
+            target.complete(source.result())
+
+    return done
+
+
+async def dial(
+    host: str,
+    port: int,
+    *,
+    clock: Clock,
+    client_id: str | None,
+    timeout_s: float = 10.0,
+    max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> ClientConnection:
+    """Opens a connection; ConnectionLost when that fails or takes longer than `timeout_s`.
+
+    `loop` brings the network (default: the running one).
+    """
+    loop = loop or asyncio.get_running_loop()
+    connection = ClientConnection(clock, client_id, max_in_flight=max_in_flight)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await loop.create_connection(lambda: connection, host, port)
+    except TimeoutError:
+        raise ConnectionLost(f"{host}:{port} did not answer in {timeout_s:g} s") from None
+    except OSError as error:
+        raise ConnectionLost(f"cannot connect to {host}:{port}: {error.strerror or error}") from None
+    return connection

@@ -1,0 +1,237 @@
+"""From a frame to a handler and back.
+
+    header -> route (API key and listener scope) -> version -> body -> handler -> response or Deferred -> frame
+
+What cannot be answered closes the connection: an unknown or unserved key, a version out of range, a malformed body.
+One exception, Kafka's own: ApiVersions in a version too new is answered in version 0 with error 35 and the range, so that the client can
+try again. A handler's KafkaError becomes the error response of its API; any other exception is logged with its traceback and becomes
+UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.registration import BROKER, CONTROLLER, REGISTRATIONS, HandlerFunction
+from odradek.handlers.table import TableRow, rows_for
+from odradek.protocol.api_keys import API_INFO, ApiKey
+from odradek.protocol.framing import frame_chunks
+from odradek.protocol.headers import RequestHeader, decode_request_header, encode_response_header
+from odradek.protocol.registry import request_class, response_class
+from odradek.protocol.schema import Message
+from odradek.server.context import ANONYMOUS, RequestContext
+
+if TYPE_CHECKING:
+    from odradek.network.connection import Answer, Chunk, Connection
+    from odradek.server.services import Services
+
+    Forward = Callable[[RequestContext, memoryview | bytes, "Route", Message], Deferred[Sequence[Chunk] | None]]
+
+logger = logging.getLogger(__name__)
+
+
+class ApiRange(NamedTuple):
+    """A line of ApiVersions; versions are inclusive."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+class Route:
+    """How requests of one API on one listener scope are served. The modules are imported with the first request."""
+
+    __slots__ = ("api_key", "error_response", "forward", "function", "max_version", "min_version", "module", "request_class")
+
+    def __init__(self, row: TableRow, max_version: int, *, forward: bool) -> None:
+        self.api_key = row.api_key
+        self.module = row.module
+        self.min_version = row.min_version
+        self.max_version = max_version
+        self.forward = forward
+        self.function: HandlerFunction | None = None
+        self.request_class: type[Message] | None = None
+        self.error_response: Callable[[Message, KafkaError], Message] | None = None
+
+    def load(self, scope: str) -> None:
+        module = import_module(self.module)
+        self.request_class = request_class(self.api_key)
+        self.error_response = cast("Callable[[Message, KafkaError], Message] | None", getattr(module, "error_response", None))
+        self.function = REGISTRATIONS[(self.api_key, CONTROLLER if self.forward else scope)].function
+
+
+def build_routes(scope: str, *, unstable: bool) -> tuple[dict[int, Route], list[ApiRange]]:
+    """The routes of a listener scope, and what ApiVersions says about them (unstable.api.versions.enable)."""
+    routes: dict[int, Route] = {}
+    ranges: list[ApiRange] = []
+    for api_key, row in rows_for(scope).items():
+        max_version = row.max_version
+        info = API_INFO[api_key]
+        if info.latest_version_unstable and not unstable and max_version == info.max_version:
+            max_version -= 1
+        routes[api_key] = Route(row, max_version, forward=scope not in row.listeners)
+        ranges.append(ApiRange(int(api_key), row.advertised_from, max_version))
+    ranges.sort()
+    return routes, ranges
+
+
+class Dispatcher:
+    """Serves the frames of all listeners (`network.acceptor.FrameHandler`)."""
+
+    def __init__(self, services: Services, *, unstable_versions: bool = False) -> None:
+        self._services = services
+        self._clock = services.clock
+        self._routes: dict[str, dict[int, Route]] = {}
+        services.api_ranges = {}
+        for scope in (BROKER, CONTROLLER):
+            self._routes[scope], services.api_ranges[scope] = build_routes(scope, unstable=unstable_versions)
+        self.forward: Forward | None = None
+        """Set by the wiring on nodes with broker listeners: sends a request on to the active controller."""
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
+        header, offset = decode_request_header(frame)
+        listener = connection.listener
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            connection_id=connection.connection_id,
+            listener_name=listener.name,
+            listener_scope=listener.scope,
+            peer_host=connection.peer_host,
+            received_at=self._clock.monotonic(),
+            services=self._services,
+        )
+        return self.dispatch(context, header, frame, offset)
+
+    def dispatch(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int) -> Answer:
+        """The answer to the request whose body begins at `offset`, a frame in chunks; ProtocolError where the connection must close."""
+        route = self._route(context.listener_scope, header)
+        if route is None:
+            return self._unsupported_api_versions(context)
+        if route.function is None:
+            route.load(context.listener_scope)
+        assert route.request_class is not None
+        request = route.request_class.decode(frame[offset:], header.api_version)
+        if route.forward:
+            if self.forward is None:
+                raise ProtocolError(f"no way to forward {route.api_key.name}")
+            return self.forward(context, frame, route, request)
+        return self._serve(context, route, request)
+
+    def _route(self, scope: str, header: RequestHeader) -> Route | None:
+        """None for ApiVersions in a version that is not served."""
+        route = self._routes[scope].get(header.api_key)
+        if route is None:
+            raise ProtocolError(f"API key {header.api_key} is not served on {scope} listeners")
+        if not route.min_version <= header.api_version <= route.max_version:
+            if header.api_key == ApiKey.API_VERSIONS:
+                return None
+            raise ProtocolError(f"{route.api_key.name} is not served in version {header.api_version}")
+        return route
+
+    def _unsupported_api_versions(self, context: RequestContext) -> Sequence[Chunk]:
+        from odradek.protocol.messages.api_versions import ApiVersionsResponse
+
+        route = self._routes[context.listener_scope][ApiKey.API_VERSIONS]
+        own_range = ApiVersionsResponse.ApiVersion(api_key=18, min_version=route.min_version, max_version=route.max_version)
+        body = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own_range])
+        return self._frame(context, body, 0)
+
+    def _serve(self, context: RequestContext, route: Route, request: Message) -> Answer:
+        assert route.function is not None
+        try:
+            result = route.function(context, request, self._services)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            return self.error_frame(context, route, request, error)
+        if result is None:
+            return None
+        if not isinstance(result, Deferred):
+            return self._finish(context, route, request, cast(Message, result))
+        pending = cast("Deferred[Message | None]", result)
+        if pending.done:
+            return self._finish_deferred(context, route, request, pending)
+        answer: Deferred[Sequence[Chunk] | None] = Deferred()
+
+        def completed(done: Deferred[Message | None]) -> None:
+            try:
+                answer.complete(self._finish_deferred(context, route, request, done))
+            except Exception as error:
+                answer.fail(error)
+
+        pending.add_callback(completed)
+        return answer
+
+    def _finish_deferred(
+        self, context: RequestContext, route: Route, request: Message, done: Deferred[Message | None]
+    ) -> Sequence[Chunk] | None:
+        if done.error is not None:
+            return self.error_frame(context, route, request, done.error)
+        response = done.result()
+        return None if response is None else self._finish(context, route, request, response)
+
+    def _finish(self, context: RequestContext, route: Route, request: Message, response: Message) -> Sequence[Chunk]:
+        try:
+            return self._frame(context, response, context.api_version)
+        except Exception as error:
+            return self.error_frame(context, route, request, error)
+
+    def _frame(self, context: RequestContext, response: Message, version: int) -> Sequence[Chunk]:
+        header = encode_response_header(context.api_key, context.api_version, context.correlation_id)
+        return cast("Sequence[Chunk]", frame_chunks(header, response.encode_chunks(version)))
+
+    def error_frame(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Sequence[Chunk]:
+        """The API's answer to an error; ProtocolError (close) where the API has no shape for one."""
+        if isinstance(error, ProtocolError):
+            raise error
+        if not isinstance(error, KafkaError):
+            logger.error("%s version %d failed", route.api_key.name, context.api_version, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if route.error_response is not None:
+            response = route.error_response(request, error)
+        else:
+            response = response_class(context.api_key)()
+            if not hasattr(response, "error_code"):
+                raise ProtocolError(f"{route.api_key.name} failed: {error}")
+            response.error_code = int(error.code)  # pyright: ignore[reportAttributeAccessIssue]
+            if hasattr(response, "error_message"):
+                response.error_message = error.message  # pyright: ignore[reportAttributeAccessIssue]
+        return self._frame(context, response, context.api_version)
+
+    # -- requests that did not come through a socket of their own --------------------------------------------------------------------
+
+    def handle_embedded(
+        self,
+        frame: bytes | memoryview,
+        *,
+        scope: str,
+        listener_name: str,
+        peer_host: str,
+        principal: str = ANONYMOUS,
+        connection_id: str = "loopback",
+    ) -> tuple[RequestHeader, Answer]:
+        """Serves a request (header and body, no size) that came in an Envelope or through the loopback of the inter-broker channel."""
+        view = memoryview(frame)
+        header, offset = decode_request_header(view)
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            connection_id=connection_id,
+            listener_name=listener_name,
+            listener_scope=scope,
+            peer_host=peer_host,
+            received_at=self._clock.monotonic(),
+            services=self._services,
+            principal=principal,
+        )
+        return header, self.dispatch(context, header, view, offset)
