@@ -1,0 +1,132 @@
+"""What an append is asked and what it answers, and the pieces of it that need no log."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.batch import BatchHeader, check_crc, decode_batch
+from odradek.records.compression import Compression
+from odradek.records.validation import AppendRules
+from odradek.records.validation import RecordError as RecordError
+from odradek.records.validation import RecordValidationError as RecordValidationError
+
+if TYPE_CHECKING:
+    from odradek.config.topic import TopicConfig
+
+
+class AppendOrigin(IntEnum):
+    """Who appends; decides how much is checked (org.apache.kafka.storage.internals.log.AppendOrigin)."""
+
+    REPLICATION = 0
+    COORDINATOR = 1
+    CLIENT = 2
+    RAFT_LEADER = 3
+
+
+class UnexpectedAppendOffsetError(KafkaError):
+    """Offsets that do not continue the log; a follower with an empty log may start over at `first_offset`."""
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+class AppendInfo:
+    """What became of an append. Offsets -1 and `record_count` 0 when there was nothing to append."""
+
+    __slots__ = (
+        "duplicate",
+        "first_offset",
+        "last_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+        "max_timestamp",
+        "record_count",
+        "size",
+    )
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_start_offset: int,
+        *,
+        max_timestamp: int = -1,
+        record_count: int = 0,
+        size: int = 0,
+        log_append_time_ms: int = -1,
+        duplicate: bool = False,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        """Milliseconds; -1 when the topic keeps the producer's timestamps."""
+        self.log_start_offset = log_start_offset
+        self.max_timestamp = max_timestamp
+        self.record_count = record_count
+        self.size = size
+        """Bytes written to the log."""
+        self.duplicate = duplicate
+        """The batch had been appended before; the offsets are those of the first time."""
+
+    def __repr__(self) -> str:
+        return f"AppendInfo({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+def rules_of(config: TopicConfig) -> AppendRules:
+    """A topic's configuration as the validation of batches wants it."""
+    return AppendRules(
+        max_message_bytes=config.max_message_bytes,
+        compression=_target_compression(config.compression_type),
+        compression_level=_level(config),
+        log_append_time=config.message_timestamp_type == "LogAppendTime",
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        require_keys=config.compact,
+    )
+
+
+def _target_compression(name: str) -> Compression | None:
+    """None keeps the producer's (`compression.type=producer`)."""
+    if name == "producer":
+        return None
+    return Compression.NONE if name == "uncompressed" else Compression[name.upper()]
+
+
+def _level(config: TopicConfig) -> int | None:
+    levels = {"gzip": config.compression_gzip_level, "lz4": config.compression_lz4_level, "zstd": config.compression_zstd_level}
+    return levels.get(config.compression_type)
+
+
+def check_follower_batch(records: memoryview, position: int, header: BatchHeader, name: str) -> None:
+    """CORRUPT_MESSAGE when the CRC is wrong."""
+    if not check_crc(records, position, header):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"Record batch at offset {header.base_offset} of {name} is corrupt (stored crc = {header.crc})"
+        )
+
+
+class ControlMarker(NamedTuple):
+    """The record of an end-transaction control batch."""
+
+    aborted: bool
+    coordinator_epoch: int
+    timestamp: int
+
+
+def read_marker(batch: memoryview, position: int, header: BatchHeader) -> ControlMarker | None:
+    """The transaction marker in a control batch; None when it holds something else or was emptied by compaction."""
+    records = decode_batch(batch, position, header)
+    if not records:
+        return None
+    record = records[0]
+    key, value = record.key, record.value
+    if key is None or len(key) < 4 or value is None or len(value) < 6:
+        return None
+    kind = int.from_bytes(key[2:4], "big", signed=True)
+    if kind not in (0, 1):
+        return None
+    return ControlMarker(kind == 0, int.from_bytes(value[2:6], "big", signed=True), record.timestamp)

@@ -1,0 +1,199 @@
+"""The real file system behind `base.disk.Disk`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+
+_IOV_MAX = 512
+"""Buffers per system call, well below the IOV_MAX (1024) of Linux."""
+
+_RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+
+
+class OsFile:
+    """An open descriptor; see `base.disk.File` for the contract."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def pread(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._descriptor, size, offset)
+        if len(data) == size or not data:
+            return data
+        # The kernel moves at most 2 GiB a call and may stop early on a signal; only an empty read means the end.
+        parts = [data]
+        missing = size - len(data)
+        while missing > 0:
+            data = os.pread(self._descriptor, missing, offset + size - missing)
+            if not data:
+                break
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def pread_cached(self, size: int, offset: int) -> bytes | None:
+        if not _RWF_NOWAIT:
+            return None
+        buffer = bytearray(size)
+        try:
+            count = os.preadv(self._descriptor, [buffer], offset, _RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                # tmpfs has no notion of "not in memory": a plain read never waits for a device there.
+                return self.pread(size, offset)
+            raise
+        if count == size:
+            return bytes(buffer)
+        return bytes(buffer[:count]) if offset + count >= self.size() else None
+
+    def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
+        total = 0
+        for buffer in buffers:
+            total += len(buffer)
+        written = os.pwritev(self._descriptor, buffers, offset) if len(buffers) <= _IOV_MAX else 0
+        if written != total:
+            self._write_rest(buffers, offset, written)
+        return total
+
+    def _write_rest(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int, written: int) -> None:
+        pending: list[memoryview] = []
+        skip = written
+        for buffer in buffers:
+            view = memoryview(buffer)
+            if skip >= len(view):
+                skip -= len(view)
+                continue
+            pending.append(view[skip:])
+            skip = 0
+        position = offset + written
+        while pending:
+            count = os.pwritev(self._descriptor, pending[:_IOV_MAX], position)
+            if count == 0:
+                raise OSError(errno.EIO, "the file system accepted no bytes", self.path)
+            position += count
+            while pending and count >= len(pending[0]):
+                count -= len(pending[0])
+                del pending[0]
+            if count:
+                pending[0] = pending[0][count:]
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def fsync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsDirectoryLock:
+    """An flock(2) lock plus a POSIX record lock: the second is what the JVM's FileChannel.tryLock takes."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsDisk:
+    """The operating system's file system; see `base.disk.Disk` for the contract."""
+
+    __slots__ = ()
+
+    def open(self, path: str, *, create: bool = False, readonly: bool = False) -> OsFile:
+        flags = os.O_CLOEXEC | (os.O_RDONLY if readonly else os.O_RDWR)
+        if create:
+            flags |= os.O_CREAT
+        return OsFile(path, os.open(path, flags, 0o644))
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+        self.fsync_dir(os.path.dirname(path))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def makedirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def rmtree(self, path: str) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            if os.path.lexists(path):
+                raise
+
+    def fsync_dir(self, path: str) -> None:
+        descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None:
+        nanoseconds = time_ms * 1_000_000
+        os.utime(path, ns=(nanoseconds, nanoseconds))
+
+    def lock(self, path: str) -> OsDirectoryLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # flock keeps a second broker of this very process out (record locks belong to the process), lockf a JVM broker.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(error.errno, "held by another process", path) from None
+            raise
+        return OsDirectoryLock(descriptor)

@@ -1,0 +1,132 @@
+"""Where each leader epoch begins in the log, and its `leader-epoch-checkpoint` (KIP-101; Kafka's LeaderEpochFileCache)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from odradek.base.disk import Disk
+from odradek.storage.checkpoints import read_epoch_checkpoint, write_epoch_checkpoint
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_EPOCH_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochCache:
+    """Entries with rising epochs and rising start offsets, written through to the checkpoint file on change.
+
+    Errors: OSError from the disk; StorageError from `load` when the file is malformed.
+    """
+
+    __slots__ = ("_disk", "_epochs", "_starts", "latest_epoch", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.latest_epoch = UNDEFINED_EPOCH
+
+    def load(self) -> None:
+        self._epochs.clear()
+        self._starts.clear()
+        for epoch, start_offset in read_epoch_checkpoint(self._disk, self.path):
+            self._assign(epoch, start_offset)
+        self._refresh()
+
+    @property
+    def entries(self) -> list[EpochEntry]:
+        return [EpochEntry(epoch, start) for epoch, start in zip(self._epochs, self._starts, strict=True)]
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
+
+    @property
+    def latest(self) -> EpochEntry | None:
+        return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
+
+    @property
+    def previous_epoch(self) -> int:
+        """The epoch before the latest, or -1."""
+        return self._epochs[-2] if len(self._epochs) > 1 else UNDEFINED_EPOCH
+
+    def assign(self, epoch: int, start_offset: int, *, flush: bool = True) -> None:
+        """Notes that `epoch` begins at `start_offset`; entries that contradict it are dropped. ValueError when negative."""
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"leader epoch {epoch} at offset {start_offset}: neither may be negative")
+        if self._assign(epoch, start_offset):
+            self._refresh()
+            if flush:
+                self.flush()
+
+    def _assign(self, epoch: int, start_offset: int) -> bool:
+        epochs, starts = self._epochs, self._starts
+        if epochs and epoch == epochs[-1] and start_offset >= starts[-1]:
+            return False
+        while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
+            epochs.pop()
+            starts.pop()
+        epochs.append(epoch)
+        starts.append(start_offset)
+        return True
+
+    def _refresh(self) -> None:
+        self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch <= `epoch` and the offset where it ends (exclusive); (-1, -1) when unknown.
+
+        An epoch below the first known one is answered with itself and the first known start offset, as in Kafka.
+        """
+        epochs = self._epochs
+        if epoch == UNDEFINED_EPOCH or not epochs:
+            return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+        if epoch == epochs[-1]:
+            return epoch, log_end_offset
+        higher = bisect_right(epochs, epoch)
+        if higher == len(epochs):
+            return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+        if higher == 0:
+            return epoch, self._starts[0]
+        return epochs[higher - 1], self._starts[higher]
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch that `offset` was (or will be) written in, None before the first entry."""
+        slot = bisect_right(self._starts, offset) - 1
+        return self._epochs[slot] if slot >= 0 else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drops the entries that begin at or after `end_offset`."""
+        if end_offset < 0 or not self._starts or self._starts[-1] < end_offset:
+            return
+        while self._starts and self._starts[-1] >= end_offset:
+            self._epochs.pop()
+            self._starts.pop()
+        self._refresh()
+        self.flush()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drops entries wholly before `start_offset`; the one that covers it then begins there."""
+        covered = bisect_right(self._starts, start_offset)
+        if not covered or (covered == 1 and self._starts[0] == start_offset):
+            return
+        del self._epochs[: covered - 1], self._starts[: covered - 1]
+        self._starts[0] = start_offset
+        self.flush()
+
+    def clear(self) -> None:
+        if self._epochs:
+            self._epochs.clear()
+            self._starts.clear()
+            self._refresh()
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the checkpoint file durably."""
+        write_epoch_checkpoint(self._disk, self.path, list(zip(self._epochs, self._starts, strict=True)))

@@ -1,0 +1,296 @@
+"""Opening a log directory: left-overs finished or dropped, segments loaded, recovered where needed (Kafka's LogLoader)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from odradek.base.clock import Clock
+from odradek.base.disk import Disk
+from odradek.base.errors import StorageError
+from odradek.base.ids import TopicPartition
+from odradek.storage.checkpoints import read_partition_metadata
+from odradek.storage.index import CorruptIndexError
+from odradek.storage.leader_epochs import LeaderEpochCache
+from odradek.storage.log import Log
+from odradek.storage.names import (
+    CLEANED_SUFFIX,
+    DELETE_DIR_SUFFIX,
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_of_file,
+    segment_file,
+)
+from odradek.storage.producer_state import ProducerStateManager
+from odradek.storage.recovery import rebuild_producer_state, recover_segment
+from odradek.storage.segment import Segment, SegmentLimits
+
+if TYPE_CHECKING:
+    from odradek.config.topic import TopicConfig
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_EXPIRATION_MS = 86_400_000
+
+
+class LogOptions:
+    """What all logs of a broker share."""
+
+    __slots__ = ("jitter", "on_io_error", "on_roll", "producer_expiration_ms", "verify_transactions")
+
+    def __init__(
+        self,
+        *,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        verify_transactions: bool = True,
+        jitter: Callable[[int], int] = lambda limit: 0,
+        on_io_error: Callable[[Log, OSError], None] | None = None,
+        on_roll: Callable[[Log], None] | None = None,
+    ) -> None:
+        self.producer_expiration_ms = producer_expiration_ms
+        self.verify_transactions = verify_transactions
+        self.jitter = jitter
+        self.on_io_error = on_io_error
+        self.on_roll = on_roll
+
+
+def load_log(
+    disk: Disk,
+    clock: Clock,
+    topic_partition: TopicPartition,
+    directory: str,
+    config: TopicConfig,
+    *,
+    log_start_offset: int = 0,
+    recovery_point: int = 0,
+    clean: bool = False,
+    options: LogOptions | None = None,
+    on_segment: Callable[[int, int], None] | None = None,
+) -> Log:
+    """Opens the log in `directory` (which exists), creating an empty one when there are no segments.
+
+    `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was. `on_segment(done, total)`
+    is called as segments are recovered. Raises OSError and, for files that Kafka too refuses, StorageError.
+    """
+    return _Loader(
+        disk, clock, topic_partition, directory, config, log_start_offset, recovery_point, clean, options or LogOptions(), on_segment
+    ).load()
+
+
+class _Loader:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        topic_partition: TopicPartition,
+        directory: str,
+        config: TopicConfig,
+        log_start_offset: int,
+        recovery_point: int,
+        clean: bool,
+        options: LogOptions,
+        on_segment: Callable[[int, int], None] | None,
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self.config = config
+        self.log_start_offset = log_start_offset
+        self.recovery_point = recovery_point
+        self.clean = clean
+        self.options = options
+        self.on_segment = on_segment
+        self.limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
+        self.segments: list[Segment] = []
+        self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+        self.state = self._new_state()
+
+    def _new_state(self) -> ProducerStateManager:
+        return ProducerStateManager(
+            self.disk,
+            self.directory,
+            str(self.topic_partition),
+            expiration_ms=self.options.producer_expiration_ms,
+            verify_transactions=self.options.verify_transactions,
+        )
+
+    def load(self) -> Log:
+        topic_id: UUID | None = read_partition_metadata(self.disk, f"{self.directory}/{PARTITION_METADATA}")
+        names = finish_swaps(self.disk, self.directory)
+        self.leader_epochs.load()
+        self._load_segments(names)
+        if self.directory.endswith(DELETE_DIR_SUFFIX):
+            end_offset = self.recovery_point = 0
+        else:
+            if not self.clean:
+                self._recover()
+            end_offset = self._end_offset()
+        if not self.segments:
+            self.segments.append(self._new_segment(self.log_start_offset))
+            end_offset = self.log_start_offset
+        self.leader_epochs.truncate_from_end(end_offset)
+        log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        self.leader_epochs.truncate_from_start(self.log_start_offset)
+        self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
+        rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
+        for segment in self.segments:
+            segment.rest()
+        return Log(
+            self.disk,
+            self.clock,
+            self.topic_partition,
+            topic_id,
+            self.directory,
+            self.config,
+            segments=self.segments,
+            log_start_offset=log_start_offset,
+            log_end_offset=end_offset,
+            recovery_point=end_offset if self.clean else min(self.recovery_point, end_offset),
+            leader_epochs=self.leader_epochs,
+            producer_state=self.state,
+            jitter=self.options.jitter,
+            on_io_error=self.options.on_io_error,
+            on_roll=self.options.on_roll,
+        )
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment.create(self.disk, self.directory, base_offset, self.limits, self.clock.time_ms())
+
+    def _load_segments(self, names: list[str]) -> None:
+        present = set(names)
+        for name in names:
+            offset = offset_of_file(name)
+            if offset is None:
+                continue
+            suffix = name[name.index(".") :]
+            if suffix == LOG_SUFFIX:
+                self._load_segment(offset, present)
+            elif suffix in SEGMENT_SUFFIXES and segment_file(offset, LOG_SUFFIX) not in present:
+                logger.warning("Removing %s/%s, an index without its log", self.directory, name)
+                self.disk.remove(f"{self.directory}/{name}")
+
+    def _load_segment(self, offset: int, present: set[str]) -> None:
+        now_ms = self.clock.time_ms()
+        segment = Segment.load(self.disk, self.directory, offset, self.limits, now_ms)
+        try:
+            segment.sanity_check(time_index_missing=segment_file(offset, TIME_INDEX_SUFFIX) not in present)
+        except CorruptIndexError as error:
+            # Whatever lies at or beyond the recovery point is recovered in a moment anyway.
+            if self.clean or offset < self.recovery_point:
+                logger.warning("Rebuilding the indexes of %s: %s", segment.log_path, error)
+            self._recover_segment(segment)
+        self.segments.append(segment)
+
+    def _recover_segment(self, segment: Segment) -> int:
+        state = self._new_state()
+        rebuild_producer_state(state, self.segments, self.log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
+        cut = recover_segment(segment, state, self.leader_epochs)
+        self.leader_epochs.flush()
+        state.take_snapshot()
+        # The snapshot is on disk; the state that is kept reads it when its turn comes.
+        self.state = self._new_state()
+        return cut
+
+    def _recover(self) -> None:
+        """Recovers from the segment that holds the recovery point; behind the first damage nothing is kept."""
+        first = 0
+        for index, segment in enumerate(self.segments):
+            if segment.base_offset <= self.recovery_point:
+                first = index
+        unflushed = self.segments[first:]
+        del self.segments[first:]
+        for done, segment in enumerate(unflushed):
+            if self.on_segment is not None:
+                self.on_segment(done, len(unflushed))
+            cut = self._recover_segment(segment)
+            self.segments.append(segment)
+            if cut:
+                logger.warning("%s: cut %d invalid bytes, %d later segments go", segment.log_path, cut, len(unflushed) - done - 1)
+                for later in unflushed[done + 1 :]:
+                    self._drop(later)
+                break
+        if self.on_segment is not None:
+            self.on_segment(len(unflushed), len(unflushed))
+
+    def _drop(self, segment: Segment) -> None:
+        for path in segment.mark_deleted():
+            self.disk.remove(path)
+        self.state.delete_snapshot(segment.base_offset)
+
+    def _end_offset(self) -> int:
+        if not self.segments:
+            return self.log_start_offset
+        end_offset = self.segments[-1].read_next_offset()
+        if end_offset < self.log_start_offset:
+            logger.warning("%s ends at %d, below its log start %d: starting over there", self.directory, end_offset, self.log_start_offset)
+            for segment in self.segments:
+                self._drop(segment)
+            self.segments.clear()
+            self.leader_epochs.clear()
+            self.state.truncate_fully(self.log_start_offset)
+        return max(end_offset, self.log_start_offset)
+
+
+def finish_swaps(disk: Disk, directory: str) -> list[str]:
+    """Removes `.deleted` and `.cleaned` files, completes or drops `.swap` ones; returns the names that are left, sorted.
+
+    A swap whose offset is at or above the lowest `.cleaned` file was not complete when the broker died: the old segments still count.
+    """
+    names = disk.listdir(directory)
+    temporary = [name for name in names if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX))]
+    if not temporary:
+        return names
+    cleaned = [offset for name in names if name.endswith(CLEANED_SUFFIX) and (offset := offset_of_file(name)) is not None]
+    lowest_cleaned = min(cleaned, default=None)
+    swaps: list[str] = []
+    for name in temporary:
+        offset = offset_of_file(name)
+        if name.endswith(SWAP_SUFFIX) and offset is not None and (lowest_cleaned is None or offset < lowest_cleaned):
+            swaps.append(name)
+        else:
+            disk.remove(f"{directory}/{name}")
+    _drop_replaced(disk, directory, swaps)
+    for name in swaps:
+        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+    disk.fsync_dir(directory)
+    return disk.listdir(directory)
+
+
+def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:
+    """Removes the segments that the swapped-in ones stand for."""
+    low: int | None = None
+    high = 0
+    limits = SegmentLimits(1 << 31, 1 << 20)
+    for name in swaps:
+        base = offset_of_file(name)
+        if base is None or not name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            continue
+        next_offset = base
+        segment = Segment(disk, directory, base, limits, 0)
+        segment.open_as(f"{directory}/{name}")
+        for batch in segment.scan(0, read_ahead=1 << 16):
+            next_offset = batch.last_offset + 1
+        segment.close_handles()
+        low = base if low is None else min(low, base)
+        high = max(high, next_offset)
+    if low is None:
+        return
+    for name in disk.listdir(directory):
+        offset = offset_of_file(name)
+        if offset is not None and low <= offset < high and name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)):
+            disk.remove(f"{directory}/{name}")
+
+
+def check_directory(disk: Disk, directory: str) -> None:
+    """StorageError when the path is no directory."""
+    if not disk.is_dir(directory):
+        raise StorageError(f"{directory} is not a directory")

@@ -1,0 +1,136 @@
+"""`meta.properties`, the identity card of a log directory (org.apache.kafka.metadata.properties, KIP-631, KIP-858)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.base.disk import Disk
+from odradek.base.errors import StorageError
+from odradek.base.ids import uuid_from_string, uuid_to_string
+from odradek.config.properties import parse_properties
+from odradek.storage.names import META_PROPERTIES
+
+_RESERVED_DIRECTORY_IDS = 100
+
+
+class MetaProperties(NamedTuple):
+    """Version 1: whose directory this is. `directory_id` is None in directories formatted before KIP-858."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: UUID | None = None
+    version: int = 1
+
+
+def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
+    """None when the directory is not formatted; StorageError when the file makes no sense, OSError when it cannot be read."""
+    path = f"{directory}/{META_PROPERTIES}"
+    try:
+        fields = parse_properties(disk.read_bytes(path).decode("utf-8", "replace"))
+    except FileNotFoundError:
+        return None
+    version = fields.get("version", "0")
+    if version != "1":
+        raise StorageError(f"{path}: version {version} cannot be used, only version 1 (KRaft) can")
+    cluster_id = fields.get("cluster.id")
+    if not cluster_id:
+        raise StorageError(f"{path}: cluster.id is missing")
+    node_id = fields.get("node.id", "")
+    if not node_id.isdecimal():
+        raise StorageError(f"{path}: node.id is {'missing' if not node_id else f'{node_id!r}, not a number'}")
+    text = fields.get("directory.id")
+    try:
+        directory_id = uuid_from_string(text) if text else None
+    except ValueError as error:
+        raise StorageError(f"{path}: directory.id: {error}") from None
+    return MetaProperties(cluster_id, int(node_id), directory_id)
+
+
+def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties) -> None:
+    """Replaces the file durably."""
+    lines = ["#", f"cluster.id={properties.cluster_id}"]
+    if properties.directory_id is not None:
+        lines.append(f"directory.id={uuid_to_string(properties.directory_id)}")
+    lines += [f"node.id={properties.node_id}", f"version={properties.version}", ""]
+    disk.write_atomic(f"{directory}/{META_PROPERTIES}", "\n".join(lines).encode())
+
+
+class DirectoryIdentities(NamedTuple):
+    """What the log directories of a node say about themselves."""
+
+    formatted: dict[str, MetaProperties]
+    empty: list[str]
+    failed: dict[str, Exception]
+    """Directories whose file could not be read."""
+
+    @property
+    def cluster_id(self) -> str | None:
+        return next((properties.cluster_id for properties in self.formatted.values()), None)
+
+    @property
+    def node_id(self) -> int | None:
+        return next((properties.node_id for properties in self.formatted.values()), None)
+
+
+def read_identities(disk: Disk, directories: Sequence[str]) -> DirectoryIdentities:
+    """Reads all of them; a missing directory counts as empty."""
+    found = DirectoryIdentities({}, [], {})
+    for directory in directories:
+        try:
+            properties = read_meta_properties(disk, directory)
+        except (OSError, StorageError) as error:
+            found.failed[directory] = error
+            continue
+        if properties is None:
+            found.empty.append(directory)
+        else:
+            found.formatted[directory] = properties
+    return found
+
+
+def verify_identities(identities: DirectoryIdentities, *, metadata_directory: str, node_id: int, cluster_id: str | None = None) -> None:
+    """Raises StorageError unless the directories belong together and to this node (MetaPropertiesEnsemble.verify)."""
+    if metadata_directory in identities.failed:
+        raise StorageError(f"The metadata log directory {metadata_directory} cannot be used: {identities.failed[metadata_directory]}")
+    if not identities.formatted:
+        raise StorageError("No readable meta.properties files found. Format the log directories first: odradek storage format")
+    if metadata_directory in identities.empty:
+        raise StorageError(f"The metadata log directory {metadata_directory} is not formatted. Run: odradek storage format")
+    seen: dict[UUID, str] = {}
+    for directory, properties in identities.formatted.items():
+        path = f"{directory}/{META_PROPERTIES}"
+        cluster_id = cluster_id or properties.cluster_id
+        if properties.cluster_id != cluster_id:
+            raise StorageError(f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}")
+        if properties.node_id != node_id:
+            raise StorageError(
+                f"Stored node id {properties.node_id} doesn't match the configured node id {node_id} in {path}. "
+                "If the data was moved, set node.id to the stored one; for a new node use empty directories."
+            )
+        directory_id = properties.directory_id
+        if directory_id is None:
+            continue
+        if directory_id.int < _RESERVED_DIRECTORY_IDS:
+            raise StorageError(f"Invalid reserved directory id {uuid_to_string(directory_id)} in {path}")
+        if directory_id in seen:
+            raise StorageError(
+                f"Duplicate directory id {uuid_to_string(directory_id)}: it is that of {seen[directory_id]} and of {directory}"
+            )
+        seen[directory_id] = directory
+
+
+def complete_identities(disk: Disk, identities: DirectoryIdentities, new_directory_id: Callable[[], UUID]) -> Mapping[str, MetaProperties]:
+    """Formats new empty directories of a formatted node and gives an id to those without, as a Kafka broker does when it starts."""
+    first = next(iter(identities.formatted.values()))
+    complete = dict(identities.formatted)
+    for directory in identities.empty:
+        disk.makedirs(directory)
+        complete[directory] = MetaProperties(first.cluster_id, first.node_id, new_directory_id())
+    for directory, properties in complete.items():
+        if properties.directory_id is None:
+            complete[directory] = properties._replace(directory_id=new_directory_id())
+        if complete[directory] is not identities.formatted.get(directory):
+            write_meta_properties(disk, directory, complete[directory])
+    return complete

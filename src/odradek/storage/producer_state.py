@@ -1,0 +1,436 @@
+"""What the log knows of its producers: sequences, epochs, open transactions (Kafka's ProducerStateManager and ProducerAppendInfo).
+
+The state is a function of the log: snapshots next to the segments only shorten its rebuilding.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.base.disk import Disk
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.storage.names import SNAPSHOT_SUFFIX, offset_of_file, segment_file
+from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
+from odradek.storage.txn_index import AbortedTransaction
+
+BATCHES_KEPT = 5
+NO_SEQUENCE = -1
+_MAX_SEQUENCE = 0x7FFFFFFF
+
+
+class BatchMetadata(NamedTuple):
+    """One of the last batches of a producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        first = self.last_sequence - self.offset_delta
+        return first if first >= 0 else first + _MAX_SEQUENCE + 1
+
+
+class ProducerEntry:
+    """The state of one producer id; `batches` are the last five of its current epoch, oldest first."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = -1
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.txn_first_offset = -1
+        """First offset of the open transaction, -1 when none is open."""
+        self.batches: list[BatchMetadata] = []
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_data_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.batches[-1].offset_delta if self.batches else 0
+
+    def find_duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        if epoch == self.epoch:
+            for batch in self.batches:
+                if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
+                    return batch
+        return None
+
+    def add_batch(self, epoch: int, batch: BatchMetadata) -> None:
+        batches = self.batches
+        if epoch != self.epoch:
+            batches.clear()
+            self.epoch = epoch
+        elif len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(batch)
+        self.last_timestamp = batch.timestamp
+
+
+class VerificationGuard:
+    """Identity is all: the token of one running verification (KIP-890)."""
+
+    __slots__ = ()
+
+
+class _Verification:
+    __slots__ = ("epoch", "guard", "lowest_sequence", "timestamp")
+
+    def __init__(self, timestamp: int, sequence: int, epoch: int) -> None:
+        self.guard = VerificationGuard()
+        self.timestamp = timestamp
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+
+    def lower(self, sequence: int, epoch: int) -> None:
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.lowest_sequence = sequence
+        elif epoch == self.epoch and sequence < self.lowest_sequence:
+            self.lowest_sequence = sequence
+
+
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class ProducerStateManager:
+    """Checks batches before they are written (`check`) and follows those that were (`apply_data`, `apply_marker`).
+
+    Checks raise KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_expiration_ms",
+        "_name",
+        "_ongoing",
+        "_snapshots",
+        "_unreplicated",
+        "_verifications",
+        "_verify",
+        "directory",
+        "last_snapshot_offset",
+        "map_end_offset",
+        "producers",
+    )
+
+    def __init__(self, disk: Disk, directory: str, name: str, *, expiration_ms: int, verify_transactions: bool) -> None:
+        self._disk = disk
+        self.directory = directory
+        self._name = name
+        self._expiration_ms = expiration_ms
+        self._verify = verify_transactions
+        self.producers: dict[int, ProducerEntry] = {}
+        self._verifications: dict[int, _Verification] = {}
+        self._ongoing: dict[int, int] = {}
+        """First offset -> producer id, in rising order of offsets: transactions begin at the end of the log."""
+        self._unreplicated: dict[int, int] = {}
+        """First offset -> marker offset of transactions completed above the high watermark, in order of completion."""
+        self.map_end_offset = 0
+        self.last_snapshot_offset = 0
+        self._snapshots: list[int] | None = None
+
+    # -- checks ------------------------------------------------------------------------------------------------------------------
+
+    def check_client(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        """A client's data batch: the earlier batch that it repeats, or None when it is the next one."""
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            self._check_lowest(producer_id, first_sequence)
+            return None
+        duplicate = entry.find_duplicate(epoch, first_sequence, last_sequence)
+        if duplicate is not None:
+            return duplicate
+        self.check_epoch(entry, epoch)
+        self._check_lowest(producer_id, first_sequence)
+        known = entry.epoch
+        if known == -1:
+            return None
+        if epoch != known:
+            if first_sequence != 0:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Producer {producer_id} begins epoch {epoch} (after {known}) on {self._name} with sequence {first_sequence} instead of 0",
+                )
+            return None
+        last = entry.last_sequence
+        if first_sequence != last + 1 and not (first_sequence == 0 and last == _MAX_SEQUENCE):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {producer_id} sent sequence {first_sequence} to {self._name}, whose last one is {last}",
+            )
+        return None
+
+    def check_epoch(self, entry: ProducerEntry, epoch: int) -> None:
+        """INVALID_PRODUCER_EPOCH when the batch comes from an older epoch."""
+        if epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch {epoch} of producer {entry.producer_id} on {self._name} is smaller than the last seen epoch {entry.epoch}",
+            )
+
+    def _check_lowest(self, producer_id: int, first_sequence: int) -> None:
+        verification = self._verifications.get(producer_id)
+        if verification is not None and first_sequence > verification.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {producer_id} sent sequence {first_sequence} to {self._name} before sequence {verification.lowest_sequence}",
+            )
+
+    def check_transaction(self, producer_id: int, *, transactional: bool, guard: VerificationGuard | None) -> None:
+        """A data batch against the open transaction: INVALID_TXN_STATE when it is not part of one that the coordinator knows."""
+        entry = self.producers.get(producer_id)
+        is_open = entry is not None and entry.txn_first_offset >= 0
+        if not transactional:
+            if is_open:
+                raise KafkaError(
+                    ErrorCode.INVALID_TXN_STATE,
+                    f"Producer {producer_id} has an open transaction on {self._name}: expected a transactional write",
+                )
+            return
+        if is_open or not self._verify:
+            return
+        verification = self._verifications.get(producer_id)
+        if verification is None or guard is not verification.guard:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """A transaction marker from a coordinator: fenced when either epoch went back."""
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            return
+        self.check_epoch(entry, epoch)
+        if entry.coordinator_epoch > coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Coordinator epoch {coordinator_epoch} for producer {producer_id} on {self._name} is older than {entry.coordinator_epoch}",
+            )
+
+    # -- verification (KIP-890) --------------------------------------------------------------------------------------------------
+
+    def start_verification(self, producer_id: int, sequence: int, epoch: int, now_ms: int) -> VerificationGuard | None:
+        """A guard to append with once the coordinator agreed; None when the transaction is open here already or none is needed."""
+        if not self._verify or self.has_ongoing_transaction(producer_id, epoch):
+            return None
+        verification = self._verifications.get(producer_id)
+        if verification is None:
+            verification = self._verifications[producer_id] = _Verification(now_ms, sequence, epoch)
+        else:
+            verification.lower(sequence, epoch)
+        return verification.guard
+
+    def has_ongoing_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and (epoch is None or entry.epoch == epoch)
+
+    # -- following the log -------------------------------------------------------------------------------------------------------
+
+    def apply_data(
+        self, producer_id: int, epoch: int, last_sequence: int, base_offset: int, last_offset: int, timestamp: int, *, transactional: bool
+    ) -> None:
+        """A data batch of an idempotent producer was written."""
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+        entry.add_batch(epoch, BatchMetadata(last_sequence, last_offset, last_offset - base_offset, timestamp))
+        if transactional:
+            if entry.txn_first_offset < 0:
+                entry.txn_first_offset = base_offset
+                self._ongoing[base_offset] = producer_id
+            self._verifications.pop(producer_id, None)
+
+    def apply_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, *, aborted: bool
+    ) -> CompletedTransaction | None:
+        """A transaction marker was written; what it completed, None when there was no data to complete."""
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+        completed = CompletedTransaction(producer_id, entry.txn_first_offset, offset, aborted) if entry.txn_first_offset >= 0 else None
+        if epoch != entry.epoch:
+            entry.batches.clear()
+            entry.epoch = epoch
+        entry.coordinator_epoch = coordinator_epoch
+        entry.txn_first_offset = -1
+        entry.last_timestamp = timestamp
+        self._verifications.pop(producer_id, None)
+        return completed
+
+    def complete(self, completed: CompletedTransaction) -> AbortedTransaction | None:
+        """Closes a transaction; the entry for the transaction index when it was aborted."""
+        self._ongoing.pop(completed.first_offset, None)
+        first_ongoing = next(iter(self._ongoing), None)
+        self._unreplicated[completed.first_offset] = completed.last_offset
+        if not completed.aborted:
+            return None
+        stable = first_ongoing if first_ongoing is not None else completed.last_offset + 1
+        return AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction begins that is open or not yet replicated."""
+        first = next(iter(self._ongoing), None)
+        if self._unreplicated:
+            unreplicated = min(self._unreplicated)
+            return unreplicated if first is None else min(first, unreplicated)
+        return first
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        return next(iter(self._ongoing), None)
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        if self._unreplicated:
+            self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
+
+    def on_log_start(self, log_start_offset: int) -> None:
+        self.on_high_watermark(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def remove_expired(self, now_ms: int) -> None:
+        """Forgets producers that wrote nothing for producer.id.expiration.ms and have no open transaction."""
+        limit = now_ms - self._expiration_ms
+        expired = [entry.producer_id for entry in self.producers.values() if entry.txn_first_offset < 0 and entry.last_timestamp <= limit]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        for producer_id in [key for key, value in self._verifications.items() if value.timestamp <= limit]:
+            del self._verifications[producer_id]
+
+    # -- snapshots ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def snapshots(self) -> list[int]:
+        """Offsets of the snapshot files, rising."""
+        if self._snapshots is None:
+            self._snapshots = sorted(
+                offset
+                for name in self._disk.listdir(self.directory)
+                if name.endswith(SNAPSHOT_SUFFIX) and (offset := offset_of_file(name)) is not None
+            )
+        return self._snapshots
+
+    def snapshot_path(self, offset: int) -> str:
+        return f"{self.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
+
+    def take_snapshot(self, *, sync: bool = True) -> str | None:
+        """Writes `<map end offset>.snapshot` unless nothing changed since the last; its path when it still has to be fsynced."""
+        offset = self.map_end_offset
+        if offset <= self.last_snapshot_offset:
+            return None
+        path = self.snapshot_path(offset)
+        data = encode_snapshot([_to_snapshot(entry) for entry in self.producers.values()])
+        file = self._disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.pwritev([data], 0)
+            if sync:
+                file.fsync()
+        finally:
+            file.close()
+        snapshots = self.snapshots
+        if offset not in snapshots:
+            snapshots.append(offset)
+            snapshots.sort()
+        self.last_snapshot_offset = offset
+        return None if sync else path
+
+    def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
+        """Keeps the snapshots at segment boundaries and the newest one beyond the last segment."""
+        bases = set(base_offsets)
+        last_base = max(base_offsets, default=0)
+        strays = [offset for offset in self.snapshots if offset not in bases]
+        keep = strays[-1] if strays and strays[-1] >= last_base else None
+        for offset in strays:
+            if offset != keep:
+                self.delete_snapshot(offset)
+
+    def delete_snapshot(self, offset: int) -> None:
+        if offset in self.snapshots:
+            self.snapshots.remove(offset)
+            if self._disk.exists(self.snapshot_path(offset)):
+                self._disk.remove(self.snapshot_path(offset))
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        for snapshot in [value for value in self.snapshots if value < offset]:
+            self.delete_snapshot(snapshot)
+
+    def reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Goes back to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`."""
+        for offset in [value for value in self.snapshots if value > log_end_offset or value <= log_start_offset]:
+            self.delete_snapshot(offset)
+        if log_end_offset == self.map_end_offset:
+            self.on_log_start(log_start_offset)
+            self.last_snapshot_offset = self.snapshots[-1] if self.snapshots else log_start_offset
+            return
+        self.clear()
+        while self.snapshots:
+            offset = self.snapshots[-1]
+            try:
+                entries = decode_snapshot(self._disk.read_bytes(self.snapshot_path(offset)))
+            except CorruptSnapshotError:
+                self.delete_snapshot(offset)
+                continue
+            self._adopt(entries, now_ms)
+            self.map_end_offset = self.last_snapshot_offset = offset
+            return
+        self.map_end_offset = self.last_snapshot_offset = log_start_offset
+
+    def _adopt(self, entries: list[ProducerSnapshotEntry], now_ms: int) -> None:
+        limit = now_ms - self._expiration_ms
+        for saved in entries:
+            if saved.txn_first_offset < 0 and saved.timestamp <= limit:
+                continue
+            entry = ProducerEntry(saved.producer_id)
+            entry.epoch = saved.epoch
+            entry.coordinator_epoch = saved.coordinator_epoch
+            entry.last_timestamp = saved.timestamp
+            entry.txn_first_offset = saved.txn_first_offset
+            if saved.last_offset >= 0:
+                entry.batches.append(BatchMetadata(saved.last_sequence, saved.last_offset, saved.offset_delta, saved.timestamp))
+            self.producers[saved.producer_id] = entry
+        self._ongoing = dict(
+            sorted((entry.txn_first_offset, entry.producer_id) for entry in self.producers.values() if entry.txn_first_offset >= 0)
+        )
+
+    def clear(self) -> None:
+        self.producers.clear()
+        self._ongoing = {}
+        self._unreplicated = {}
+
+    def truncate_fully(self, offset: int) -> None:
+        """Forgets everything and every snapshot; the log begins anew at `offset`."""
+        self.clear()
+        for snapshot in list(self.snapshots):
+            self.delete_snapshot(snapshot)
+        self.last_snapshot_offset = 0
+        self.map_end_offset = offset
+
+
+def _to_snapshot(entry: ProducerEntry) -> ProducerSnapshotEntry:
+    return ProducerSnapshotEntry(
+        entry.producer_id,
+        entry.epoch,
+        entry.last_sequence,
+        entry.last_data_offset,
+        entry.last_offset_delta,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.txn_first_offset,
+    )

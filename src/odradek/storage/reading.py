@@ -1,0 +1,137 @@
+"""Finding what to read: positions by index and a few kilobytes of headers, and offsets by timestamp."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.records.batch import decode_batch, read_header
+from odradek.storage.segment import BatchPosition, Segment
+from odradek.storage.slices import FileSlice
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+
+class OffsetPosition(NamedTuple):
+    """Where an offset lies: the base offset of its segment and the position in it (Kafka's LogOffsetMetadata)."""
+
+    offset: int
+    segment_base_offset: int
+    position: int
+
+    def bytes_behind(self, other: OffsetPosition) -> int | None:
+        """Bytes from here to `other`, None when they lie in different segments."""
+        return other.position - self.position if other.segment_base_offset == self.segment_base_offset else None
+
+
+class LogRead(NamedTuple):
+    """What a read found; the slices pin their segments until released."""
+
+    slices: list[FileSlice]
+    size: int
+    first_offset: int
+    """Base offset of the first batch; the fetch offset itself when there is nothing."""
+    start: OffsetPosition
+    """Where the fetch offset lies, for lag and min.bytes arithmetic."""
+    first_entry_incomplete: bool
+    """The first batch did not fit into max_bytes: a fetch of version 3 and later answers with nothing instead."""
+
+    def release(self) -> None:
+        for piece in self.slices:
+            piece.release()
+
+
+class TimestampedOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def read_log(log: Log, start_offset: int, max_bytes: int, max_offset: int, min_one_message: bool) -> LogRead:
+    """See `Log.read`; `start_offset` lies within the log and `max_offset` is at most its end."""
+    index = log.segment_at(start_offset)
+    segments = log.segments
+    if start_offset == log.log_end_offset:
+        return _nothing(start_offset, segments[-1].base_offset, segments[-1].size)
+    while index < len(segments):
+        segment = segments[index]
+        is_active = segment is log.active
+        position = log.known_position(start_offset) if is_active else None
+        first = segment.batch_at(position) if position is not None and max_offset > start_offset else None
+        if first is None:
+            first = segment.find(start_offset, position)
+        if first is None:
+            # Compaction left nothing at or above the offset in this segment.
+            index += 1
+            continue
+        end = _end_position(log, index, max_offset)
+        start = OffsetPosition(start_offset, segment.base_offset, first.position)
+        if end <= first.position:
+            return LogRead([], 0, start_offset, start, False)
+        limit = max(max_bytes, first.size) if min_one_message else max_bytes
+        incomplete = limit < first.size
+        size = min(end - first.position, limit)
+        if size <= 0:
+            return LogRead([], 0, start_offset, start, incomplete)
+        return LogRead([FileSlice(segment.file, first.position, size, segment.pin)], size, first.base_offset, start, incomplete)
+    return _nothing(start_offset, segments[-1].base_offset, segments[-1].size)
+
+
+def _nothing(offset: int, segment_base_offset: int, position: int) -> LogRead:
+    return LogRead([], 0, offset, OffsetPosition(offset, segment_base_offset, position), False)
+
+
+def _end_position(log: Log, index: int, max_offset: int) -> int:
+    """Position in the segment where the first batch begins that reaches `max_offset`; its size when there is none."""
+    segment = log.segments[index]
+    if max_offset >= log.log_end_offset or (index + 1 < len(log.bases) and max_offset >= log.bases[index + 1]):
+        return segment.size
+    if max_offset <= segment.base_offset:
+        return 0
+    if segment is log.active:
+        known = log.known_position(max_offset)
+        if known is not None:
+            return known
+    batch = segment.find(max_offset)
+    return segment.size if batch is None else batch.position
+
+
+def find_offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | None:
+    """See `Log.offset_for_timestamp`."""
+    for segment in log.segments:
+        segment.ensure_max_timestamp()
+        if segment.max_timestamp < timestamp:
+            continue
+        indexed = segment.time_index.lookup(timestamp)[1]
+        position = segment.offset_index.lookup(max(indexed, log.log_start_offset))[1]
+        for batch in segment.scan(position):
+            if batch.max_timestamp >= timestamp and batch.last_offset >= log.log_start_offset:
+                found = _first_record(segment, batch, timestamp, log.log_start_offset)
+                if found is not None:
+                    return found
+    return None
+
+
+def find_offset_for_max_timestamp(log: Log) -> TimestampedOffset | None:
+    """See `Log.offset_for_max_timestamp`."""
+    best: Segment | None = None
+    for segment in log.segments:
+        segment.ensure_max_timestamp()
+        if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
+            best = segment
+    if best is None:
+        return None
+    position = best.offset_index.lookup(best.max_timestamp_offset)[1]
+    for batch in best.scan(position):
+        if batch.max_timestamp == best.max_timestamp:
+            return _first_record(best, batch, batch.max_timestamp, 0)
+    return None
+
+
+def _first_record(segment: Segment, batch: BatchPosition, timestamp: int, min_offset: int) -> TimestampedOffset | None:
+    data = segment.file.pread(batch.size, batch.position)
+    header = read_header(data, 0)
+    for record in decode_batch(data, 0, header):
+        if record.timestamp >= timestamp and record.offset >= min_offset:
+            return TimestampedOffset(record.timestamp, record.offset, batch.leader_epoch)
+    return None

@@ -1,0 +1,167 @@
+"""Bringing a log back after a crash: walking segments, rebuilding indexes and producer state (LogSegment.recover, rebuildProducerState)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from odradek.base.errors import KafkaError, OdradekError, ProtocolError
+from odradek.records.batch import HEADER_SIZE, BatchHeader, check_crc, iter_headers, read_header
+from odradek.storage.append import read_marker
+from odradek.storage.leader_epochs import LeaderEpochCache
+from odradek.storage.producer_state import ProducerStateManager
+from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment
+
+_CHUNK = 1 << 20
+
+
+def walk_batches(segment: Segment, position: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview, int, BatchHeader]]:
+    """(position in the file, buffer, position in the buffer, header) of every whole batch, read a megabyte at a time.
+
+    KafkaError or ProtocolError where lengths make no sense; ends quietly at a batch that is cut off.
+    """
+    limit = segment.size if end is None else min(end, segment.size)
+    file = segment.file
+    want = _CHUNK
+    while position + HEADER_SIZE <= limit:
+        data = file.pread(min(want, limit - position), position)
+        buffer = memoryview(data)
+        used = 0
+        for at, header in iter_headers(buffer):
+            yield position + at, buffer, at, header
+            used = at + header.size
+        if used:
+            position += used
+            want = _CHUNK
+            continue
+        if len(data) < HEADER_SIZE:
+            return
+        size = read_header(data, 0).size
+        if size > limit - position or size <= len(data):
+            return
+        want = size
+
+
+def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs: LeaderEpochCache) -> int:
+    """Cuts the segment behind its last valid batch and rebuilds its indexes from scratch; returns the number of bytes cut.
+
+    The producer state must be that of the segment's base offset; epochs newer than the cache's are added to it (unflushed).
+    """
+    segment.reset_indexes()
+    size = segment.size
+    segment.size = 0
+    segment.bytes_since_index_entry = 0
+    segment.first_batch_timestamp = None
+    segment.max_timestamp, segment.max_timestamp_offset, segment.max_timestamp_known = -1, segment.base_offset, True
+    valid = 0
+    next_offset = segment.base_offset
+    segment.size = size
+    try:
+        for position, buffer, at, header in walk_batches(segment, 0, size):
+            if not check_crc(buffer, at, header) or not _in_range(segment, header, next_offset):
+                break
+            epoch = header.partition_leader_epoch
+            if epoch > leader_epochs.latest_epoch:
+                leader_epochs.assign(epoch, header.base_offset, flush=False)
+            follow_batch(segment, state, buffer, at, header)
+            segment.note_batch(position, header.size, header.last_offset, header.max_timestamp)
+            valid = position + header.size
+            next_offset = header.next_offset
+            segment.size = size
+    except OdradekError:
+        # Bytes that are no batch: the log ends before them.
+        pass
+    segment.size = valid
+    if valid < size:
+        segment.file.truncate(valid)
+    segment.time_index.maybe_append(segment.max_timestamp, segment.max_timestamp_offset)
+    segment.offset_index.trim()
+    segment.time_index.trim()
+    return size - valid
+
+
+def _in_range(segment: Segment, header: BatchHeader, next_offset: int) -> bool:
+    """Offsets must rise and stay within the segment's 31 bits."""
+    return (
+        header.base_offset >= next_offset
+        and header.last_offset_delta >= 0
+        and header.last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
+    )
+
+
+def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: memoryview, at: int, header: BatchHeader) -> None:
+    """Replays one batch of the log into the producer state; with a segment, aborted transactions go into its index."""
+    if header.magic == 2 and header.producer_id >= 0:
+        if header.is_control:
+            marker = read_marker(buffer, at, header)
+            if marker is not None:
+                completed = state.apply_marker(
+                    header.producer_id,
+                    header.producer_epoch,
+                    marker.coordinator_epoch,
+                    header.base_offset,
+                    marker.timestamp,
+                    aborted=marker.aborted,
+                )
+                if completed is not None:
+                    aborted = state.complete(completed)
+                    if aborted is not None and segment is not None:
+                        segment.txn_index.append(aborted)
+        else:
+            state.apply_data(
+                header.producer_id,
+                header.producer_epoch,
+                header.last_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.max_timestamp,
+                transactional=header.is_transactional,
+            )
+    state.map_end_offset = header.next_offset
+
+
+def rebuild_producer_state(
+    state: ProducerStateManager,
+    segments: Sequence[Segment],
+    log_start_offset: int,
+    end_offset: int,
+    now_ms: int,
+    *,
+    clean: bool,
+) -> None:
+    """Brings the state to `end_offset`: newest usable snapshot, then the batches behind it.
+
+    A clean directory without any snapshot was written before there were any, or is empty: it needs no scan.
+    """
+    if clean and not state.snapshots:
+        state.map_end_offset = end_offset
+        return
+    was_empty = not state.producers and state.map_end_offset >= end_offset
+    state.reload(log_start_offset, end_offset, now_ms)
+    if end_offset > state.map_end_offset and not was_empty:
+        snapshot_at = {segment.base_offset for segment in segments[-2:]}
+        for index, segment in enumerate(segments):
+            if index + 1 < len(segments) and segments[index + 1].base_offset <= state.map_end_offset:
+                continue
+            if segment.base_offset >= end_offset:
+                break
+            start = max(segment.base_offset, state.map_end_offset, log_start_offset)
+            state.map_end_offset = start
+            if segment.base_offset in snapshot_at and start == segment.base_offset:
+                state.take_snapshot()
+            _replay(segment, state, start, end_offset)
+    state.map_end_offset = end_offset
+    state.take_snapshot()
+
+
+def _replay(segment: Segment, state: ProducerStateManager, start: int, end_offset: int) -> None:
+    first = segment.find(start)
+    if first is None:
+        return
+    try:
+        for _, buffer, at, header in walk_batches(segment, first.position):
+            if header.base_offset >= end_offset:
+                return
+            follow_batch(None, state, buffer, at, header)
+    except (KafkaError, ProtocolError):
+        # What cannot be read below the recovery point is found out by whoever reads it.
+        return

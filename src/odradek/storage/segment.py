@@ -1,0 +1,396 @@
+"""One segment of a log: the `.log` file with its offset, time and transaction indexes."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.base.disk import Disk, File
+from odradek.base.errors import StorageError
+from odradek.storage.index import CorruptIndexError, OffsetIndex, TimeIndex
+from odradek.storage.names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    segment_file,
+)
+from odradek.storage.slices import Pin
+from odradek.storage.txn_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
+
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+
+_SCAN_BYTES = 4096
+_SCAN_HEADER = struct.Struct(">qiibIhiqq")
+"""Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp: 43 of the 61 header bytes."""
+_LOG_OVERHEAD = 12
+_SMALLEST_BATCH = 61
+
+
+class BatchPosition(NamedTuple):
+    """A batch as a scan of headers sees it; `size` is the whole batch in bytes."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+class SegmentLimits(NamedTuple):
+    """The part of the topic's configuration that a segment needs at hand."""
+
+    index_interval_bytes: int
+    segment_index_bytes: int
+
+
+class Segment:
+    """Appends go to the end; everything else looks positions up. Offsets are absolute, positions bytes in the `.log` file.
+
+    Errors: OSError from the disk, StorageError when a batch header in the file makes no sense.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_limits",
+        "_offset_index",
+        "_time_index",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "directory",
+        "directory_entry_durable",
+        "first_batch_timestamp",
+        "max_timestamp",
+        "max_timestamp_known",
+        "max_timestamp_offset",
+        "pin",
+        "roll_jitter_ms",
+        "size",
+        "txn_index",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self._limits = limits
+        self._file: File | None = None
+        self.size = 0
+        self.created_ms = created_ms
+        self.first_batch_timestamp: int | None = None
+        """Max timestamp of the first append, the clock that segment.ms runs by; None while unknown or empty."""
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset
+        self.max_timestamp_known = True
+        self.bytes_since_index_entry = 0
+        self.roll_jitter_ms = 0
+        self.directory_entry_durable = False
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self.txn_index = TransactionIndex(disk, f"{directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}", base_offset)
+        self.pin = Pin(self._close_file)
+
+    @classmethod
+    def create(cls, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int) -> Segment:
+        """A new empty segment; files of the same name are emptied."""
+        segment = cls(disk, directory, base_offset, limits, created_ms)
+        file = disk.open(segment.log_path, create=True)
+        if file.size():
+            file.truncate(0)
+        segment._file = file
+        segment.reset_indexes()
+        return segment
+
+    @classmethod
+    def load(cls, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int) -> Segment:
+        """An existing segment. Neither its indexes nor its maximum timestamp are read before they are needed."""
+        segment = cls(disk, directory, base_offset, limits, created_ms)
+        segment.size = segment.file.size()
+        segment.max_timestamp_known = False
+        segment.directory_entry_durable = True
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.directory}, base_offset={self.base_offset}, size={self.size})"
+
+    @property
+    def log_path(self) -> str:
+        return f"{self.directory}/{segment_file(self.base_offset, LOG_SUFFIX)}"
+
+    @property
+    def file(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.log_path)
+        return file
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            self._load_indexes()
+            assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._load_indexes()
+            assert self._time_index is not None
+        return self._time_index
+
+    def _load_indexes(self) -> None:
+        """Opens both; one that cannot be right is rebuilt from the log, the batches untouched."""
+        base, limit = self.base_offset, self._limits.segment_index_bytes
+        offsets = OffsetIndex(self._disk, f"{self.directory}/{segment_file(base, INDEX_SUFFIX)}", base, limit)
+        times = TimeIndex(self._disk, f"{self.directory}/{segment_file(base, TIME_INDEX_SUFFIX)}", base, limit)
+        self._offset_index, self._time_index = offsets, times
+        try:
+            offsets.load()
+            times.load()
+            if offsets.file_entries and offsets.entry(offsets.file_entries - 1)[1] >= self.size:
+                raise CorruptIndexError(f"{offsets.path}: points behind the end of the segment")
+        except CorruptIndexError as error:
+            logger.warning("Rebuilding an index: %s", error)
+            self._rebuild_indexes()
+
+    def _rebuild_indexes(self) -> None:
+        size = self.size
+        offsets, times = self.offset_index, self.time_index
+        offsets.reset()
+        times.reset()
+        self.bytes_since_index_entry = 0
+        self.max_timestamp, self.max_timestamp_offset, self.max_timestamp_known = -1, self.base_offset, True
+        for batch in _walk(self, 0, size, 1 << 16):
+            self.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
+        self.size = size
+        times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        offsets.trim()
+        times.trim()
+
+    # -- appending ---------------------------------------------------------------------------------------------------------------
+
+    def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Accounts for a batch written at `position`: timestamps and, every index.interval.bytes, an entry in each index."""
+        if position == 0:
+            self.first_batch_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.bytes_since_index_entry > self._limits.index_interval_bytes:
+            index = self._offset_index or self.offset_index
+            index.append(last_offset, position)
+            times = self._time_index or self.time_index
+            if self.max_timestamp > times.last_timestamp:
+                times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += size
+        self.size = position + size
+
+    def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, segment_bytes: int, segment_ms: int) -> bool:
+        """Whether `size` more bytes up to `last_offset` belong into a new segment (LogSegment.shouldRoll)."""
+        own_size = self.size
+        if own_size > segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if own_size and self.time_waited_for_roll(now_ms, max_timestamp) > segment_ms - self.roll_jitter_ms:
+            return True
+        return self.offset_index.is_full or self.time_index.is_full
+
+    def time_waited_for_roll(self, now_ms: int, timestamp: int) -> int:
+        """Milliseconds since the first batch by record time, by creation time when records carry none."""
+        first = self.first_batch_timestamp
+        if first is None and self.size:
+            first = self.first_batch_timestamp = self.batch_at(0).max_timestamp
+        if first is not None and first >= 0:
+            return timestamp - first
+        return now_ms - self.created_ms
+
+    def become_inactive(self) -> None:
+        """Completes and trims the indexes; what they kept in memory is let go."""
+        self.ensure_max_timestamp()
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        for index in (self.offset_index, self.time_index):
+            index.trim()
+            index.drop_memory()
+            index.close()
+
+    # -- reading -----------------------------------------------------------------------------------------------------------------
+
+    def scan(self, position: int = 0, end: int | None = None, *, read_ahead: int = _SCAN_BYTES) -> Iterator[BatchPosition]:
+        """The batches from `position` (a batch boundary) to `end`, headers only; `read_ahead` bytes are read at a time."""
+        return _walk(self, position, self.size if end is None else end, read_ahead)
+
+    def find(self, offset: int, start_position: int | None = None) -> BatchPosition | None:
+        """The first batch whose last offset is >= `offset`, None when the segment ends before it."""
+        position = self.offset_index.lookup(offset)[1] if start_position is None else start_position
+        for batch in _walk(self, position, self.size, _SCAN_BYTES):
+            if batch.last_offset >= offset:
+                return batch
+        return None
+
+    def batch_at(self, position: int) -> BatchPosition:
+        """The batch that begins at `position`."""
+        for batch in _walk(self, position, self.size, _SMALLEST_BATCH):
+            return batch
+        raise StorageError(f"{self.log_path}: no batch at position {position}")
+
+    def read_next_offset(self) -> int:
+        """The offset after the last batch in the file; the base offset when it is empty."""
+        position = self.offset_index.lookup(self.offset_index.last_offset)[1]
+        next_offset = self.base_offset
+        for batch in _walk(self, position, self.size, 64 * 1024):
+            next_offset = batch.last_offset + 1
+        return next_offset
+
+    def ensure_max_timestamp(self) -> None:
+        """Reads the largest timestamp of a segment that was loaded (LogSegment.readLargestTimestamp)."""
+        if self.max_timestamp_known:
+            return
+        times = self.time_index
+        timestamp, offset = times.last_timestamp, times.last_offset
+        position = self.offset_index.lookup(offset)[1] if times.entries else 0
+        largest, largest_offset = timestamp, offset
+        if self.size:
+            for batch in _walk(self, position, self.size, 64 * 1024):
+                if batch.max_timestamp > largest:
+                    largest, largest_offset = batch.max_timestamp, batch.last_offset
+        self.max_timestamp, self.max_timestamp_offset = largest, largest_offset
+        self.max_timestamp_known = True
+
+    def largest_timestamp(self) -> int:
+        """By record time; the file's modification time (ms) when no record carries one."""
+        self.ensure_max_timestamp()
+        return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.log_path)
+
+    def open_as(self, path: str) -> None:
+        """Reads the log from another name: a `.swap` file before it takes its place."""
+        self._file = self._disk.open(path, readonly=True)
+        self.size = self._file.size()
+
+    def sanity_check(self, *, time_index_missing: bool = False) -> None:
+        """CorruptIndexError when an index is missing or cannot be right: the segment must then be recovered."""
+        if not self._disk.exists(f"{self.directory}/{segment_file(self.base_offset, INDEX_SUFFIX)}"):
+            raise CorruptIndexError(f"{self.log_path}: its offset index is missing")
+        if time_index_missing:
+            self.time_index.reset()
+        self.txn_index.entries()
+
+    # -- changing ----------------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Cuts at the batch that contains `offset` (or the next); returns the number of bytes removed."""
+        batch = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        removed = 0
+        if batch is not None:
+            removed = self.size - batch.position
+            self.file.truncate(batch.position)
+            self.size = batch.position
+        if self.size == 0:
+            self.created_ms = now_ms
+            self.first_batch_timestamp = None
+        self.bytes_since_index_entry = 0
+        self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
+        self.max_timestamp_known = False
+        self.ensure_max_timestamp()
+        return removed
+
+    def index_paths(self) -> list[str]:
+        """The index files there are, written out: what a flush fsyncs besides the log."""
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.write_pending()
+        paths = [f"{self.directory}/{segment_file(self.base_offset, suffix)}" for suffix in SEGMENT_SUFFIXES[1:]]
+        return [path for path in paths if self._disk.exists(path)]
+
+    @property
+    def is_index_full(self) -> bool:
+        return self.offset_index.is_full or self.time_index.is_full
+
+    def reset_indexes(self) -> None:
+        """Empties all three indexes."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
+
+    def update_limits(self, limits: SegmentLimits) -> None:
+        """New index.interval.bytes and segment.index.bytes."""
+        if limits is not self._limits:
+            self._limits = limits
+            for index in (self._offset_index, self._time_index):
+                if index is not None:
+                    index.max_entries = limits.segment_index_bytes // index.ENTRY_SIZE
+
+    def rest(self) -> None:
+        """Closes every descriptor until it is needed again; nothing may be pending and no slice out."""
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.close()
+        if self.pin.readers == 0:
+            self._close_file()
+
+    def close_handles(self) -> None:
+        """Closes the files as they are, writing nothing: for a directory that failed or is being deleted."""
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.close()
+        self.pin.retire()
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def mark_deleted(self) -> list[str]:
+        """Renames the files to `.deleted` and returns the new paths; the caller removes them later."""
+        self.close_handles()
+        renamed: list[str] = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = f"{self.directory}/{segment_file(self.base_offset, suffix)}"
+            if self._disk.exists(path):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+                renamed.append(path + DELETED_SUFFIX)
+        return renamed
+
+    def update_directory(self, directory: str) -> None:
+        """The directory was renamed; open descriptors stay valid."""
+        self.directory = directory
+        for index, suffix in ((self._offset_index, INDEX_SUFFIX), (self._time_index, TIME_INDEX_SUFFIX)):
+            if index is not None:
+                index.path = f"{directory}/{segment_file(self.base_offset, suffix)}"
+        self.txn_index.path = f"{directory}/{segment_file(self.base_offset, TXN_INDEX_SUFFIX)}"
+
+
+def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterator[BatchPosition]:
+    """Headers by small reads. Ends quietly at `end`; StorageError when the bytes there are no batch header."""
+    file = segment.file
+    window = b""
+    window_start = position
+    unpack = _SCAN_HEADER.unpack_from
+    while position + _SMALLEST_BATCH <= end:
+        at = position - window_start
+        if at + _SCAN_HEADER.size > len(window):
+            window = file.pread(max(read_ahead, _SMALLEST_BATCH), position)
+            window_start, at = position, 0
+            if len(window) < _SCAN_HEADER.size:
+                return
+        base_offset, length, epoch, magic, _, attributes, delta, base_timestamp, max_timestamp = unpack(window, at)
+        size = length + _LOG_OVERHEAD
+        if magic != 2 or size < _SMALLEST_BATCH or delta < 0:
+            raise StorageError(f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})")
+        if position + size > end:
+            return
+        yield BatchPosition(position, size, base_offset, base_offset + delta, epoch, attributes, base_timestamp, max_timestamp)
+        position += size

@@ -1,0 +1,105 @@
+"""The transaction index of a segment: the aborted transactions whose marker lies in it (Kafka's TransactionIndex, AbortedTxn)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.base.disk import Disk
+from odradek.storage.index import CorruptIndexError
+
+_VERSION = 0
+_ENTRY = struct.Struct(">hqqqq")
+ENTRY_SIZE = _ENTRY.size
+
+
+class AbortedTransaction(NamedTuple):
+    """`last_offset` is the abort marker's; `last_stable_offset` the log's when the marker was appended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The file exists only when there is something in it."""
+
+    __slots__ = ("_disk", "_entries", "path", "start_offset")
+
+    def __init__(self, disk: Disk, path: str, start_offset: int) -> None:
+        self._disk = disk
+        self.path = path
+        self.start_offset = start_offset
+        self._entries: list[AbortedTransaction] | None = None
+
+    def entries(self) -> list[AbortedTransaction]:
+        """In the order of their markers; CorruptIndexError when the file cannot be read as such."""
+        if self._entries is None:
+            self._entries = list(self._load())
+        return self._entries
+
+    def _load(self) -> Iterator[AbortedTransaction]:
+        try:
+            data = self._disk.read_bytes(self.path)
+        except FileNotFoundError:
+            return
+        if len(data) % ENTRY_SIZE:
+            raise CorruptIndexError(f"{self.path}: {len(data)} bytes are not a multiple of {ENTRY_SIZE}")
+        for version, *fields in _ENTRY.iter_unpack(data):
+            if version > _VERSION:
+                raise CorruptIndexError(f"{self.path}: unknown entry version {version}")
+            entry = AbortedTransaction(*fields)
+            if entry.last_offset < self.start_offset:
+                raise CorruptIndexError(f"{self.path}: last offset {entry.last_offset} is below the segment's {self.start_offset}")
+            yield entry
+
+    def append(self, entry: AbortedTransaction) -> None:
+        entries = self.entries()
+        file = self._disk.open(self.path, create=True)
+        try:
+            file.pwritev([_ENTRY.pack(_VERSION, *entry)], len(entries) * ENTRY_SIZE)
+        finally:
+            file.close()
+        entries.append(entry)
+
+    def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
+        """Aborted transactions that overlap [fetch_offset, upper_bound); True when no later segment can hold another."""
+        found: list[AbortedTransaction] = []
+        for entry in self.entries():
+            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_bound:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops every transaction whose marker is at or above `offset`."""
+        entries = self.entries()
+        keep = len(entries)
+        while keep and entries[keep - 1].last_offset >= offset:
+            keep -= 1
+        if keep < len(entries):
+            del entries[keep:]
+            self._cut(keep * ENTRY_SIZE)
+
+    def reset(self) -> None:
+        self._entries = []
+        if self._disk.exists(self.path):
+            self._cut(0)
+
+    def _cut(self, size: int) -> None:
+        file = self._disk.open(self.path)
+        try:
+            file.truncate(size)
+        finally:
+            file.close()
+
+    def fsync(self) -> None:
+        if self._entries and self._disk.exists(self.path):
+            file = self._disk.open(self.path)
+            try:
+                file.fsync()
+            finally:
+                file.close()
