@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
+from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 
@@ -25,9 +26,10 @@ RunJob = Callable[[Callable[[], None]], Deferred[None]]
 class Flusher:
     """At most one flush of a log at a time. A failed fsync is never tried again: the log marks its directory as failed."""
 
-    __slots__ = ("_run_job", "_waiting")
+    __slots__ = ("_disk", "_run_job", "_waiting")
 
-    def __init__(self, run_job: RunJob) -> None:
+    def __init__(self, disk: Disk, run_job: RunJob) -> None:
+        self._disk = disk
         self._run_job = run_job
         self._waiting: dict[TopicPartition, list[Deferred[None]]] = {}
         """Partitions under flush -> who waits for the next one."""
@@ -53,7 +55,7 @@ class Flusher:
         if flush is None:
             self._finished(partition, callers, None)
             return
-        self._run_job(flush.run).add_callback(lambda job: self._ran(partition, log, flush, callers, job.error))
+        self._run_job(lambda: flush.run(self._disk)).add_callback(lambda job: self._ran(partition, log, flush, callers, job.error))
 
     def _ran(self, partition: Partition, log: Log, flush: Flush, callers: list[Deferred[None]], error: BaseException | None) -> None:
         if error is None:

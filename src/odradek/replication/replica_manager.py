@@ -66,7 +66,7 @@ class ReplicaManager:
         self.checkpoints = HighWatermarkCheckpoints(disk)
         self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
         self._broker_epoch = broker_epoch
-        self.flusher = Flusher(run_job)
+        self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
         self.producer = VerifiedAppender(self.partitions, self.appender, verifier)
         self.reader = Reader(self.partitions, self.delayed)

@@ -40,7 +40,7 @@ PartitionResponse = ProduceResponse.PartitionProduceResponse
 
 
 @handler(ApiKey.PRODUCE, versions=(3, 13), listeners=(BROKER,), advertised_from=0)
-def handle(context: RequestContext, request: ProduceRequest, services: Services) -> ProduceResponse | Deferred[ProduceResponse] | None:
+def handle(context: RequestContext, request: ProduceRequest, services: Services) -> ProduceResponse | Deferred[ProduceResponse | None] | None:
     version = context.api_version
     manager = services.replica_manager
     entries: dict[TopicPartition, memoryview] = {}
@@ -72,7 +72,7 @@ def handle(context: RequestContext, request: ProduceRequest, services: Services)
             internal_topics_allowed=context.client_id == ADMIN_CLIENT_ID,
         )
         if isinstance(answer, Deferred):
-            result: Deferred[ProduceResponse] = Deferred()
+            result: Deferred[ProduceResponse | None] = Deferred()
             answer.add_callback(lambda appends: _complete_later(result, context, request, refused, appends, unknown_ids))
             return result
     else:
@@ -129,7 +129,7 @@ def check_records(records: memoryview, version: int, transactional_id: str | Non
 
 
 def _complete_later(
-    result: Deferred[ProduceResponse],
+    result: Deferred[ProduceResponse | None],
     context: RequestContext,
     request: ProduceRequest,
     refused: dict[TopicPartition, PartitionAppend],
@@ -141,8 +141,7 @@ def _complete_later(
     except Exception as error:
         result.fail(error)
         return
-    if response is not None:
-        result.complete(response)
+    result.complete(response)
 
 
 def _respond(

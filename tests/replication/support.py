@@ -1,0 +1,238 @@
+"""A small world for replicas: a clock that is moved by hand, logs on a virtual disk, a controller that answers when told."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.config.topic import TopicConfig
+from odradek.records.batch import encode_batch, iter_headers
+from odradek.replication.alter_partition import IsrAnswer, IsrChange
+from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.fetch_params import FetchParams, FetchPartition, Isolation, isolation_for
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.partition import Partition
+from odradek.replication.reader import PartitionRead, Reader
+from odradek.storage.append import AppendOrigin
+from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.log import Log
+from odradek.testing.disk import VirtualDisk
+
+TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
+TP = TopicPartition("orders", 0)
+MAX_LAG_MS = 30_000
+
+
+class HandClock:
+    """`base.clock.Clock`; `advance` runs the timers that fall due."""
+
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self._start_ms = start_ms
+        self._now = 0.0
+        self._timers: list[tuple[float, int, Callable[..., object], tuple[Any, ...], list[bool]]] = []
+        self._count = itertools.count()
+
+    def time_ms(self) -> int:
+        return self._start_ms + round(self._now * 1000)
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> _Timer:
+        cancelled = [False]
+        heapq.heappush(self._timers, (self._now + max(0.0, delay_s), next(self._count), callback, args, cancelled))
+        return _Timer(cancelled)
+
+    def advance(self, milliseconds: float = 0) -> None:
+        """Lets time pass; with 0 runs what is due now."""
+        end = self._now + milliseconds / 1000
+        while self._timers and self._timers[0][0] <= end + 1e-9:
+            due, _, callback, args, cancelled = heapq.heappop(self._timers)
+            self._now = max(self._now, due)
+            if not cancelled[0]:
+                callback(*args)
+        self._now = end
+
+    @property
+    def pending(self) -> int:
+        """Timers set and not cancelled."""
+        return sum(1 for timer in self._timers if not timer[4][0])
+
+
+class _Timer:
+    def __init__(self, cancelled: list[bool]) -> None:
+        self._cancelled = cancelled
+
+    def cancel(self) -> None:
+        self._cancelled[0] = True
+
+
+class Brokers:
+    """`ClusterView`: which brokers are alive, and in which epoch."""
+
+    def __init__(self, epochs: dict[int, int]) -> None:
+        self.epochs = epochs
+        self.shutting_down: set[int] = set()
+        self.partitions: set[TopicPartition] = set()
+
+    def alive_broker_epoch(self, broker_id: int) -> int | None:
+        return self.epochs.get(broker_id)
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        return broker_id in self.shutting_down
+
+    def has_partition(self, partition: TopicPartition) -> bool:
+        return partition in self.partitions
+
+
+class Controller:
+    """`IsrChannel`: keeps what was asked until the test answers."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[IsrChange, Deferred[IsrAnswer]]] = []
+
+    def submit(self, change: IsrChange) -> Deferred[IsrAnswer]:
+        deferred: Deferred[IsrAnswer] = Deferred()
+        self.changes.append((change, deferred))
+        return deferred
+
+    def proposed(self) -> list[int]:
+        """The ISR last proposed."""
+        return [broker for broker, _ in self.changes[-1][0].isr]
+
+    def accept(self) -> None:
+        change, deferred = self.changes.pop(0)
+        members = frozenset(broker for broker, _ in change.isr)
+        deferred.complete(IsrAnswer(1, change.leader_epoch, change.partition_epoch + 1, members))
+
+    def refuse(self, code: ErrorCode) -> None:
+        _, deferred = self.changes.pop(0)
+        deferred.fail(KafkaError(code))
+
+
+class State(NamedTuple):
+    """`Registration`."""
+
+    leader: int = 1
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    replicas: Sequence[int] = (1, 2)
+    isr: Sequence[int] = (1, 2)
+    adding_replicas: Sequence[int] = ()
+
+
+def topic_config(**overrides: str) -> TopicConfig:
+    return TopicConfig.build(None, {key.replace("_", "."): value for key, value in overrides.items()})
+
+
+def new_log(
+    clock: HandClock,
+    *,
+    disk: VirtualDisk | None = None,
+    directory: str = "/data/orders-0",
+    options: LogOptions | None = None,
+    **overrides: str,
+) -> Log:
+    disk = disk or VirtualDisk()
+    disk.makedirs(directory)
+    log = load_log(disk, clock, TP, directory, topic_config(**overrides), options=options)
+    log.assign_topic_id(TOPIC_ID)
+    return log
+
+
+def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **options: Any) -> memoryview:
+    """One record batch of a client."""
+    return memoryview(encode_batch([(timestamp, None, value, ()) for value in values or (b"value",)], **options))
+
+
+class Node:
+    """One broker with one replica, as far as a partition needs it."""
+
+    def __init__(self, node_id: int, clock: HandClock, brokers: Brokers, **config: str) -> None:
+        self.id = node_id
+        self.clock = clock
+        self.controller = Controller()
+        self.delayed = DelayedOperations(clock)
+        self.hosted = HostedPartitions(brokers)
+        self.reader = Reader(self.hosted, self.delayed)
+        self.log = new_log(clock, directory=f"/node{node_id}/orders-0", **config)
+        self.partition = Partition(
+            TP,
+            TOPIC_ID,
+            local_id=node_id,
+            clock=clock,
+            cluster=brokers,
+            isr_channel=self.controller,
+            delayed=self.delayed,
+            broker_epoch=lambda: brokers.epochs[node_id],
+            max_lag_ms=MAX_LAG_MS,
+        )
+        self.hosted.by_name[TP] = self.partition
+        brokers.partitions.add(TP)
+
+    def append(self, *values: bytes, acks: int = 1) -> int:
+        """Appends as leader; returns the base offset."""
+        info, advanced = self.partition.append_as_leader(batch(*values), acks, AppendOrigin.CLIENT)
+        if advanced:
+            self.delayed.partition_changed(TP)
+        else:
+            self.delayed.log_end_moved(TP)
+        self.delayed.drain()
+        return info.first_offset
+
+
+def fetch_as(
+    replica_id: int, *, isolation_level: int = 0, max_wait_ms: int = 0, min_bytes: int = 1, max_bytes: int = 1 << 20, **more: Any
+) -> FetchParams:
+    return FetchParams(
+        replica_id, isolation_for(replica_id, isolation_level), max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, **more
+    )
+
+
+def wanted(offset: int, *, max_bytes: int = 1 << 20, topic_id: UUID = TOPIC_ID, **more: Any) -> FetchPartition:
+    return FetchPartition("orders", topic_id, 0, fetch_offset=offset, max_bytes=max_bytes, **more)
+
+
+def content(read: PartitionRead) -> bytes:
+    """The bytes of a read, released."""
+    data = b"".join(piece.read(0, piece.size) for piece in read.slices)
+    read.release()
+    return data
+
+
+def base_offsets(data: bytes) -> list[int]:
+    return [header.base_offset for _, header in iter_headers(memoryview(data))]
+
+
+def replicate(leader: Node, follower: Node, *, broker_epoch: int = -1, max_bytes: int = 1 << 20) -> PartitionRead:
+    """One fetch of the follower and what it does with the answer; returns the answer."""
+    log = follower.log
+    params = fetch_as(follower.id, replica_epoch=broker_epoch)
+    request = wanted(
+        log.log_end_offset,
+        max_bytes=max_bytes,
+        current_leader_epoch=follower.partition.leader_epoch,
+        last_fetched_epoch=log.latest_epoch,
+        log_start_offset=log.log_start_offset,
+    )
+    [(_, read)] = leader.reader.read(params, [request], update_follower=True)
+    leader.delayed.drain()
+    if read.error is not ErrorCode.NONE:
+        return read
+    if read.diverging_epoch is not None:
+        follower.partition.truncate_to_divergence(*read.diverging_epoch)
+        return read
+    data = content(read)
+    follower.partition.append_as_follower(
+        memoryview(data), follower.partition.leader_epoch, high_watermark=read.high_watermark, log_start_offset=read.log_start_offset
+    )
+    return read
+
+
+LOG_END = Isolation.LOG_END
