@@ -17,15 +17,9 @@ if TYPE_CHECKING:
 
 MODULES = {"odradek.records._codec": "src/odradek/records/_codec.py"}
 
-INLINE = [
-    "-finline-limit=4000",
-    "--param",
-    "inline-unit-growth=1000",
-    "--param",
-    "large-function-growth=10000",
-    "--param",
-    "large-stack-frame-growth=10000",
-]
+_INLINE = {"max-inline-insns-single": 4000, "max-inline-insns-auto": 4000, "inline-unit-growth": 1000, "large-function-growth": 10000}
+_INLINE |= {"large-function-insns": 100000, "large-stack-frame-growth": 10000}
+INLINE = ["-finline-limit=4000", *(part for name, value in _INLINE.items() for part in ("--param", f"{name}={value}"))]
 """The loops pass buffer descriptors of 200 bytes by value to small functions: worth 50 % when these are inlined. Compilers that do not know
 the options warn."""
 
