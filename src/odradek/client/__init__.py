@@ -1,0 +1,67 @@
+"""Kafka clients for Python: producer, consumer and admin, each blocking and asyncio, on one core.
+
+from odradek.client import Producer, Consumer, Admin
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.base.errors import ConfigError as ConfigError
+    from odradek.base.errors import KafkaError as KafkaError
+    from odradek.base.ids import TopicPartition as TopicPartition
+    from odradek.client.admin.aio import AsyncAdmin as AsyncAdmin
+    from odradek.client.admin.blocking import Admin as Admin
+    from odradek.client.consumer.aio import AsyncConsumer as AsyncConsumer
+    from odradek.client.consumer.blocking import Consumer as Consumer
+    from odradek.client.producer.aio import AsyncProducer as AsyncProducer
+    from odradek.client.producer.blocking import Producer as Producer
+    from odradek.client.producer.futures import RecordFuture as RecordFuture
+    from odradek.client.types import ConfigResource as ConfigResource
+    from odradek.client.types import ConsumerRecord as ConsumerRecord
+    from odradek.client.types import NewTopic as NewTopic
+    from odradek.client.types import RecordMetadata as RecordMetadata
+
+_HOMES = {
+    "Admin": "odradek.client.admin.blocking",
+    "AsyncAdmin": "odradek.client.admin.aio",
+    "AsyncConsumer": "odradek.client.consumer.aio",
+    "AsyncProducer": "odradek.client.producer.aio",
+    "ConfigError": "odradek.base.errors",
+    "ConfigResource": "odradek.client.types",
+    "Consumer": "odradek.client.consumer.blocking",
+    "ConsumerRecord": "odradek.client.types",
+    "KafkaError": "odradek.base.errors",
+    "NewTopic": "odradek.client.types",
+    "Producer": "odradek.client.producer.blocking",
+    "RecordFuture": "odradek.client.producer.futures",
+    "RecordMetadata": "odradek.client.types",
+    "TopicPartition": "odradek.base.ids",
+}
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "ConfigError",
+    "ConfigResource",
+    "Consumer",
+    "ConsumerRecord",
+    "KafkaError",
+    "NewTopic",
+    "Producer",
+    "RecordFuture",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Imports a client when it is first named."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,1 @@
+"""Administration: `blocking.Admin` and `aio.AsyncAdmin`."""

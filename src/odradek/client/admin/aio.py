@@ -1,0 +1,250 @@
+"""The asyncio admin client.
+
+async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
+    await admin.create_topics([NewTopic("topic", 3)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.client.cluster import Cluster, Node
+from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
+from odradek.client.core.metadata import Broker, MetadataCache, TopicInfo, error_code
+from odradek.client.types import ClusterDescription, ConfigEntry, ConfigResource, CreatedTopic, NewTopic
+from odradek.network.transport import ConnectionLost
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+T = TypeVar("T")
+_RESOURCE_TYPES = {"topic": 2, "broker": 4}
+
+
+class AsyncAdmin:
+    """Topics, configurations and the cluster. Every call retries what can be retried, within default.api.timeout.ms."""
+
+    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
+        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+        self._config = ClientConfig(ADMIN_CONFIG, config, **settings)
+        self._cluster: Cluster | None = None
+
+    async def start(self) -> Self:
+        """Makes the client ready; connections are made when they are needed."""
+        if self._cluster is None:
+            self._cluster = Cluster(self._config)
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The connections; OdradekError before `start`."""
+        if self._cluster is None:
+            raise OdradekError("the admin client is not started: use `async with`, or await start()")
+        return self._cluster
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    # -- topics ---------------------------------------------------------------------------------------------------------------------
+
+    async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
+        """Creates topics; raises the KafkaError of the first one that was refused (the others may exist then)."""
+        created = await self.try_create_topics(topics, validate_only=validate_only)
+        for topic in created:
+            if topic.error is not ErrorCode.NONE:
+                raise KafkaError(topic.error, topic.message or f"topic {topic.name}")
+        return created
+
+    async def try_create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
+        """As `create_topics`, with the errors in the results."""
+        wanted = [_creatable(topic) for topic in topics]
+        request = CreateTopicsRequest(topics=wanted, timeout_ms=self._timeout_ms(), validate_only=validate_only)
+
+        async def attempt(node: Node) -> list[CreatedTopic]:
+            response = await self.cluster.call(node, request, CreateTopicsResponse)
+            _raise_not_controller([topic.error_code for topic in response.topics])
+            return [
+                CreatedTopic(
+                    topic.name,
+                    error_code(topic.error_code),
+                    topic.error_message,
+                    topic.topic_id,
+                    topic.num_partitions,
+                    topic.replication_factor,
+                )
+                for topic in response.topics
+            ]
+
+        return await self._at_controller("creating topics", attempt)
+
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """Deletes topics; raises the KafkaError of the first one that was refused."""
+        chosen = list(names)
+
+        async def attempt(node: Node) -> None:
+            by_name = node.versions.choose(ApiKey.DELETE_TOPICS) < 6
+            states = [] if by_name else [DeleteTopicsRequest.DeleteTopicState(name=name) for name in chosen]
+            request = DeleteTopicsRequest(topics=states, topic_names=chosen if by_name else [], timeout_ms=self._timeout_ms())
+            response = await self.cluster.call(node, request, DeleteTopicsResponse)
+            _raise_not_controller([result.error_code for result in response.responses])
+            for result in response.responses:
+                if result.error_code:
+                    raise KafkaError(error_code(result.error_code), result.error_message or f"topic {result.name}")
+                self.cluster.metadata.forget(result.name or "")
+
+        await self._at_controller("deleting topics", attempt)
+
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Raises the number of partitions of topics to these totals; raises the KafkaError of the first one that was refused."""
+        topics = [CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()]
+        request = CreatePartitionsRequest(topics=topics, timeout_ms=self._timeout_ms(), validate_only=validate_only)
+
+        async def attempt(node: Node) -> None:
+            response = await self.cluster.call(node, request, CreatePartitionsResponse)
+            _raise_not_controller([result.error_code for result in response.results])
+            for result in response.results:
+                if result.error_code:
+                    raise KafkaError(error_code(result.error_code), result.error_message or f"topic {result.name}")
+
+        await self._at_controller("adding partitions", attempt)
+
+    async def list_topics(self, *, internal: bool = False) -> list[TopicInfo]:
+        """All topics by name, Kafka's own only with `internal`."""
+
+        async def attempt() -> list[TopicInfo]:
+            cache = MetadataCache(0)
+            view = cache.update(await self.cluster.ask_metadata(None), 0)
+            return [view.topics[name] for name in sorted(view.topics) if internal or not view.topics[name].is_internal]
+
+        return await self.cluster.retrying("listing topics", attempt)
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicInfo]:
+        """Partitions and leadership of topics; KafkaError for a topic that does not exist."""
+        wanted = list(names)
+
+        async def attempt() -> dict[str, TopicInfo]:
+            view = MetadataCache(0).update(await self.cluster.ask_metadata(wanted), 0)
+            for name in wanted:
+                info = view.topics.get(name)
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
+                if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise _NoSuchTopic(name)
+                if error is not ErrorCode.NONE:
+                    raise KafkaError(error, f"topic {name}")
+            return {name: view.topics[name] for name in wanted}
+
+        try:
+            return await self.cluster.retrying("describing topics", attempt)
+        except _NoSuchTopic as missing:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(missing)) from None
+
+    # -- configurations and the cluster -----------------------------------------------------------------------------------------------
+
+    async def describe_configs(
+        self, resources: Iterable[ConfigResource], *, names: Sequence[str] | None = None, documentation: bool = False
+    ) -> dict[ConfigResource, list[ConfigEntry]]:
+        """The configuration of topics and brokers, all keys or only `names`."""
+        found: dict[ConfigResource, list[ConfigEntry]] = {}
+        for resource in resources:
+            found[resource] = await self._describe_config(resource, names, documentation)
+        return found
+
+    async def _describe_config(self, resource: ConfigResource, names: Sequence[str] | None, documentation: bool) -> list[ConfigEntry]:
+        kind = _RESOURCE_TYPES.get(resource.kind)
+        if kind is None:
+            raise ValueError(f"a config resource is a topic or a broker, not {resource.kind!r}")
+        asked = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=kind, resource_name=resource.name, configuration_keys=None if names is None else list(names)
+        )
+        request = DescribeConfigsRequest(resources=[asked], include_documentation=documentation)
+
+        async def attempt() -> list[ConfigEntry]:
+            # A broker's own configuration is only known to that broker.
+            node = await (self._broker(int(resource.name)) if resource.kind == "broker" and resource.name else self.cluster.any_node())
+            response = await self.cluster.call(node, request, DescribeConfigsResponse)
+            result = response.results[0]
+            if result.error_code:
+                raise KafkaError(error_code(result.error_code), result.error_message or f"configuration of {resource.kind} {resource.name}")
+            return [
+                ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive, entry.documentation)
+                for entry in result.configs
+            ]
+
+        return await self.cluster.retrying(f"configuration of {resource.kind} {resource.name}", attempt)
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Cluster id, controller and brokers."""
+
+        async def attempt() -> ClusterDescription:
+            node = await self.cluster.any_node()
+            response = await self.cluster.call(node, DescribeClusterRequest(), DescribeClusterResponse)
+            if response.error_code:
+                raise KafkaError(error_code(response.error_code), response.error_message)
+            brokers = tuple(Broker(broker.broker_id, broker.host, broker.port, broker.rack) for broker in response.brokers)
+            return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+
+        return await self.cluster.retrying("describing the cluster", attempt)
+
+    async def _broker(self, node_id: int) -> Node:
+        if node_id not in self.cluster.view.brokers:
+            await self.cluster.refresh([])
+        return await self.cluster.node(node_id)
+
+    async def _at_controller(self, what: str, action: Callable[[Node], Awaitable[T]]) -> T:
+        """Runs a change at the controller (in KRaft any broker that forwards stands for it), elsewhere after NOT_CONTROLLER."""
+
+        async def attempt() -> T:
+            if self.cluster.view.controller_id not in self.cluster.view.brokers:
+                await self.cluster.refresh([])
+            controller = self.cluster.view.controller_id
+            node = await (self.cluster.node(controller) if controller in self.cluster.view.brokers else self.cluster.any_node())
+            try:
+                return await action(node)
+            except (KafkaError, ConnectionLost) as error:
+                if not isinstance(error, KafkaError) or error.code is ErrorCode.NOT_CONTROLLER:
+                    await self.cluster.refresh([])
+                raise
+
+        return await self.cluster.retrying(what, attempt)
+
+    def _timeout_ms(self) -> int:
+        return self._config.integer("request.timeout.ms")
+
+
+class _NoSuchTopic(OdradekError):
+    """Kept apart from KafkaError, so that it is not retried: describing is a question about now."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"topic {name} does not exist")
+
+
+def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
+    return CreateTopicsRequest.CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.assignments else topic.num_partitions,
+        replication_factor=-1 if topic.assignments else topic.replication_factor,
+        assignments=[
+            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+            for partition, brokers in topic.assignments.items()
+        ],
+        configs=[CreateTopicsRequest.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+def _raise_not_controller(codes: Sequence[int]) -> None:
+    if ErrorCode.NOT_CONTROLLER in codes:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "the broker is not the controller any more")

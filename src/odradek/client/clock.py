@@ -1,0 +1,35 @@
+"""The clock of a client: the operating system's time and the timers of its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from odradek.base.clock import TimerHandle
+
+
+class ClientClock:
+    """`base.clock.Clock` on an event loop; monotonic time is the loop's, so that a virtual loop brings virtual time."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def time_ms(self) -> int:
+        """Unix milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds of the loop's clock."""
+        return self._loop.time()
+
+    def monotonic_ms(self) -> int:
+        """The same in whole milliseconds."""
+        return int(self._loop.time() * 1000)
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
+        """A timer of the loop."""
+        return self._loop.call_later(max(0.0, delay_s), callback, *args)

@@ -1,0 +1,237 @@
+"""Configuration of the clients: Kafka's keys, as dotted names in a mapping or as snake_case keyword arguments.
+
+    Producer({"bootstrap.servers": "localhost:9092"}, linger_ms=20)
+
+A key that is not listed here raises ConfigError, also when it is one of Kafka's that is not served yet: nothing is accepted and ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from odradek.base.errors import ConfigError
+from odradek.config.definition import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    MEDIUM,
+    STRING,
+    ConfigDef,
+    ConfigValue,
+    Key,
+    OneOf,
+    at_least,
+    between,
+)
+from odradek.config.validators import gzip_level, parse_host_port
+
+Setting = str | int | float | bool | Sequence[str] | None
+"""What may be given for a key: text as in a properties file, or the Python value; None means the default."""
+
+_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+COMMON_KEYS: tuple[Key, ...] = (
+    Key("bootstrap.servers", LIST, "localhost:9092", HIGH, "host:port of some brokers; the others are found through them."),
+    Key("client.id", STRING, "odradek", MEDIUM, "Name of this client in the broker's logs, metrics and quotas."),
+    Key("metadata.max.age.ms", LONG, "300000", LOW, "Ask for fresh metadata at least this often, milliseconds.", at_least(0)),
+    Key("request.timeout.ms", INT, "30000", MEDIUM, "How long to wait for an answer, milliseconds.", at_least(0)),
+    Key("default.api.timeout.ms", INT, "60000", MEDIUM, "How long a call may take with all its retries, milliseconds.", at_least(0)),
+    Key("retry.backoff.ms", LONG, "100", LOW, "Pause before the first retry, milliseconds; doubles with every failure.", at_least(0)),
+    Key("retry.backoff.max.ms", LONG, "1000", LOW, "Longest pause between retries, milliseconds.", at_least(0)),
+    Key("reconnect.backoff.ms", LONG, "50", LOW, "Pause before connecting again to the same node, milliseconds.", at_least(0)),
+    Key("reconnect.backoff.max.ms", LONG, "1000", LOW, "Longest pause between connection attempts, milliseconds.", at_least(0)),
+    Key("socket.connection.setup.timeout.ms", LONG, "10000", MEDIUM, "How long opening a connection may take, milliseconds.", at_least(1)),
+    Key(
+        "security.protocol",
+        STRING,
+        "PLAINTEXT",
+        MEDIUM,
+        "How to speak to brokers; only PLAINTEXT so far.",
+        OneOf("PLAINTEXT", ignore_case=True),
+    ),
+)
+
+PRODUCER_KEYS: tuple[Key, ...] = (
+    *COMMON_KEYS,
+    Key(
+        "acks",
+        STRING,
+        "all",
+        LOW,
+        "Whose copy makes a record acknowledged: 0 nobody's, 1 the leader's, all (-1) every in-sync replica's.",
+        OneOf("all", "-1", "0", "1"),
+    ),
+    Key("batch.size", INT, "16384", MEDIUM, "Bytes of records of one partition that are sent together.", at_least(0)),
+    Key("linger.ms", LONG, "5", MEDIUM, "How long a batch waits for more records, milliseconds.", at_least(0)),
+    Key("buffer.memory", LONG, "33554432", HIGH, "Bytes of records that may wait; send() blocks beyond that.", at_least(0)),
+    Key("max.block.ms", LONG, "60000", MEDIUM, "How long send() waits for metadata or room, milliseconds.", at_least(0)),
+    Key("max.request.size", INT, "1048576", MEDIUM, "Largest record, uncompressed, and largest request, in bytes.", at_least(0)),
+    Key("compression.type", STRING, "none", HIGH, "Codec of new batches.", OneOf(*_COMPRESSIONS)),
+    Key("compression.gzip.level", INT, "-1", MEDIUM, "gzip level, 1 to 9; -1 is the library's own choice.", gzip_level),
+    Key("compression.lz4.level", INT, "9", MEDIUM, "lz4 level, 1 to 17.", between(1, 17)),
+    Key("compression.zstd.level", INT, "3", MEDIUM, "zstd level, -131072 to 22.", between(-131072, 22)),
+    Key(
+        "delivery.timeout.ms",
+        INT,
+        "120000",
+        MEDIUM,
+        "How long after send() a record is either acknowledged or failed, milliseconds.",
+        at_least(0),
+    ),
+    Key("enable.idempotence", BOOLEAN, "true", LOW, "No duplicates and no reordering when the producer retries."),
+    Key("max.in.flight.requests.per.connection", INT, "5", LOW, "Requests without an answer yet, per broker.", at_least(1)),
+    Key("retries", INT, "2147483647", HIGH, "How often a failed batch is sent again within delivery.timeout.ms.", between(0, 2147483647)),
+)
+
+CONSUMER_KEYS: tuple[Key, ...] = (
+    *COMMON_KEYS,
+    Key(
+        "auto.offset.reset",
+        STRING,
+        "latest",
+        MEDIUM,
+        "Where to start without a position: earliest, latest, or none to raise.",
+        OneOf("earliest", "latest", "none"),
+    ),
+    Key("fetch.min.bytes", INT, "1", HIGH, "The broker answers once it has this many bytes.", at_least(0)),
+    Key("fetch.max.bytes", INT, "52428800", MEDIUM, "Most bytes in one answer.", at_least(0)),
+    Key("fetch.max.wait.ms", INT, "500", LOW, "Longest the broker waits for fetch.min.bytes, milliseconds.", at_least(0)),
+    Key("max.partition.fetch.bytes", INT, "1048576", HIGH, "Most bytes of one partition in one answer.", at_least(0)),
+    Key("max.poll.records", INT, "500", MEDIUM, "Most records one poll() returns.", at_least(1)),
+    Key(
+        "isolation.level",
+        STRING,
+        "read_uncommitted",
+        MEDIUM,
+        "Whether records of open and aborted transactions are seen.",
+        OneOf("read_committed", "read_uncommitted"),
+    ),
+    Key("check.crcs", BOOLEAN, "true", LOW, "Verify the checksum of every batch."),
+    Key("client.rack", STRING, "", LOW, "Rack of this client, for reading from the nearest replica."),
+    Key("allow.auto.create.topics", BOOLEAN, "true", MEDIUM, "Whether asking for an unknown topic may create it."),
+)
+
+PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
+CONSUMER_CONFIG = ConfigDef(CONSUMER_KEYS)
+ADMIN_CONFIG = ConfigDef(COMMON_KEYS)
+
+NOT_SERVED_YET = frozenset(
+    {
+        "auto.commit.interval.ms", "auto.include.jmx.reporter", "bootstrap.controllers", "client.dns.lookup", "config.providers",
+        "connections.max.idle.ms", "enable.auto.commit", "enable.metrics.push", "exclude.internal.topics", "group.id", "group.instance.id",
+        "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "interceptor.classes", "internal.leave.group.on.close",
+        "key.deserializer", "key.serializer", "max.poll.interval.ms", "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+        "partition.assignment.strategy", "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "partitioner.class",
+        "partitioner.ignore.keys", "receive.buffer.bytes", "security.providers", "send.buffer.bytes", "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms", "transaction.two.phase.commit.enable", "transactional.id",
+        "value.deserializer", "value.serializer",
+    }
+)  # fmt: skip
+"""Keys of Kafka's clients that this client does not serve yet (besides sasl.* and ssl.*)."""
+
+
+class ClientConfig:
+    """Parsed and checked values of one client."""
+
+    __slots__ = ("_definition", "_values")
+
+    def __init__(self, definition: ConfigDef, settings: Mapping[str, Setting] | None = None, **keywords: Setting) -> None:
+        """ConfigError, one line naming the key, for an unknown key or a value that does not fit."""
+        given: dict[str, str | None] = {}
+        for name, value in [*(settings or {}).items(), *keywords.items()]:
+            dotted = name if name in definition else name.replace("_", ".")
+            check_known(definition, dotted)
+            if dotted in given:
+                raise ConfigError(f"Configuration {dotted} is given twice")
+            if value is not None:
+                given[dotted] = _text(value)
+        self._definition = definition
+        self._values = definition.parse(given)
+        self._check_rules()
+
+    def get(self, name: str) -> ConfigValue:
+        """The value of a key, its default when it was not given."""
+        return self._values[name] if name in self._values else self._definition[name].default_value()
+
+    def was_given(self, name: str) -> bool:
+        """Whether the user set the key."""
+        return name in self._values
+
+    def integer(self, name: str) -> int:
+        """The value of a numeric key."""
+        value = self.get(name)
+        assert isinstance(value, int)
+        return value
+
+    def text(self, name: str) -> str:
+        """The value of a textual key."""
+        value = self.get(name)
+        assert isinstance(value, str)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """The value of a boolean key."""
+        return self.get(name) is True
+
+    def bootstrap_servers(self) -> list[tuple[str, int]]:
+        """(host, port) of every bootstrap server."""
+        entries = self.get("bootstrap.servers")
+        assert isinstance(entries, list)
+        return [parse_host_port("bootstrap.servers", entry) for entry in entries]
+
+    @property
+    def acks(self) -> int:
+        """0, 1, or -1 for all."""
+        text = self.text("acks")
+        return -1 if text == "all" else int(text)
+
+    def _check_rules(self) -> None:
+        if "bootstrap.servers" in self._definition:
+            if not self.bootstrap_servers():
+                raise ConfigError("Configuration bootstrap.servers names no server")
+        if "acks" in self._definition:
+            self._check_producer_rules()
+
+    def _check_producer_rules(self) -> None:
+        if self.flag("enable.idempotence"):
+            # As Kafka's producer: a conflicting setting switches the default off, but contradicts an explicit wish.
+            why = self._idempotence_conflict()
+            if why is not None:
+                if self.was_given("enable.idempotence"):
+                    raise ConfigError(f"enable.idempotence=true needs {why}")
+                self._values["enable.idempotence"] = False
+        least = self.integer("linger.ms") + self.integer("request.timeout.ms")
+        if self.integer("delivery.timeout.ms") < least:
+            if self.was_given("delivery.timeout.ms"):
+                raise ConfigError(f"delivery.timeout.ms must be at least linger.ms + request.timeout.ms, that is {least}")
+            self._values["delivery.timeout.ms"] = least
+
+    def _idempotence_conflict(self) -> str | None:
+        if self.acks != -1:
+            return "acks=all"
+        if self.integer("retries") == 0:
+            return "retries of at least 1"
+        if self.integer("max.in.flight.requests.per.connection") > 5:
+            return "max.in.flight.requests.per.connection of at most 5"
+        return None
+
+
+def check_known(definition: ConfigDef, name: str) -> None:
+    """ConfigError when the key is none of these; it says so when Kafka has it and only this client does not."""
+    if name in definition:
+        return
+    if name in NOT_SERVED_YET or name.startswith(("sasl.", "ssl.")):
+        raise ConfigError(f"Configuration {name} is not served by this client yet")
+    raise ConfigError(f"Unknown configuration key {name}")
+
+
+def _text(value: Setting) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    return ",".join(value or ())

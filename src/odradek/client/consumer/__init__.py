@@ -1,0 +1,1 @@
+"""Consumers: `blocking.Consumer` and `aio.AsyncConsumer` on one engine; without groups so far."""

@@ -1,0 +1,239 @@
+"""Records waiting to be sent, gathered into batches per partition (RecordAccumulator, without its threads).
+
+- A batch takes records until `batch.size` bytes; one record larger than that gets a batch of its own.
+- `buffer.memory` bounds what waits and what is on the wire: `append` answers None beyond it, and the shell makes the caller wait.
+- Sizes are upper estimates of the uncompressed records. Times are monotonic milliseconds, except record timestamps (Unix time).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from odradek.base.ids import TopicPartition
+from odradek.records.batch import HEADER_SIZE
+
+Header = tuple[str, bytes | None]
+RecordTuple = tuple[int, bytes | None, bytes | None, Sequence[Header]]
+"""(timestamp in Unix milliseconds, key, value, headers), as `records.batch.encode_batch` takes them."""
+
+RECORD_OVERHEAD = 21
+"""Upper bound of what a record's framing adds: length, attributes, deltas and the lengths of key, value and headers."""
+
+
+def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    """Upper estimate of a record's bytes in a batch."""
+    size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+    for name, content in headers:
+        size += 10 + 3 * len(name) + (len(content) if content else 0)
+    return size
+
+
+def sequence_before(one: int, other: int) -> bool:
+    """Whether a sequence number comes before another; they wrap from 2**31 - 1 to 0."""
+    return one != other and (other - one) & 0x7FFFFFFF < 1 << 30
+
+
+class Batch:
+    """Records of one partition that are sent, retried and acknowledged together."""
+
+    __slots__ = (
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "callbacks",
+        "created_ms",
+        "done",
+        "error",
+        "log_append_time_ms",
+        "payload",
+        "payload_has_sequence",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "record_errors",
+        "records",
+        "retry_at_ms",
+        "size",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, created_ms: int) -> None:
+        self.topic_partition = topic_partition
+        self.created_ms = created_ms
+        self.records: list[RecordTuple] = []
+        self.record_count = 0
+        self.size = HEADER_SIZE
+        self.payload: bytes | None = None
+        self.payload_has_sequence = False
+        self.attempts = 0
+        self.retry_at_ms = 0
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+        self.done = False
+        self.error: BaseException | None = None
+        self.record_errors: dict[int, str | None] | None = None
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.callbacks: list[Callable[[Batch], object]] = []
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether the batch was given its place in the order of an idempotent producer."""
+        return self.base_sequence >= 0
+
+    def complete(self, base_offset: int, log_append_time_ms: int) -> None:
+        """The broker has it; callbacks run."""
+        self._finish(base_offset, log_append_time_ms, None)
+
+    def fail(self, error: BaseException, record_errors: dict[int, str | None] | None = None) -> None:
+        """The broker will not have it (or it is unknown, after a timeout); callbacks run."""
+        self.record_errors = record_errors
+        self._finish(-1, -1, error)
+
+    def _finish(self, base_offset: int, log_append_time_ms: int, error: BaseException | None) -> None:
+        if self.done:
+            return
+        self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
+        self.done = True
+        self.payload = None
+        self.records = []
+        self._run_callbacks()
+
+    def add_callback(self, callback: Callable[[Batch], object]) -> None:
+        """Runs `callback(batch)` once on completion, at once when that has been. May be called from another thread."""
+        self.callbacks.append(callback)
+        if self.done:
+            self._run_callbacks()
+
+    def _run_callbacks(self) -> None:
+        # Two threads may get here at once (a completion and a late `add_callback`): popping hands each callback to one of them.
+        while self.callbacks:
+            try:
+                callback = self.callbacks.pop(0)
+            except IndexError:
+                return
+            callback(self)
+
+
+class Accumulator:
+    """The batches of all partitions and the memory they take."""
+
+    __slots__ = ("_batch_size", "_limit", "_linger_ms", "flushing", "queues", "used")
+
+    def __init__(self, batch_size: int, linger_ms: int, buffer_memory: int) -> None:
+        self._batch_size = max(1, batch_size)
+        self._linger_ms = linger_ms
+        self._limit = buffer_memory
+        self.queues: dict[TopicPartition, deque[Batch]] = {}
+        self.used = 0
+        self.flushing = False
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        now_ms: int,
+    ) -> tuple[Batch, int] | None:
+        """The batch that took the record and its index in it; None when there is no room in `buffer.memory` now."""
+        size = record_size(key, value, headers)
+        batch = self._open_batch(topic_partition, size, now_ms)
+        if batch is None:
+            return None
+        batch.records.append((timestamp_ms, key, value, headers))
+        batch.record_count += 1
+        batch.size += size
+        self.used += size
+        return batch, batch.record_count - 1
+
+    def append_many(
+        self, topic_partition: TopicPartition, records: Sequence[RecordTuple], size: int, now_ms: int
+    ) -> tuple[Batch, int] | None:
+        """As `append` for several records with an estimated total `size`, which together fit a batch or become one."""
+        batch = self._open_batch(topic_partition, size, now_ms)
+        if batch is None:
+            return None
+        first = batch.record_count
+        batch.records.extend(records)
+        batch.record_count += len(records)
+        batch.size += size
+        self.used += size
+        return batch, first
+
+    def append_encoded(self, topic_partition: TopicPartition, payload: bytes, record_count: int, now_ms: int) -> Batch | None:
+        """Queues a whole record batch that is encoded already; None when there is no room."""
+        if self.used and self.used + len(payload) > self._limit:
+            return None
+        batch = Batch(topic_partition, now_ms)
+        batch.payload = payload
+        batch.size = len(payload)
+        batch.record_count = record_count
+        self.used += batch.size
+        self.queues.setdefault(topic_partition, deque()).append(batch)
+        return batch
+
+    def _open_batch(self, topic_partition: TopicPartition, size: int, now_ms: int) -> Batch | None:
+        queue = self.queues.get(topic_partition)
+        if queue:
+            last = queue[-1]
+            if last.size + size <= self._batch_size and not last.has_sequence and last.attempts == 0 and last.payload is None:
+                return last if self.used + size <= self._limit else None
+        # A record larger than the whole buffer would wait for ever: it is let through alone.
+        if self.used and self.used + size + HEADER_SIZE > self._limit:
+            return None
+        batch = Batch(topic_partition, now_ms)
+        self.used += batch.size
+        if queue is None:
+            queue = self.queues[topic_partition] = deque()
+        queue.append(batch)
+        return batch
+
+    def ready_in_ms(self, batch: Batch, queue: deque[Batch], now_ms: int) -> int:
+        """Milliseconds until the head of a queue may be sent; 0 when now."""
+        if batch.attempts:
+            return max(0, batch.retry_at_ms - now_ms)
+        full = len(queue) > 1 or batch.size >= self._batch_size or batch.payload is not None
+        if full or self.flushing or self.used >= self._limit:
+            return 0
+        return max(0, batch.created_ms + self._linger_ms - now_ms)
+
+    def requeue(self, batch: Batch) -> None:
+        """Puts a batch back for another attempt: by sequence where it has one, else at the front."""
+        queue = self.queues.setdefault(batch.topic_partition, deque())
+        if not batch.has_sequence:
+            queue.appendleft(batch)
+            return
+        position = 0
+        while (
+            position < len(queue) and queue[position].has_sequence and sequence_before(queue[position].base_sequence, batch.base_sequence)
+        ):
+            position += 1
+        queue.insert(position, batch)
+
+    def release(self, batch: Batch) -> None:
+        """Gives back the memory of a batch that is done or replaced."""
+        self.used -= batch.size
+        batch.size = 0
+
+    def expired(self, now_ms: int, delivery_timeout_ms: int) -> list[Batch]:
+        """Takes out and returns the waiting batches whose time is up, oldest first per partition."""
+        taken: list[Batch] = []
+        for queue in self.queues.values():
+            while queue and queue[0].created_ms + delivery_timeout_ms <= now_ms:
+                taken.append(queue.popleft())
+        return taken
+
+    def drain_all(self) -> list[Batch]:
+        """Takes out every waiting batch."""
+        taken = [batch for queue in self.queues.values() for batch in queue]
+        self.queues.clear()
+        return taken
+
+    @property
+    def waiting(self) -> int:
+        """Number of batches that are not on the wire."""
+        return sum(len(queue) for queue in self.queues.values())

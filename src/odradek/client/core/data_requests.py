@@ -1,0 +1,159 @@
+"""Produce, Fetch and ListOffsets: from decisions to requests, and from responses back to what the cores understand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.client.core.accumulator import Batch
+from odradek.client.core.fetcher import FetchedPartition, FetchTarget
+from odradek.client.core.metadata import ClusterView, error_code
+from odradek.client.core.sender import BatchAnswer
+from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+LAST_PRODUCE_BY_NAME = 12
+LAST_FETCH_BY_NAME = 12
+"""The next versions name topics by id only (KIP-516)."""
+
+_NO_ANSWER = BatchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, message="the broker's answer leaves this partition out")
+
+
+def topic_ids(view: ClusterView, topics: Iterable[str]) -> dict[str, UUID] | None:
+    """The ids of the topics; None when one of them has none, so that topics have to go by name."""
+    ids: dict[str, UUID] = {}
+    for name in topics:
+        info = view.topics.get(name)
+        if info is None or info.topic_id == ZERO_UUID:
+            return None
+        ids[name] = info.topic_id
+    return ids
+
+
+# -- Produce ----------------------------------------------------------------------------------------------------------------------------
+
+
+def produce_request(batches: Sequence[Batch], acks: int, timeout_ms: int, ids: Mapping[str, UUID] | None) -> ProduceRequest:
+    """One request for batches of distinct partitions; their payloads are not copied."""
+    by_topic: defaultdict[str, list[ProduceRequest.PartitionProduceData]] = defaultdict(list)
+    for batch in batches:
+        topic, partition = batch.topic_partition
+        by_topic[topic].append(ProduceRequest.PartitionProduceData(index=partition, records=batch.payload))
+    data = [
+        ProduceRequest.TopicProduceData(name=topic, topic_id=ids[topic] if ids else ZERO_UUID, partition_data=partitions)
+        for topic, partitions in by_topic.items()
+    ]
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
+
+
+def produce_answers(batches: Sequence[Batch], response: ProduceResponse, ids: Mapping[str, UUID] | None) -> list[BatchAnswer]:
+    """The answer for each batch, in order."""
+    names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
+    answers: dict[TopicPartition, BatchAnswer] = {}
+    for topic in response.responses:
+        name = topic.name or names.get(topic.topic_id, "")
+        for answered in topic.partition_responses:
+            errors = {entry.batch_index: entry.batch_index_error_message for entry in answered.record_errors}
+            answers[TopicPartition(name, answered.index)] = BatchAnswer(
+                error_code(answered.error_code), answered.base_offset, answered.log_append_time_ms, answered.error_message, errors or None
+            )
+    return [answers.get(batch.topic_partition, _NO_ANSWER) for batch in batches]
+
+
+# -- Fetch ------------------------------------------------------------------------------------------------------------------------------
+
+
+class FetchSettings(NamedTuple):
+    """The consumer's settings that go into every Fetch."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: int
+    rack_id: str
+
+
+def fetch_request(targets: Sequence[FetchTarget], settings: FetchSettings, ids: Mapping[str, UUID] | None) -> FetchRequest:
+    """A full fetch without a session."""
+    by_topic: defaultdict[str, list[FetchRequest.FetchPartition]] = defaultdict(list)
+    for target in targets:
+        topic, partition = target.topic_partition
+        by_topic[topic].append(
+            FetchRequest.FetchPartition(
+                partition=partition,
+                current_leader_epoch=target.leader_epoch,
+                fetch_offset=target.offset,
+                partition_max_bytes=target.max_bytes,
+            )
+        )
+    topics = [
+        FetchRequest.FetchTopic(topic=topic, topic_id=ids[topic] if ids else ZERO_UUID, partitions=partitions)
+        for topic, partitions in by_topic.items()
+    ]
+    return FetchRequest(
+        max_wait_ms=settings.max_wait_ms,
+        min_bytes=settings.min_bytes,
+        max_bytes=settings.max_bytes,
+        isolation_level=settings.isolation,
+        session_id=0,
+        session_epoch=-1,
+        topics=topics,
+        rack_id=settings.rack_id,
+    )
+
+
+def fetch_answers(targets: Sequence[FetchTarget], response: FetchResponse, ids: Mapping[str, UUID] | None) -> list[FetchedPartition | None]:
+    """What came for each target, in order; KafkaError when the whole request was refused."""
+    if response.error_code:
+        raise KafkaError(error_code(response.error_code), "the broker refused the fetch")
+    names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
+    found: dict[TopicPartition, FetchedPartition] = {}
+    for topic in response.responses:
+        name = topic.topic or names.get(topic.topic_id, "")
+        for part in topic.partitions:
+            found[TopicPartition(name, part.partition_index)] = _fetched(part)
+    return [found.get(target.topic_partition) for target in targets]
+
+
+def _fetched(part: FetchResponse.PartitionData) -> FetchedPartition:
+    records = part.records
+    view = records if isinstance(records, memoryview) else memoryview(records if isinstance(records, (bytes, bytearray)) else b"")
+    aborted = [(entry.producer_id, entry.first_offset) for entry in part.aborted_transactions or ()]
+    return FetchedPartition(error_code(part.error_code), part.high_watermark, part.last_stable_offset, part.log_start_offset, aborted, view)
+
+
+# -- ListOffsets ------------------------------------------------------------------------------------------------------------------------
+
+
+class ListedOffset(NamedTuple):
+    """A partition's answer; `offset` is -1 where nothing is at or after the time."""
+
+    error: ErrorCode
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def list_offsets_request(wanted: Mapping[TopicPartition, int], isolation: int, timeout_ms: int) -> ListOffsetsRequest:
+    """Asks a leader for the offsets of timestamps (-2 earliest, -1 latest, -3 greatest timestamp)."""
+    by_topic: defaultdict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = defaultdict(list)
+    for (topic, partition), timestamp in wanted.items():
+        by_topic[topic].append(ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=timestamp))
+    topics = [ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=parts) for name, parts in by_topic.items()]
+    return ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics, timeout_ms=timeout_ms)
+
+
+def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, ListedOffset]:
+    """The answers by partition."""
+    return {
+        TopicPartition(topic.name, part.partition_index): ListedOffset(
+            error_code(part.error_code), part.offset, part.timestamp, part.leader_epoch
+        )
+        for topic in response.topics
+        for part in topic.partitions
+    }

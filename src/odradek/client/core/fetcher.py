@@ -1,0 +1,325 @@
+"""Positions and fetched data of a consumer without a group (org.apache.kafka.clients.consumer.internals.Fetcher, SubscriptionState).
+
+- A partition is asked for again as soon as less than two of its answers wait to be read: one is decoded while the next is on its way.
+- There is at most one Fetch on the wire per node.
+- What arrives for a partition that was re-assigned or sought in the meantime is dropped: every position carries a generation.
+Times are monotonic milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
+from odradek.client.types import ConsumerRecord
+from odradek.records.batch import LOG_OVERHEAD, BatchHeader, check_crc, decode_batch, iter_headers
+
+READ_COMMITTED = 1
+READ_UNCOMMITTED = 0
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+_BUFFERED_ANSWERS = 2
+
+
+class FetchTarget(NamedTuple):
+    """One partition in a Fetch request."""
+
+    topic_partition: TopicPartition
+    offset: int
+    leader_epoch: int
+    generation: int
+    max_bytes: int
+
+
+class FetchPlan(NamedTuple):
+    """One Fetch request."""
+
+    node_id: int
+    targets: tuple[FetchTarget, ...]
+
+
+class FetchedPartition(NamedTuple):
+    """One partition of a Fetch answer."""
+
+    error: ErrorCode
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[tuple[int, int]]
+    records: memoryview
+
+
+class Chunk(NamedTuple):
+    """Whole batches of one partition; records before `offset` and from `end_offset` (exclusive) on are not wanted or not there."""
+
+    topic_partition: TopicPartition
+    offset: int
+    end_offset: int
+    buffer: memoryview
+    aborted: Sequence[tuple[int, int]]
+
+
+class Position:
+    """Where the reading of an assigned partition stands."""
+
+    __slots__ = (
+        "chunks",
+        "failures",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "in_flight",
+        "log_start_offset",
+        "offset",
+        "paused",
+        "reset_to",
+        "retry_at_ms",
+    )
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.offset = -1
+        self.fetch_offset = -1
+        self.reset_to: int | None = None
+        self.paused = False
+        self.in_flight = False
+        self.high_watermark = -1
+        self.log_start_offset = -1
+        self.chunks: deque[Chunk] = deque()
+        self.failures = 0
+        self.retry_at_ms = 0
+
+
+class OffsetOutOfRange(KafkaError):
+    """A position that the log does not have and `auto.offset.reset=none`."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} of {topic_partition} is not in the log (any more); seek, or set auto.offset.reset to earliest or latest",
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset
+
+
+class Fetcher:
+    """Decides what to fetch and keeps what arrived."""
+
+    __slots__ = ("_backoff", "_busy_nodes", "_generation", "_partition_max_bytes", "_reset_policy", "errors", "isolation", "positions")
+
+    def __init__(self, *, partition_max_bytes: int, reset_policy: str, isolation: int, backoff: Backoff) -> None:
+        self._partition_max_bytes = partition_max_bytes
+        self._reset_policy = reset_policy
+        self._backoff = backoff
+        self._busy_nodes: set[int] = set()
+        self._generation = 0
+        self.isolation = isolation
+        self.positions: dict[TopicPartition, Position] = {}
+        self.errors: deque[KafkaError] = deque()
+
+    # -- assignment -----------------------------------------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replaces the assignment; partitions that stay keep their position and data."""
+        kept = self.positions
+        self.positions = {}
+        for topic_partition in partitions:
+            position = kept.get(topic_partition)
+            if position is None:
+                position = Position(self._next_generation())
+                position.reset_to = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}.get(self._reset_policy)
+            self.positions[topic_partition] = position
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Continues at `offset`; data fetched before is dropped."""
+        position = self._restarted(topic_partition)
+        position.offset = position.fetch_offset = offset
+
+    def seek_to(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        """Continues where the broker says that `timestamp` (or EARLIEST_TIMESTAMP, LATEST_TIMESTAMP) is."""
+        position = self._restarted(topic_partition)
+        position.offset = position.fetch_offset = -1
+        position.reset_to = timestamp
+
+    def positioned(self, topic_partition: TopicPartition, generation: int, offset: int) -> None:
+        """The broker's answer to a reset; dropped when there was a seek in the meantime."""
+        position = self.positions.get(topic_partition)
+        if position is not None and position.generation == generation and position.reset_to is not None:
+            position.reset_to = None
+            position.offset = position.fetch_offset = offset
+
+    def resets(self) -> list[tuple[TopicPartition, int, int]]:
+        """(partition, timestamp, generation) of the positions that the broker has to be asked for."""
+        return [
+            (partition, position.reset_to, position.generation)
+            for partition, position in self.positions.items()
+            if position.reset_to is not None
+        ]
+
+    def _restarted(self, topic_partition: TopicPartition) -> Position:
+        position = self.positions.get(topic_partition)
+        if position is None:
+            raise ValueError(f"{topic_partition} is not assigned to this consumer")
+        position.generation = self._next_generation()
+        position.chunks.clear()
+        position.in_flight = False
+        position.reset_to = None
+        position.failures = position.retry_at_ms = 0
+        return position
+
+    def _next_generation(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    # -- fetching -------------------------------------------------------------------------------------------------------------------
+
+    def plan(self, view: ClusterView, now_ms: int) -> tuple[list[FetchPlan], bool, int]:
+        """The requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER when none runs)."""
+        targets: dict[int, list[FetchTarget]] = {}
+        needs_metadata = False
+        wake = FOREVER
+        for topic_partition, position in self.positions.items():
+            if position.fetch_offset < 0 or position.paused or position.in_flight or len(position.chunks) >= _BUFFERED_ANSWERS:
+                continue
+            if position.retry_at_ms > now_ms:
+                wake = min(wake, position.retry_at_ms - now_ms)
+                continue
+            leader = view.leader(topic_partition)
+            if leader is None:
+                needs_metadata = True
+            elif leader not in self._busy_nodes:
+                info = view.partition(topic_partition)
+                epoch = info.leader_epoch if info is not None else -1
+                target = FetchTarget(topic_partition, position.fetch_offset, epoch, position.generation, self._partition_max_bytes)
+                targets.setdefault(leader, []).append(target)
+        plans = [FetchPlan(node, tuple(chosen)) for node, chosen in targets.items()]
+        for plan in plans:
+            self._busy_nodes.add(plan.node_id)
+            for target in plan.targets:
+                self.positions[target.topic_partition].in_flight = True
+        return plans, needs_metadata, wake
+
+    def on_response(self, plan: FetchPlan, answers: Sequence[FetchedPartition | None], now_ms: int) -> bool:
+        """Takes the answer over, in the order of the plan's targets (None: not in the answer); True when the metadata is out of date."""
+        self._busy_nodes.discard(plan.node_id)
+        stale = False
+        # The next request lists first those that got nothing this time: the broker fills in order until fetch.max.bytes.
+        for target, answer in zip(plan.targets, answers, strict=True):
+            position = self.positions.get(target.topic_partition)
+            if position is None or position.generation != target.generation:
+                continue
+            position.in_flight = False
+            if answer is None:
+                continue
+            if answer.error is ErrorCode.NONE:
+                self._take(target, position, answer)
+            else:
+                stale = stale or answer.error in LEADERSHIP_ERRORS
+                self._refused(target, position, answer.error, now_ms)
+        return stale
+
+    def on_failure(self, plan: FetchPlan, error: KafkaError, now_ms: int) -> None:
+        """The request got no answer."""
+        failed = FetchedPartition(error.code, -1, -1, -1, (), memoryview(b""))
+        self.on_response(plan, [failed] * len(plan.targets), now_ms)
+
+    def _take(self, target: FetchTarget, position: Position, answer: FetchedPartition) -> None:
+        position.failures = position.retry_at_ms = 0
+        position.high_watermark = answer.last_stable_offset if self.isolation == READ_COMMITTED else answer.high_watermark
+        position.log_start_offset = answer.log_start_offset
+        if not answer.records:
+            return
+        end, next_offset = whole_batches(answer.records, target.offset)
+        if end == 0:
+            self.errors.append(
+                KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{target.topic_partition} at offset {target.offset}: the broker sent no whole batch")
+            )
+            return
+        position.chunks.append(Chunk(target.topic_partition, target.offset, next_offset, answer.records[:end], answer.aborted))
+        position.fetch_offset = next_offset
+        # Fair order: who was served goes to the end.
+        self.positions[target.topic_partition] = self.positions.pop(target.topic_partition)
+
+    def _refused(self, target: FetchTarget, position: Position, error: ErrorCode, now_ms: int) -> None:
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if position.chunks:
+                position.fetch_offset = target.offset
+            elif self._reset_policy == "none":
+                position.fetch_offset = -1
+                self.errors.append(OffsetOutOfRange(target.topic_partition, target.offset))
+            else:
+                self.seek_to(target.topic_partition, EARLIEST_TIMESTAMP if self._reset_policy == "earliest" else LATEST_TIMESTAMP)
+        elif error.retriable:
+            position.failures += 1
+            position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)
+        else:
+            position.fetch_offset = -1
+            self.errors.append(KafkaError(error, f"reading {target.topic_partition} at offset {target.offset}"))
+
+    # -- reading --------------------------------------------------------------------------------------------------------------------
+
+    def take_chunk(self) -> Chunk | None:
+        """The next buffered chunk, fairly over the partitions; the position moves behind it."""
+        for topic_partition, position in self.positions.items():
+            if position.chunks and not position.paused:
+                chunk = position.chunks.popleft()
+                position.offset = chunk.end_offset
+                self.positions[topic_partition] = self.positions.pop(topic_partition)
+                return chunk
+        return None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether `take_chunk` has something."""
+        return any(position.chunks and not position.paused for position in self.positions.values())
+
+
+def whole_batches(buffer: memoryview, offset: int) -> tuple[int, int]:
+    """(bytes of the whole batches at the start of the buffer, offset after the last of them, at least `offset`)."""
+    end, next_offset = 0, offset
+    for position, header in iter_headers(buffer):
+        end = position + header.batch_length + LOG_OVERHEAD
+        next_offset = max(next_offset, header.next_offset)
+    return end, next_offset
+
+
+def wanted_batches(chunk: Chunk, *, read_committed: bool, check_crcs: bool) -> Iterable[tuple[int, BatchHeader]]:
+    """(position, header) of the data batches in a chunk: no control batches, nothing aborted when reading only what is committed.
+
+    KafkaError(CORRUPT_MESSAGE) for a checksum that does not fit.
+    """
+    aborted_starts = deque(sorted(chunk.aborted, key=lambda entry: entry[1]))
+    aborted_producers: set[int] = set()
+    for position, header in iter_headers(chunk.buffer):
+        if check_crcs and not check_crc(chunk.buffer, position, header):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} of {chunk.topic_partition} fails its checksum"
+            )
+        if read_committed and header.is_transactional:
+            while aborted_starts and aborted_starts[0][1] <= header.last_offset:
+                aborted_producers.add(aborted_starts.popleft()[0])
+            if header.is_control:
+                aborted_producers.discard(header.producer_id)
+            elif header.producer_id in aborted_producers:
+                continue
+        if not header.is_control:
+            yield position, header
+
+
+def decode_chunk(chunk: Chunk, *, read_committed: bool, check_crcs: bool) -> list[ConsumerRecord]:
+    """The records of a chunk in order."""
+    topic, partition = chunk.topic_partition
+    output: list[ConsumerRecord] = []
+    for position, header in wanted_batches(chunk, read_committed=read_committed, check_crcs=check_crcs):
+        kind = 1 if header.is_log_append_time else 0
+        output += [
+            ConsumerRecord(topic, partition, offset, timestamp, kind, key, value, headers)
+            for offset, timestamp, key, value, headers in decode_batch(chunk.buffer, position, header)
+            if offset >= chunk.offset
+        ]
+    return output

@@ -1,0 +1,422 @@
+"""What the producer sends next, and what an answer means (org.apache.kafka.clients.producer.internals.Sender and TransactionManager).
+
+Ordering, for an idempotent producer, per partition:
+1. A batch gets (producer id, epoch, sequence) when it first goes on the wire, and keeps them when it is sent again, so that the broker
+   can tell a repetition from news. At most `max.in.flight` batches of a partition are on the wire.
+2. A batch that failed retriably goes back into the queue at its place in the sequence. From then on the partition advances one batch at
+   a time, lowest sequence first, until the repeated ones are through; new batches wait behind them.
+3. When a batch with a sequence is given up (rejected for good, or its time was up), the sequences behind it have a gap that the broker
+   would refuse. Then, once nothing of the partition is on the wire, the producer takes the next epoch and numbers what waits from 0.
+   Other partitions move to the new epoch when they have nothing outstanding (KIP-360).
+4. OUT_OF_ORDER_SEQUENCE_NUMBER for a batch that is not the next after the last acknowledged one is the echo of an earlier failure: rule 2.
+   Otherwise, and for UNKNOWN_PRODUCER_ID and INVALID_PRODUCER_EPOCH, the broker has lost or replaced the state: rule 3, then try again.
+
+Without idempotence, order survives retries only with one batch of the partition on the wire (max.in.flight 1), as in Kafka.
+All times are monotonic milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.core.accumulator import Accumulator, Batch, RecordTuple, record_size, sequence_before
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
+from odradek.records.batch import HEADER_SIZE, decode_records, encode_batch, increment_sequence
+from odradek.records.compression import Compression
+from odradek.records.patch import with_producer
+
+_MAX_EPOCH = 32767
+_LOST_STATE = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+
+class SenderConfig(NamedTuple):
+    """The producer's settings that matter here; `acks` is -1 for all."""
+
+    acks: int
+    idempotent: bool
+    max_in_flight: int
+    max_request_size: int
+    retries: int
+    delivery_timeout_ms: int
+    batch_size: int
+    compression: Compression
+    compression_level: int | None
+
+
+class Dispatch(NamedTuple):
+    """One Produce request: a node, and at most one batch of each partition."""
+
+    node_id: int
+    batches: tuple[Batch, ...]
+
+
+class Work(NamedTuple):
+    """What the shell has to do now, and after how many milliseconds to ask again at the latest."""
+
+    dispatches: list[Dispatch]
+    connect: set[int]
+    needs_metadata: bool
+    needs_producer_id: bool
+    wake_in_ms: int
+
+
+class BatchAnswer(NamedTuple):
+    """The broker's answer for one batch."""
+
+    error: ErrorCode
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    message: str | None = None
+    record_errors: dict[int, str | None] | None = None
+
+
+class PartitionState:
+    """A partition's place in its sequence."""
+
+    __slots__ = ("in_flight", "last_acked_sequence", "next_sequence", "producer_epoch", "producer_id", "reset_wanted")
+
+    def __init__(self) -> None:
+        self.in_flight: list[Batch] = []
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.next_sequence = 0
+        self.last_acked_sequence = -1
+        self.reset_wanted = False
+
+
+class Sender:
+    """Decides; the shell performs what `poll` returns and reports through the `on_...` methods."""
+
+    __slots__ = (
+        "_accumulator",
+        "_backoff",
+        "_config",
+        "_flying",
+        "_nodes",
+        "_on_release",
+        "_partitions",
+        "producer_epoch",
+        "producer_id",
+        "trouble",
+    )
+
+    def __init__(
+        self, config: SenderConfig, accumulator: Accumulator, backoff: Backoff, on_release: Callable[[], object] | None = None
+    ) -> None:
+        self._config = config
+        self._accumulator = accumulator
+        self._backoff = backoff
+        self._on_release = on_release
+        self._partitions: dict[TopicPartition, PartitionState] = {}
+        self._nodes: dict[int, int] = {}
+        self._flying = 0
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.trouble: str | None = None
+        """What the shell last ran into; told to the user when a batch times out."""
+
+    @property
+    def outstanding(self) -> int:
+        """Batches that wait or are on the wire."""
+        return self._accumulator.waiting + self._flying
+
+    def incomplete(self) -> list[Batch]:
+        """The batches that wait or are on the wire."""
+        waiting = [batch for queue in self._accumulator.queues.values() for batch in queue]
+        return waiting + [batch for state in self._partitions.values() for batch in state.in_flight]
+
+    # -- what to do -----------------------------------------------------------------------------------------------------------------
+
+    def poll(self, view: ClusterView, is_connected: Callable[[int], bool], now_ms: int) -> Work:
+        """The requests to send now, at most one per node: ask again until there is none. Batches whose time is up fail.
+
+        Nodes that are needed and not connected are named in `connect`; nothing is dispatched to them yet, so that requests go out in order.
+        """
+        for batch in self._accumulator.expired(now_ms, self._config.delivery_timeout_ms):
+            self._give_up(batch, self._timeout(batch, now_ms), certain=False)
+        self._renumber_gaps()
+        if self._config.idempotent and self.producer_id < 0:
+            waiting = self._accumulator.waiting > 0
+            return Work([], set(), False, waiting, self._next_expiry(now_ms))
+        needs_metadata = False
+        connect: set[int] = set()
+        wake = self._next_expiry(now_ms)
+        chosen: dict[int, list[Batch]] = {}
+        for topic_partition, queue in self._accumulator.queues.items():
+            if not queue:
+                continue
+            wait = self._accumulator.ready_in_ms(queue[0], queue, now_ms)
+            if wait > 0:
+                wake = min(wake, wait)
+                continue
+            leader = view.leader(topic_partition)
+            if leader is None:
+                needs_metadata = True
+            elif not is_connected(leader):
+                connect.add(leader)
+            elif self._may_send(topic_partition, queue[0]) and self._nodes.get(leader, 0) < self._config.max_in_flight:
+                self._choose(chosen.setdefault(leader, []), queue)
+        dispatches = [self._dispatch(node, batches) for node, batches in chosen.items() if batches]
+        return Work(dispatches, connect, needs_metadata, False, wake)
+
+    def _choose(self, batches: list[Batch], queue: deque[Batch]) -> None:
+        total = sum(len(batch.payload or b"") for batch in batches)
+        head = queue[0]
+        self._number(head)
+        self._encode(head)
+        assert head.payload is not None
+        if batches and total + len(head.payload) > self._config.max_request_size:
+            return
+        batches.append(queue.popleft())
+
+    def _dispatch(self, node: int, batches: list[Batch]) -> Dispatch:
+        self._nodes[node] = self._nodes.get(node, 0) + 1
+        self._flying += len(batches)
+        for batch in batches:
+            self._state(batch.topic_partition).in_flight.append(batch)
+        return Dispatch(node, tuple(batches))
+
+    def _may_send(self, topic_partition: TopicPartition, head: Batch) -> bool:
+        state = self._state(topic_partition)
+        if state.reset_wanted:
+            return False
+        if head.has_sequence:
+            return not any(sequence_before(other.base_sequence, head.base_sequence) for other in state.in_flight)
+        if not self._config.idempotent:
+            return len(state.in_flight) < self._config.max_in_flight
+        if (state.producer_id, state.producer_epoch) != (self.producer_id, self.producer_epoch) and state.in_flight:
+            return False
+        return len(state.in_flight) < self._config.max_in_flight
+
+    def _next_expiry(self, now_ms: int) -> int:
+        heads = [queue[0].created_ms for queue in self._accumulator.queues.values() if queue]
+        return max(0, min(heads) + self._config.delivery_timeout_ms - now_ms) if heads else FOREVER
+
+    # -- sequences ------------------------------------------------------------------------------------------------------------------
+
+    def on_producer_id(self, producer_id: int, producer_epoch: int) -> None:
+        """The broker has handed out an id."""
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+
+    def _state(self, topic_partition: TopicPartition) -> PartitionState:
+        state = self._partitions.get(topic_partition)
+        if state is None:
+            state = self._partitions[topic_partition] = PartitionState()
+        return state
+
+    def _number(self, batch: Batch) -> None:
+        if not self._config.idempotent or batch.has_sequence:
+            return
+        state = self._state(batch.topic_partition)
+        if (state.producer_id, state.producer_epoch) != (self.producer_id, self.producer_epoch):
+            state.producer_id, state.producer_epoch = self.producer_id, self.producer_epoch
+            state.next_sequence, state.last_acked_sequence = 0, -1
+        batch.producer_id, batch.producer_epoch = state.producer_id, state.producer_epoch
+        batch.base_sequence = state.next_sequence
+        state.next_sequence = increment_sequence(state.next_sequence, batch.record_count)
+
+    def _encode(self, batch: Batch) -> None:
+        if batch.payload is None:
+            batch.payload = encode_batch(
+                batch.records,
+                compression=self._config.compression,
+                level=self._config.compression_level,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                base_sequence=batch.base_sequence,
+            )
+            batch.records = []
+        elif batch.has_sequence and not batch.payload_has_sequence:
+            batch.payload = with_producer(batch.payload, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+        batch.payload_has_sequence = batch.has_sequence
+
+    def _renumber_gaps(self) -> None:
+        """Rule 3: takes the next epoch for the partitions with a gap that have nothing on the wire any more."""
+        ready = [state for state in self._partitions.values() if state.reset_wanted and not state.in_flight]
+        if not ready or self.producer_id < 0:
+            return
+        if any((state.producer_id, state.producer_epoch) == (self.producer_id, self.producer_epoch) for state in ready):
+            self._next_epoch()
+        for topic_partition, state in self._partitions.items():
+            if not state.reset_wanted or state.in_flight:
+                continue
+            state.reset_wanted = False
+            state.producer_id = state.producer_epoch = -1
+            for batch in self._accumulator.queues.get(topic_partition, ()):
+                batch.producer_id = batch.producer_epoch = batch.base_sequence = -1
+                batch.payload_has_sequence = False
+
+    def _next_epoch(self) -> None:
+        if self.producer_epoch >= _MAX_EPOCH:
+            self.producer_id = self.producer_epoch = -1
+        else:
+            self.producer_epoch += 1
+
+    # -- answers --------------------------------------------------------------------------------------------------------------------
+
+    def on_response(self, dispatch: Dispatch, answers: list[BatchAnswer], now_ms: int) -> bool:
+        """Takes the answers for a dispatch, in the order of its batches; True when the metadata is out of date."""
+        self._landed(dispatch)
+        stale = False
+        for batch, answer in zip(dispatch.batches, answers, strict=True):
+            self._state(batch.topic_partition).in_flight.remove(batch)
+            stale = stale or answer.error in LEADERSHIP_ERRORS
+            self._answered(batch, answer, now_ms)
+        return stale
+
+    def on_sent_without_answer(self, dispatch: Dispatch) -> None:
+        """acks=0: it is on the wire, nothing more will be known."""
+        self._landed(dispatch)
+        for batch in dispatch.batches:
+            self._state(batch.topic_partition).in_flight.remove(batch)
+            self._done(batch, -1, -1)
+
+    def on_failure(self, dispatch: Dispatch, error: KafkaError, now_ms: int) -> None:
+        """The request got no answer: connection lost, timeout, or a version that the node lacks."""
+        self.on_response(dispatch, [BatchAnswer(error.code, message=error.message)] * len(dispatch.batches), now_ms)
+
+    def abort(self, error: BaseException) -> None:
+        """Fails everything that waits; what is on the wire fails when its answer arrives or its connection closes."""
+        for batch in self._accumulator.drain_all():
+            self._give_up(batch, error, certain=False)
+
+    def fail_topic(self, topic: str, error: BaseException) -> None:
+        """Fails what waits for a topic that cannot be written."""
+        for topic_partition, queue in self._accumulator.queues.items():
+            while topic_partition.topic == topic and queue:
+                self._give_up(queue.popleft(), error, certain=False)
+
+    def _landed(self, dispatch: Dispatch) -> None:
+        self._nodes[dispatch.node_id] -= 1
+        self._flying -= len(dispatch.batches)
+
+    def _answered(self, batch: Batch, answer: BatchAnswer, now_ms: int) -> None:
+        state = self._state(batch.topic_partition)
+        error = answer.error
+        if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == (state.producer_id, state.producer_epoch):
+                state.last_acked_sequence = increment_sequence(batch.base_sequence, batch.record_count - 1)
+            self._done(batch, answer.base_offset if error is ErrorCode.NONE else -1, answer.log_append_time_ms)
+        elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            self._split(batch, now_ms)
+        elif self._may_retry(batch, state, error, now_ms):
+            batch.attempts += 1
+            batch.retry_at_ms = now_ms + self._backoff.delay_ms(batch.attempts)
+            self._accumulator.requeue(batch)
+        else:
+            code, message = (
+                (ErrorCode.REQUEST_TIMED_OUT, None) if self._is_expired(batch, now_ms) and error.retriable else (error, answer.message)
+            )
+            failure = KafkaError(code, message or f"{batch.record_count} record(s) for {batch.topic_partition} were not accepted")
+            self._give_up(batch, failure, certain=not error.retriable and error not in _LOST_STATE, record_errors=answer.record_errors)
+
+    def _may_retry(self, batch: Batch, state: PartitionState, error: ErrorCode, now_ms: int) -> bool:
+        if self._is_expired(batch, now_ms) or batch.attempts >= self._config.retries:
+            return False
+        if batch.has_sequence and error in _LOST_STATE:
+            expected = 0 if state.last_acked_sequence < 0 else increment_sequence(state.last_acked_sequence, 1)
+            if error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.base_sequence == expected:
+                state.reset_wanted = True
+            return True
+        return error.retriable
+
+    def _split(self, batch: Batch, now_ms: int) -> None:
+        """The broker takes only smaller batches: its records go back as batches of half the size at most."""
+        records = [(record.timestamp, record.key, record.value, record.headers) for record in decode_records(batch.payload or b"")]
+        limit = min(self._config.batch_size, max(batch.size // 2, 1))
+        parts = list(_cut(records, limit))
+        if len(parts) < 2:
+            parts = [records[: len(records) // 2], records[len(records) // 2 :]]
+        pieces: list[Batch] = []
+        sequence = batch.base_sequence
+        for part in parts:
+            piece = Batch(batch.topic_partition, batch.created_ms)
+            piece.records = list(part)
+            piece.record_count = len(part)
+            piece.size = HEADER_SIZE + sum(record_size(key, value, headers) for _, key, value, headers in part)
+            piece.attempts = batch.attempts + 1
+            piece.retry_at_ms = now_ms
+            if batch.has_sequence:
+                piece.producer_id, piece.producer_epoch, piece.base_sequence = batch.producer_id, batch.producer_epoch, sequence
+                sequence = increment_sequence(sequence, len(part))
+            self._accumulator.used += piece.size
+            pieces.append(piece)
+        for piece in pieces if batch.has_sequence else reversed(pieces):
+            self._accumulator.requeue(piece)
+        _SplitResult(batch, pieces)
+        self._released(batch)
+
+    def _done(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
+        self._released(batch)
+        batch.complete(base_offset, log_append_time_ms)
+
+    def _give_up(self, batch: Batch, error: BaseException, *, certain: bool, record_errors: dict[int, str | None] | None = None) -> None:
+        """`certain`: the broker does not have the batch and never will."""
+        state = self._state(batch.topic_partition)
+        if batch.has_sequence:
+            after = increment_sequence(batch.base_sequence, batch.record_count)
+            if certain and after == state.next_sequence and not state.reset_wanted:
+                state.next_sequence = batch.base_sequence
+            else:
+                state.reset_wanted = True
+        self._released(batch)
+        batch.fail(error, record_errors)
+
+    def _released(self, batch: Batch) -> None:
+        self._accumulator.release(batch)
+        if self._on_release is not None:
+            self._on_release()
+
+    def _is_expired(self, batch: Batch, now_ms: int) -> bool:
+        return batch.created_ms + self._config.delivery_timeout_ms <= now_ms
+
+    def _timeout(self, batch: Batch, now_ms: int) -> KafkaError:
+        waited = now_ms - batch.created_ms
+        return KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"{batch.record_count} record(s) for {batch.topic_partition} were not delivered within {waited} ms"
+            + (f"; the last trouble was: {self.trouble}" if self.trouble else " (delivery.timeout.ms)"),
+        )
+
+
+class _SplitResult:
+    """Completes a batch that was split when all its pieces are complete; the offsets are those of the first piece onwards."""
+
+    __slots__ = ("_batch", "_left", "_pieces")
+
+    def __init__(self, batch: Batch, pieces: list[Batch]) -> None:
+        self._batch = batch
+        self._pieces = pieces
+        self._left = len(pieces)
+        for piece in pieces:
+            piece.add_callback(self._piece_done)
+
+    def _piece_done(self, _piece: Batch) -> None:
+        self._left -= 1
+        if self._left:
+            return
+        failed = next((piece for piece in self._pieces if piece.error is not None), None)
+        if failed is not None and failed.error is not None:
+            self._batch.fail(failed.error)
+        else:
+            first = self._pieces[0]
+            self._batch.complete(first.base_offset, first.log_append_time_ms)
+
+
+def _cut(records: list[RecordTuple], limit: int) -> list[list[RecordTuple]]:
+    parts: list[list[RecordTuple]] = [[]]
+    size = HEADER_SIZE
+    for record in records:
+        _, key, value, headers = record
+        more = record_size(key, value, headers)
+        if parts[-1] and size + more > limit:
+            parts.append([])
+            size = HEADER_SIZE
+        parts[-1].append(record)
+        size += more
+    return parts

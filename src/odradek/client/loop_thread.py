@@ -1,0 +1,90 @@
+"""The event loop behind the blocking clients: one daemon thread for all of them in a process.
+
+Why a thread instead of plain sockets driven by the caller: a producer has to send, retry and expire batches while its application computes, and a
+group member has to heartbeat; with one loop there is one transport, one set of timing rules and one thing to test. The price, two thread switches
+per blocking call, is paid per call, never per record. A forked child has no thread: its first use starts a new one, and clients made
+before the fork say so instead of hanging.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+from odradek.base.errors import OdradekError
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A running event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = _new_loop()
+        self._process_id = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="odradek-client", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the thread runs in this process (a fork does not take it along)."""
+        return self._process_id == os.getpid() and self._thread.is_alive()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs the coroutine to its end in the loop and returns its result; Ctrl-C cancels it."""
+        if not self.usable:
+            coroutine.close()
+            raise OdradekError("this client was made before a fork: make clients in the process that uses them")
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise OdradekError("a blocking client cannot be called from its own callbacks; hand the work to another thread")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise OdradekError("the call was cancelled because the client was closed") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call_soon(self, callback: Callable[..., object], *args: object) -> None:
+        """Runs the callback in the loop; from any thread."""
+        self.loop.call_soon_threadsafe(callback, *args)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+_shared: LoopThread | None = None
+_lock = threading.Lock()
+
+
+def shared_loop() -> LoopThread:
+    """The process's loop thread, started on first use."""
+    global _shared  # noqa: PLW0603  (one per process is the point)
+    with _lock:
+        if _shared is None or not _shared.usable:
+            _shared = LoopThread()
+        return _shared
+
+
+def _after_fork() -> None:
+    global _shared, _lock  # noqa: PLW0603  (the parent's thread and a lock it may have held are gone)
+    _shared = None
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,1 @@
+"""Producers: `blocking.Producer` and `aio.AsyncProducer` on one engine."""

@@ -1,0 +1,127 @@
+"""The asyncio producer.
+
+async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
+    metadata = await producer.send_and_wait("topic", b"value", key=b"key")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from odradek.base.errors import OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
+from odradek.client.producer.engine import ProducerEngine
+from odradek.client.producer.futures import RecordFuture
+from odradek.client.types import Content, HeadersInput, RecordMetadata
+
+
+class AsyncProducer:
+    """Sends records in the background, in batches, without duplicates or reordering (idempotence is the default)."""
+
+    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
+        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+        self._config = ClientConfig(PRODUCER_CONFIG, config, **settings)
+        self._engine: ProducerEngine | None = None
+
+    async def start(self) -> Self:
+        """Starts the sender; connections are made when they are needed."""
+        if self._engine is None:
+            self._engine = ProducerEngine(self._config)
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close(timeout=None if error is None else 0)
+
+    @property
+    def engine(self) -> ProducerEngine:
+        """The running engine; OdradekError before `start`."""
+        if self._engine is None:
+            raise OdradekError("the producer is not started: use `async with`, or await start()")
+        return self._engine
+
+    async def send(
+        self,
+        topic: str,
+        value: Content = None,
+        *,
+        key: Content = None,
+        partition: int | None = None,
+        headers: HeadersInput = None,
+        timestamp: int | None = None,
+    ) -> RecordFuture:
+        """Queues a record; awaiting what it returns gives the RecordMetadata or raises the KafkaError of a record that was not accepted.
+
+        Waits for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
+        """
+        engine = self.engine
+        info = engine.cluster.known_topic(topic) or await engine.topic(topic)
+        while (taken := engine.append(info, value, key, partition, headers, timestamp)) is None:
+            await engine.wait_for_room()
+        future, wake = taken
+        if wake:
+            engine.wake()
+        return future
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Content = None,
+        *,
+        key: Content = None,
+        partition: int | None = None,
+        headers: HeadersInput = None,
+        timestamp: int | None = None,
+    ) -> RecordMetadata:
+        """`send`, and waits for the acknowledgement."""
+        return await (await self.send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp))
+
+    async def send_many(
+        self, topic: str, values: Sequence[bytes | None], *, partition: int | None = None, timestamp: int | None = None
+    ) -> list[RecordFuture]:
+        """The fast way for many records without keys and headers: a few operations per batch instead of per record.
+
+        Returns one future per run of records that went into the same batch, in order: that of the run's first record.
+        """
+        engine = self.engine
+        info = engine.cluster.known_topic(topic) or await engine.topic(topic)
+        futures: list[RecordFuture] = []
+        start = 0
+        while start < len(values):
+            taken = engine.append_run(info, values, start, partition, timestamp)
+            if taken is None:
+                await engine.wait_for_room()
+                continue
+            futures.append(taken[0])
+            start += taken[1]
+            engine.wake()
+        return futures
+
+    async def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
+        """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow."""
+        engine = self.engine
+        if engine.cluster.known_topic(target.topic) is None:
+            await engine.topic(target.topic)
+        while (future := engine.append_encoded(target, payload, record_count, timestamp)) is None:
+            await engine.wait_for_room()
+        engine.wake()
+        return future
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of the topic's partitions."""
+        return sorted((self.engine.cluster.known_topic(topic) or await self.engine.topic(topic)).partitions)
+
+    async def flush(self) -> None:
+        """Sends what waits at once and returns when all of it is acknowledged or failed."""
+        await self.engine.flush()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Flushes, for at most `timeout` seconds, and closes; what is left then fails."""
+        engine = self._engine
+        if engine is not None:
+            await engine.close(timeout)

@@ -1,0 +1,113 @@
+"""The blocking producer.
+
+with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
+    producer.send("topic", "value", key="key")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from odradek.base.ids import TopicPartition
+from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
+from odradek.client.core.metadata import TopicInfo
+from odradek.client.loop_thread import shared_loop
+from odradek.client.producer.engine import ProducerEngine
+from odradek.client.producer.futures import RecordFuture
+from odradek.client.types import Content, HeadersInput
+
+
+class Producer:
+    """As `AsyncProducer`, for code without an event loop; may be shared by threads."""
+
+    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
+        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+        self._config = ClientConfig(PRODUCER_CONFIG, config, **settings)
+        self._thread = shared_loop()
+        self._engine = self._thread.run(_make(self._config))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close(timeout=None if error is None else 0)
+
+    def send(
+        self,
+        topic: str,
+        value: Content = None,
+        *,
+        key: Content = None,
+        partition: int | None = None,
+        headers: HeadersInput = None,
+        timestamp: int | None = None,
+    ) -> RecordFuture:
+        """Queues a record; `result()` of what it returns gives the RecordMetadata or raises the KafkaError of a record that was not accepted.
+
+        Blocks for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
+        """
+        engine = self._engine
+        info = self._topic(topic)
+        while (taken := engine.append(info, value, key, partition, headers, timestamp)) is None:
+            self._wait_for_room()
+        future, wake = taken
+        if wake:
+            self._thread.call_soon(engine.wake)
+        return future
+
+    def send_many(
+        self, topic: str, values: Sequence[bytes | None], *, partition: int | None = None, timestamp: int | None = None
+    ) -> list[RecordFuture]:
+        """The fast way for many records without keys and headers; see `AsyncProducer.send_many`."""
+        engine = self._engine
+        info = self._topic(topic)
+        futures: list[RecordFuture] = []
+        start = 0
+        while start < len(values):
+            taken = engine.append_run(info, values, start, partition, timestamp)
+            if taken is None:
+                self._wait_for_room()
+                continue
+            futures.append(taken[0])
+            start += taken[1]
+            self._thread.call_soon(engine.wake)
+        return futures
+
+    def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
+        """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow."""
+        self._topic(target.topic)
+        while (future := self._engine.append_encoded(target, payload, record_count, timestamp)) is None:
+            self._wait_for_room()
+        self._thread.call_soon(self._engine.wake)
+        return future
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of the topic's partitions."""
+        return sorted(self._topic(topic).partitions)
+
+    def flush(self) -> None:
+        """Sends what waits at once and returns when all of it is acknowledged or failed."""
+        self._thread.run(self._engine.flush())
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flushes, for at most `timeout` seconds, and closes; what is left then fails."""
+        if not self._engine.cluster.closed:
+            self._thread.run(self._engine.close(timeout))
+
+    def _topic(self, name: str) -> TopicInfo:
+        return self._engine.cluster.known_topic(name) or self._thread.run(self._engine.topic(name))
+
+    def _wait_for_room(self) -> None:
+        engine = self._engine
+        self._thread.call_soon(engine.wake)
+        with engine.lock:
+            if not engine.is_full:
+                return
+            if not engine.room.wait(engine.max_block_ms / 1000):
+                raise engine.no_room()
+
+
+async def _make(config: ClientConfig) -> ProducerEngine:
+    return ProducerEngine(config)

@@ -1,0 +1,364 @@
+"""The producer's shell: runs the accumulator and the sender in an event loop. Both producers, asyncio and blocking, drive this one.
+
+`append` may be called from any thread; everything else belongs to the loop. `lock` guards accumulator and sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from itertools import repeat
+from typing import Any
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
+from odradek.client.config import ClientConfig
+from odradek.client.core.accumulator import RECORD_OVERHEAD, Accumulator, Batch, RecordTuple, record_size
+from odradek.client.core.data_requests import LAST_PRODUCE_BY_NAME, produce_answers, produce_request, topic_ids
+from odradek.client.core.metadata import TopicInfo
+from odradek.client.core.partitioner import StickyPartitioner, partition_for_key
+from odradek.client.core.sender import Dispatch, Sender, SenderConfig
+from odradek.client.producer.futures import RecordFuture
+from odradek.client.types import Content, HeadersInput, encode_content, encode_headers
+from odradek.network.transport import ConnectionLost
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.produce import ProduceResponse
+from odradek.records.compression import Compression
+
+_NO_TIMEOUT = 2**31 - 1
+
+
+def sender_config(config: ClientConfig) -> SenderConfig:
+    """The settings of the producer that its core needs."""
+    compression = Compression[config.text("compression.type").upper()]
+    level_key = f"compression.{compression.name.lower()}.level"
+    return SenderConfig(
+        acks=config.acks,
+        idempotent=config.flag("enable.idempotence"),
+        max_in_flight=config.integer("max.in.flight.requests.per.connection"),
+        max_request_size=config.integer("max.request.size"),
+        retries=config.integer("retries"),
+        delivery_timeout_ms=config.integer("delivery.timeout.ms"),
+        batch_size=config.integer("batch.size"),
+        compression=compression,
+        compression_level=config.integer(level_key) if config.was_given(level_key) else None,
+    )
+
+
+class ProducerEngine:
+    """Made, started and closed in the loop."""
+
+    def __init__(self, config: ClientConfig, cluster: Cluster | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.cluster = cluster or Cluster(config)
+        self.lock = threading.RLock()
+        self.room = threading.Condition(self.lock)
+        self.max_block_ms = config.integer("max.block.ms")
+        self._batch_size = config.integer("batch.size")
+        self._max_record = config.integer("max.request.size")
+        self._settings = sender_config(config)
+        self._accumulator = Accumulator(self._batch_size, config.integer("linger.ms"), config.integer("buffer.memory"))
+        self._sender = Sender(self._settings, self._accumulator, self.cluster.backoff, self._released)
+        self._sticky: dict[str, StickyPartitioner] = {}
+        self._wake = asyncio.Event()
+        self._room_waiters: list[asyncio.Future[None]] = []
+        self._helpers: dict[object, asyncio.Task[None]] = {}
+        self._closing = False
+        self._pump = asyncio.create_task(self._run())
+
+    # -- taking records (any thread) ------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        info: TopicInfo,
+        value: Content,
+        key: Content,
+        partition: int | None,
+        headers: HeadersInput,
+        timestamp: int | None,
+    ) -> tuple[RecordFuture, bool] | None:
+        """The record's future and whether the loop has to be woken; None when there is no room. Raises KafkaError for a record that is too large."""
+        key_bytes, value_bytes, header_pairs = encode_content(key), encode_content(value), encode_headers(headers)
+        size = record_size(key_bytes, value_bytes, header_pairs)
+        self._check_size(size)
+        stamp = self.cluster.clock.time_ms() if timestamp is None else timestamp
+        with self.lock:
+            self._check_open()
+            target = self._target(info, key_bytes, partition, size)
+            taken = self._accumulator.append(target, stamp, key_bytes, value_bytes, header_pairs, self.cluster.now_ms())
+            if taken is None:
+                return None
+            batch, index = taken
+            return RecordFuture(batch, index, stamp), index == 0 or batch.size >= self._batch_size
+
+    def append_run(
+        self, info: TopicInfo, values: Sequence[bytes | None], start: int, partition: int | None, timestamp: int | None
+    ) -> tuple[RecordFuture, int] | None:
+        """Takes as many of `values[start:]` (no keys, no headers) as fill one batch: (future of the first, number taken); None without room."""
+        end, size = self._run_length(values, start)
+        stamp = self.cluster.clock.time_ms() if timestamp is None else timestamp
+        records: list[RecordTuple] = list(zip(repeat(stamp), repeat(None), values[start:end], repeat(()), strict=False))
+        with self.lock:
+            self._check_open()
+            target = self._target(info, None, partition, size)
+            taken = self._accumulator.append_many(target, records, size, self.cluster.now_ms())
+            return None if taken is None else (RecordFuture(taken[0], taken[1], stamp), end - start)
+
+    def append_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int) -> RecordFuture | None:
+        """Takes a whole record batch; None without room."""
+        self._check_size(len(payload))
+        with self.lock:
+            self._check_open()
+            batch = self._accumulator.append_encoded(target, payload, record_count, self.cluster.now_ms())
+            return None if batch is None else RecordFuture(batch, 0, timestamp)
+
+    def _run_length(self, values: Sequence[bytes | None], start: int) -> tuple[int, int]:
+        """End of the run that fills a batch, and its estimated size: by a guess from the first values, then corrected."""
+        first = len(values[start] or b"") + RECORD_OVERHEAD
+        end = min(len(values), start + max(1, self._batch_size // first))
+        size = RECORD_OVERHEAD * (end - start) + sum([len(value) for value in values[start:end] if value])
+        while size > self._batch_size and end - start > 1:
+            end = start + max(1, (end - start) * self._batch_size // (size + self._batch_size // 8))
+            size = RECORD_OVERHEAD * (end - start) + sum([len(value) for value in values[start:end] if value])
+        self._check_size(size if end - start == 1 else 0)
+        return end, size
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_record:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"a record of about {size} bytes exceeds max.request.size ({self._max_record} bytes)"
+            )
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ClientClosed("the producer is closed")
+
+    def _target(self, info: TopicInfo, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
+        if partition is not None:
+            if partition not in info.partitions:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {info.name} has partitions 0 to {len(info.partitions) - 1}, not {partition}",
+                )
+            return TopicPartition(info.name, partition)
+        if key is not None:
+            return TopicPartition(info.name, partition_for_key(key, len(info.partitions)))
+        sticky = self._sticky.get(info.name)
+        if sticky is None:
+            sticky = self._sticky[info.name] = StickyPartitioner(self._batch_size, self.cluster.rng)
+        candidates = [number for number, part in info.partitions.items() if part.leader >= 0] or list(info.partitions)
+        return TopicPartition(info.name, sticky.choose(candidates, size))
+
+    def _released(self) -> None:
+        self.room.notify_all()
+        waiters, self._room_waiters = self._room_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait_for_room(self) -> None:
+        """Returns when memory was given back (in the loop); KafkaError after max.block.ms."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._room_waiters.append(waiter)
+        self.wake()
+        try:
+            async with asyncio.timeout(self.max_block_ms / 1000):
+                await waiter
+        except TimeoutError:
+            raise self.no_room() from None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether something waits or is on the wire, so that room may still come."""
+        return self._accumulator.used > 0
+
+    def no_room(self) -> KafkaError:
+        """The error of a record that found no room within max.block.ms."""
+        return KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"buffer.memory is full and nothing was acknowledged within {self.max_block_ms} ms (max.block.ms)"
+        )
+
+    # -- the loop -------------------------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Lets the loop look again (call in the loop)."""
+        self._wake.set()
+
+    async def topic(self, name: str) -> TopicInfo:
+        """The topic's metadata, created by the broker if it does that; KafkaError after max.block.ms."""
+        return await self.cluster.topic(name, allow_auto_create=True, timeout_ms=self.max_block_ms)
+
+    async def flush(self) -> None:
+        """Sends what waits without lingering, and returns when all of it is acknowledged or failed."""
+        with self.lock:
+            batches = self._sender.incomplete()
+            self._accumulator.flushing = True
+        try:
+            waiters = [self._loop.create_future() for _ in batches]
+            for batch, waiter in zip(batches, waiters, strict=True):
+                batch.add_callback(_resolver(waiter))
+            self.wake()
+            if waiters:
+                await asyncio.gather(*waiters)
+        finally:
+            self._accumulator.flushing = False
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Flushes for at most `timeout_s` seconds, fails the rest, and lets go of the cluster."""
+        if self._closing:
+            return
+        self._closing = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.flush()
+        except TimeoutError:
+            with self.lock:
+                self._sender.abort(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before the record was acknowledged"))
+        tasks = [self._pump, *self._helpers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.cluster.close()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            wait_ms = self._step()
+            try:
+                async with asyncio.timeout(None if wait_ms > 3_600_000 else max(wait_ms, 1) / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _step(self) -> int:
+        """Sends what can be sent; milliseconds until the next look."""
+        with self.lock:
+            while True:
+                work = self._sender.poll(self.cluster.view, self._is_connected, self.cluster.now_ms())
+                for dispatch in work.dispatches:
+                    self._send(dispatch)
+                if not work.dispatches:
+                    break
+        if work.needs_producer_id:
+            self._help("producer id", self._ask_producer_id)
+        for node_id in work.connect:
+            self._help(node_id, lambda node_id=node_id: self._connect(node_id))
+        due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
+        if (work.needs_metadata or due == 0) and self.cluster.metadata.wanted:
+            self._help("metadata", self._refresh)
+            due = 3_600_000
+        return min(work.wake_in_ms, due)
+
+    def _help(self, what: object, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs one helper of a kind at a time; the loop looks again when it is done."""
+        if what in self._helpers:
+            return
+        task = self._helpers[what] = asyncio.create_task(action())
+
+        def finished(done: asyncio.Task[None]) -> None:
+            self._helpers.pop(what, None)
+            if not done.cancelled():
+                done.exception()
+            self.wake()
+
+        task.add_done_callback(finished)
+
+    def _node(self, node_id: int) -> Node | None:
+        return self.cluster.open_node(node_id, "data")
+
+    def _is_connected(self, node_id: int) -> bool:
+        return self._node(node_id) is not None
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self.cluster.node(node_id, "data")
+        except (ConnectionLost, KafkaError) as error:
+            self._sender.trouble = str(error)
+            self.cluster.metadata.request_update()
+
+    async def _refresh(self) -> None:
+        try:
+            view = await self.cluster.refresh(allow_auto_create=True)
+        except (ConnectionLost, KafkaError) as error:
+            self._sender.trouble = str(error)
+        else:
+            with self.lock:
+                for topic in self.cluster.metadata.wanted:
+                    info = view.topics.get(topic)
+                    if info is not None and info.error is not ErrorCode.NONE and not info.error.retriable:
+                        self._sender.fail_topic(topic, KafkaError(info.error, f"topic {topic}"))
+        await asyncio.sleep(self.cluster.backoff.delay_ms(1) / 1000)
+
+    async def _ask_producer_id(self) -> None:
+        try:
+            node = await self.cluster.any_node()
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT)
+            response = await self.cluster.call(node, request, InitProducerIdResponse)
+            if response.error_code:
+                raise KafkaError(ErrorCode(response.error_code), "asking for a producer id")
+        except (ConnectionLost, KafkaError) as error:
+            self._sender.trouble = str(error)
+            if isinstance(error, KafkaError) and not error.code.retriable and error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
+                with self.lock:
+                    self._sender.abort(error)
+            await asyncio.sleep(self.cluster.backoff.delay_ms(1) / 1000)
+        else:
+            with self.lock:
+                self._sender.on_producer_id(response.producer_id, response.producer_epoch)
+
+    # -- one request ----------------------------------------------------------------------------------------------------------------
+
+    def _send(self, dispatch: Dispatch) -> None:
+        node = self._node(dispatch.node_id)
+        try:
+            if node is None:
+                raise ConnectionLost("the connection is closed")
+            ids = topic_ids(self.cluster.view, {batch.topic_partition.topic for batch in dispatch.batches})
+            version = node.versions.choose(ApiKey.PRODUCE, at_most=None if ids else LAST_PRODUCE_BY_NAME, at_least=3)
+            request = produce_request(dispatch.batches, self._settings.acks, int(self.cluster.request_timeout_s * 1000), ids)
+            body = node.connection.send(
+                ApiKey.PRODUCE,
+                version,
+                _in_memory(request.encode_chunks(version)),
+                timeout_s=self.cluster.request_timeout_s,
+                expect_response=self._settings.acks != 0,
+            )
+        except (ConnectionLost, KafkaError) as error:
+            self._sender.on_failure(dispatch, as_kafka_error(error), self.cluster.now_ms())
+            self.cluster.metadata.request_update()
+            return
+        if self._settings.acks == 0:
+            self._sender.on_sent_without_answer(dispatch)
+            return
+        by_id = ids if version > LAST_PRODUCE_BY_NAME else None
+
+        def answered(_: object) -> None:
+            with self.lock:
+                try:
+                    response = ProduceResponse.decode(body.result(), version)
+                    stale = self._sender.on_response(dispatch, produce_answers(dispatch.batches, response, by_id), self.cluster.now_ms())
+                except Exception as error:
+                    self._sender.trouble = str(error)
+                    self._sender.on_failure(dispatch, as_kafka_error(error), self.cluster.now_ms())
+                    stale = True
+            if stale:
+                self.cluster.metadata.request_update()
+            self.wake()
+
+        body.add_callback(answered)
+
+
+def _in_memory(chunks: Sequence[Any]) -> list[bytes | bytearray | memoryview]:
+    """Produce requests hold bytes only."""
+    return list(chunks)
+
+
+def _resolver(waiter: asyncio.Future[None]) -> Callable[[Batch], None]:
+    def resolve(_: Batch) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    return resolve

@@ -1,0 +1,136 @@
+"""What the clients take and hand out; frozen and typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.client.core.metadata import Broker, PartitionInfo, TopicInfo
+
+__all__ = [
+    "Broker",
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigResource",
+    "ConsumerRecord",
+    "HeadersInput",
+    "NewTopic",
+    "OffsetAndTimestamp",
+    "PartitionInfo",
+    "RecordMetadata",
+    "TopicInfo",
+    "TopicPartition",
+]
+
+CREATE_TIME = 0
+LOG_APPEND_TIME = 1
+
+Content: TypeAlias = bytes | bytearray | memoryview | str | None
+"""A key or value to send; text goes out as UTF-8, None as null."""
+
+HeadersInput: TypeAlias = Mapping[str, Content] | Sequence[tuple[str, Content]] | None
+
+
+class RecordMetadata(NamedTuple):
+    """Where an acknowledged record stands. `offset` is -1 when the broker did not say (acks=0, or a repetition it knew already);
+    `timestamp` is Unix milliseconds, the broker's when the topic stamps on append."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class ConsumerRecord(NamedTuple):
+    """A record as read. `timestamp` is Unix milliseconds, `timestamp_type` 0 for the producer's and 1 for the broker's clock."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first record at or after a time."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class NewTopic(NamedTuple):
+    """A topic to create; -1 leaves the number to the broker. `assignments` (partition -> broker ids) excludes the two numbers."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str | None] = {}
+    assignments: Mapping[int, Sequence[int]] = {}
+
+
+class CreatedTopic(NamedTuple):
+    """What became of a topic to create; `error` NONE means created (or valid, when only validating)."""
+
+    name: str
+    error: ErrorCode
+    message: str | None
+    topic_id: UUID
+    num_partitions: int
+    replication_factor: int
+
+
+class ConfigResource(NamedTuple):
+    """Whose configuration: `kind` is "topic" or "broker"."""
+
+    kind: str
+    name: str
+
+
+class ConfigEntry(NamedTuple):
+    """One key of a resource's configuration; `source` is Kafka's DescribeConfigs number for where the value comes from."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    sensitive: bool
+    documentation: str | None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody set it: neither topic nor broker."""
+        return self.source == 5
+
+
+class ClusterDescription(NamedTuple):
+    """The cluster as a broker describes it."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[Broker, ...]
+
+
+def encode_content(content: Content) -> bytes | None:
+    """Bytes of a key, value or header."""
+    if content is None or type(content) is bytes:
+        return content
+    if isinstance(content, str):
+        return content.encode()
+    if isinstance(content, (bytes, bytearray, memoryview)):
+        return bytes(content)
+    raise TypeError(f"A key, value or header must be bytes, str or None, not {type(content).__name__}")
+
+
+def encode_headers(headers: HeadersInput) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers in the order given."""
+    if not headers:
+        return ()
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((name, encode_content(content)) for name, content in pairs)
