@@ -97,7 +97,8 @@ FIRST_USE = {
     "first use: import schema and API table": "import odradek.protocol.registry",
     "first use: import, build and write one Produce": ("import odradek.protocol.registry as r; c = r.request_class(0); c().encode(9)"),
     "first use: load all request and response classes": (
-        "import odradek.protocol.registry as r\nfrom odradek.protocol.api_keys import ApiKey\nfor k in ApiKey: r.request_class(k); r.response_class(k)"
+        "from odradek.protocol.api_keys import ApiKey\nfrom odradek.protocol.registry import request_class, response_class\n"
+        "for key in ApiKey: request_class(key); response_class(key)"
     ),
 }
 

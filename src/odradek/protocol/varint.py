@@ -9,6 +9,8 @@ def encode_uvarint(value: int) -> bytes:
     """Seven bits a byte, lowest first; `value` must not be negative."""
     if value < 128:
         return bytes((value,))
+    if value < 16_384:
+        return bytes((value & 127 | 128, value >> 7))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

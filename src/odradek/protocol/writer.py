@@ -213,7 +213,7 @@ class _WriterGenerator:
         size = source.fresh("n")
         variable = source.fresh("r")
         source.add(f"{variable} = {value}")
-        source.add(f"{size} = records_size({variable}, {nullable})")
+        source.add(f"{size} = len({variable}) if {variable}.__class__ is bytes else records_size({variable}, {nullable})")
         if is_flexible(cls, self.version):
             self.flush()
             source.add(f"{size} += 1")
@@ -221,7 +221,8 @@ class _WriterGenerator:
         else:
             self.fixed("i", size)
             self.flush()
-        source.add(f"put_records({variable}, out, cuts)")
+        source.add(f"if {variable}.__class__ is bytes and {size} <= {INLINE_LIMIT}: {self.append}({variable})")
+        source.add(f"else: put_records({variable}, out, cuts)")
 
     def struct(self, cls: type[Struct], value: str, nullable: bool) -> None:
         source = self.source
