@@ -34,7 +34,7 @@ class _IndexFile:
         self.path = path
         self.base_offset = base_offset
         self.max_entries = max_bytes // self.ENTRY_SIZE
-        self.file_entries = 0
+        self.file_entries: int = 0
         self._file: File | None = None
         self._pending = bytearray()
         self._block = b""

@@ -44,7 +44,7 @@ PRODUCER_EXPIRATION_MS = 86_400_000
 class LogOptions:
     """What all logs of a broker share."""
 
-    __slots__ = ("jitter", "on_io_error", "on_roll", "producer_expiration_ms", "verify_transactions")
+    __slots__ = ("jitter", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
 
     def __init__(
         self,
@@ -54,12 +54,14 @@ class LogOptions:
         jitter: Callable[[int], int] = lambda limit: 0,
         on_io_error: Callable[[Log, OSError], None] | None = None,
         on_roll: Callable[[Log], None] | None = None,
+        on_truncated: Callable[[Log], None] | None = None,
     ) -> None:
         self.producer_expiration_ms = producer_expiration_ms
         self.verify_transactions = verify_transactions
         self.jitter = jitter
         self.on_io_error = on_io_error
         self.on_roll = on_roll
+        self.on_truncated = on_truncated
 
 
 def load_log(
@@ -160,6 +162,7 @@ class _Loader:
             jitter=self.options.jitter,
             on_io_error=self.options.on_io_error,
             on_roll=self.options.on_roll,
+            on_truncated=self.options.on_truncated,
         )
 
     def _new_segment(self, base_offset: int) -> Segment:

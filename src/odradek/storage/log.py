@@ -77,6 +77,7 @@ class Log:
         "_limits",
         "_on_io_error",
         "_on_roll",
+        "_on_truncated",
         "_rules",
         "_segment_bytes",
         "_segment_ms",
@@ -117,6 +118,7 @@ class Log:
         jitter: Callable[[int], int] = lambda limit: 0,
         on_io_error: Callable[[Log, OSError], None] | None = None,
         on_roll: Callable[[Log], None] | None = None,
+        on_truncated: Callable[[Log], None] | None = None,
     ) -> None:
         """Made by `loader.load_log`; `segments` is never empty. `jitter(limit)` gives 0 <= n < limit for segment.jitter.ms."""
         self._disk = disk
@@ -138,6 +140,7 @@ class Log:
         self._jitter = jitter
         self._on_io_error = on_io_error
         self._on_roll = on_roll
+        self._on_truncated = on_truncated
         self._boundaries: dict[int, int] = {}
         """Offset -> position of batches written lately to the active segment: what readers at the tail ask for."""
         self._boundaries_before: dict[int, int] = {}
@@ -499,6 +502,16 @@ class Log:
     def unflushed_messages(self) -> int:
         return self.log_end_offset - self.recovery_point
 
+    @property
+    def checkpointed_recovery_point(self) -> int:
+        """What recovery-point-offset-checkpoint may say.
+
+        A segment's indexes become durable only after it is rolled, so that the point must stay inside the active segment until then: at
+        its very end a roll followed by a crash would put the segment below the recovery point.
+        """
+        point = self.recovery_point
+        return point - 1 if not self._closed and point == self.log_end_offset and point > self.active.base_offset else point
+
     def needs_flush(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms asks for a flush now."""
         if self.log_end_offset <= self.recovery_point:
@@ -616,7 +629,13 @@ class Log:
                 self._start_over(offset)
             else:
                 self._truncate(offset)
+            self._truncated()
             return True
+
+    def _truncated(self) -> None:
+        """The stored recovery point must not stay above the end: what is written from now on up to it would count as flushed."""
+        if self._on_truncated is not None:
+            self._on_truncated(self)
 
     def _truncate(self, offset: int) -> None:
         while self.bases[-1] > offset:
@@ -639,6 +658,7 @@ class Log:
             if log_start_offset is not None:
                 self.log_start_offset = log_start_offset
                 self.high_watermark = max(log_start_offset, min(self.high_watermark, offset))
+            self._truncated()
 
     def _start_over(self, offset: int) -> None:
         self._forget_boundaries()

@@ -100,7 +100,7 @@ class LogDirectory:
             return {}
 
     def write_recovery_points(self) -> None:
-        self._write(RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
+        self._write(RECOVERY_POINT_CHECKPOINT, lambda log: log.checkpointed_recovery_point)
 
     def write_log_start_offsets(self) -> None:
         """Only log starts above their first segment are worth a line, as in Kafka."""

@@ -117,6 +117,7 @@ class LogManager:
             jitter=lambda limit: random.randrange(limit) if limit > 0 else 0,
             on_io_error=self.on_io_error,
             on_roll=self._rolled,
+            on_truncated=self._truncated,
         )
         self._doomed_files: list[tuple[int, str]] = []
         """(due time in ms, path)"""
@@ -188,8 +189,8 @@ class LogManager:
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> list[Log] | Exception:
         """Opens and, where the shutdown was unclean, recovers every log of one directory. May run in a thread of its own: it
-        touches nothing that other directories share. An error that takes the directory offline is returned for `adopt`; StorageError for what Kafka too
-        refuses to start with (a directory that is no log) is raised.
+        touches nothing that other directories share. An error that takes the directory offline is returned for `adopt`; StorageError
+        for what Kafka too refuses to start with (a directory that is no log) is raised.
         """
         logs: list[Log] = []
         try:
@@ -390,6 +391,10 @@ class LogManager:
     def _rolled(self, log: Log) -> None:
         if self.on_roll is not None:
             self.on_roll(log)
+
+    def _truncated(self, log: Log) -> None:
+        directory = self._by_path[log.parent_directory]
+        self._write(directory, directory.write_recovery_points)
 
     # -- shutdown ----------------------------------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class ProducerStateManager:
             if first_sequence != 0:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Producer {producer_id} begins epoch {epoch} (after {known}) on {self._name} with sequence {first_sequence} instead of 0",
+                    f"Producer {producer_id} begins epoch {epoch} (after {known}) on {self._name} with sequence {first_sequence}, not 0",
                 )
             return None
         last = entry.last_sequence

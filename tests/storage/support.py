@@ -1,0 +1,127 @@
+"""A log on a virtual disk and a clock that only tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from odradek.base.clock import TimerHandle
+from odradek.base.disk import Disk
+from odradek.base.ids import TopicPartition
+from odradek.config.topic import TopicConfig
+from odradek.records.batch import Record, decode_records, encode_batch
+from odradek.records.compression import Compression
+from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.log import Log
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = UUID(int=0x1234567890)
+PARTITION = TopicPartition("orders", 0)
+DIRECTORY = "/data/orders-0"
+
+
+class ManualClock:
+    def __init__(self, now_ms: int = NOW_MS) -> None:
+        self.now_ms = now_ms
+
+    def time_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic(self) -> float:
+        return self.now_ms / 1000
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: object) -> TimerHandle:
+        raise NotImplementedError("logs set no timers")
+
+
+def topic_config(**overrides: object) -> TopicConfig:
+    """Overrides by Python name: segment_bytes=1000."""
+    values = {name.replace("_", "."): str(value) for name, value in overrides.items()}
+    if "segment.bytes" in values:
+        values["internal.segment.bytes"] = values.pop("segment.bytes")
+    return TopicConfig.build(None, values)
+
+
+def batch(
+    count: int = 1,
+    *,
+    timestamp: int = NOW_MS,
+    size: int = 20,
+    tag: str = "",
+    base_offset: int = 0,
+    epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+) -> memoryview:
+    """`count` records whose values say `tag` and their index."""
+    records = [(timestamp + index, b"k%d" % index, f"{tag}:{index}".encode().ljust(size, b"."), ()) for index in range(count)]
+    return memoryview(
+        encode_batch(
+            records,
+            base_offset=base_offset,
+            partition_leader_epoch=epoch,
+            compression=compression,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+    )
+
+
+def marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int = 0, timestamp: int = NOW_MS) -> memoryview:
+    """An end-transaction control batch."""
+    key = b"\0\0" + (b"\0\1" if commit else b"\0\0")
+    value = b"\0\0" + coordinator_epoch.to_bytes(4, "big")
+    return memoryview(
+        encode_batch([(timestamp, key, value, ())], producer_id=producer_id, producer_epoch=epoch, transactional=True, control=True)
+    )
+
+
+def open_log(
+    disk: Disk,
+    clock: ManualClock,
+    config: TopicConfig | None = None,
+    *,
+    clean: bool = False,
+    log_start_offset: int = 0,
+    recovery_point: int = 0,
+    verify_transactions: bool = False,
+) -> Log:
+    disk.makedirs(DIRECTORY)
+    return load_log(
+        disk,
+        clock,
+        PARTITION,
+        DIRECTORY,
+        config or topic_config(),
+        clean=clean,
+        log_start_offset=log_start_offset,
+        recovery_point=recovery_point,
+        options=LogOptions(verify_transactions=verify_transactions),
+    )
+
+
+def read_bytes(log: Log, start_offset: int, max_bytes: int = 1 << 20, max_offset: int | None = None, *, min_one: bool = True) -> bytes:
+    end = log.log_end_offset if max_offset is None else max_offset
+    found = log.read(start_offset, max_bytes=max_bytes, max_offset=end, min_one_message=min_one)
+    try:
+        return b"".join([piece.read(0, piece.size) for piece in found.slices])
+    finally:
+        found.release()
+
+
+def read_all(log: Log, start_offset: int | None = None) -> list[Record]:
+    """Every record from the log start (or `start_offset`) to the log end, as a consumer would collect them."""
+    offset = log.log_start_offset if start_offset is None else start_offset
+    found: list[Record] = []
+    while offset < log.log_end_offset:
+        records = [record for record in decode_records(read_bytes(log, offset)) if record.offset >= offset]
+        if not records:
+            break
+        found += records
+        offset = records[-1].offset + 1
+    return found

@@ -1,0 +1,372 @@
+"""A log: append, read, roll, truncate, retain."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError, StorageError
+from odradek.records.batch import check_crc, decode_records, iter_headers
+from odradek.records.compression import Compression
+from odradek.storage.append import AppendOrigin, RecordValidationError, UnexpectedAppendOffsetError
+from odradek.storage.log import Log
+from odradek.testing.disk import VirtualDisk
+from tests.storage.support import (
+    DIRECTORY,
+    NOW_MS,
+    ManualClock,
+    batch,
+    marker,
+    open_log,
+    read_all,
+    read_bytes,
+    topic_config,
+)
+
+
+@pytest.fixture
+def disk() -> VirtualDisk:
+    return VirtualDisk()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def log(disk: VirtualDisk, clock: ManualClock) -> Log:
+    return open_log(disk, clock)
+
+
+def refused(log: Log, records: memoryview, **options: AppendOrigin) -> ErrorCode:
+    end = log.log_end_offset
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(records, 0, **options)
+    assert log.log_end_offset == end
+    return caught.value.code
+
+
+def test_offsets_continue_and_the_leader_epoch_is_stamped(log: Log) -> None:
+    first = log.append_as_leader(batch(3), 5)
+    second = log.append_as_leader(batch(2), 7)
+    assert (first.first_offset, first.last_offset, first.record_count) == (0, 2, 3)
+    assert (second.first_offset, second.last_offset, log.log_end_offset) == (3, 4, 5)
+    data = read_bytes(log, 0)
+    assert [(header.base_offset, header.partition_leader_epoch) for _, header in iter_headers(data)] == [(0, 5), (3, 7)]
+    assert all(check_crc(data, position, header) for position, header in iter_headers(data))
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(5, 0), (7, 3)]
+
+
+def test_a_read_begins_with_the_batch_that_contains_the_offset(log: Log) -> None:
+    log.append_as_leader(batch(10, tag="a"), 0)
+    log.append_as_leader(batch(10, tag="b"), 0)
+    found = log.read(13, max_bytes=1 << 20, max_offset=20, min_one_message=True)
+    assert found.first_offset == 10
+    assert found.start.position == len(batch(10, tag="a"))
+    found.release()
+
+
+def test_the_first_batch_comes_whole_however_small_the_limit(log: Log) -> None:
+    one = batch(1, size=500)
+    for _ in range(3):
+        log.append_as_leader(one, 0)
+    assert len(read_bytes(log, 1, 10)) == len(one)
+    cut = log.read(1, max_bytes=10, max_offset=3, min_one_message=False)
+    assert (cut.size, cut.first_entry_incomplete) == (10, True)
+    cut.release()
+    assert len(read_bytes(log, 0, len(one) * 2 + 7)) == len(one) * 2 + 7
+
+
+def test_nothing_at_or_above_the_upper_bound_is_returned(log: Log) -> None:
+    for _ in range(4):
+        log.append_as_leader(batch(5), 0)
+    assert [record.offset for record in decode_records(read_bytes(log, 0, max_offset=10))] == list(range(10))
+    # A bound within a batch keeps the whole batch back.
+    assert [record.offset for record in decode_records(read_bytes(log, 0, max_offset=12))] == list(range(10))
+    assert read_bytes(log, 10, max_offset=10) == b""
+    assert read_bytes(log, 20) == b""
+
+
+@pytest.mark.parametrize("offset", [-1, 6, 100])
+def test_offsets_outside_the_log_are_out_of_range(log: Log, offset: int) -> None:
+    log.append_as_leader(batch(5), 0)
+    with pytest.raises(KafkaError) as caught:
+        log.read(offset, max_bytes=100, max_offset=5, min_one_message=True)
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_bad_batches_are_refused_with_kafkas_codes(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(max_message_bytes=1000))
+    damaged = bytearray(batch(1))
+    damaged[-1] ^= 1
+    assert refused(log, memoryview(damaged)) == ErrorCode.CORRUPT_MESSAGE
+    assert refused(log, batch(1, size=2000)) == ErrorCode.MESSAGE_TOO_LARGE
+    assert refused(log, batch(1, base_offset=4)) == ErrorCode.INVALID_RECORD
+    assert refused(log, marker(1, 0, commit=True)) == ErrorCode.INVALID_RECORD
+    assert refused(log, batch(1, timestamp=NOW_MS + 7_200_000)) == ErrorCode.INVALID_TIMESTAMP
+    assert refused(log, memoryview(bytes(batch(1)) * 2)) == ErrorCode.INVALID_RECORD
+
+
+def test_a_compacted_topic_names_the_records_without_key(disk: VirtualDisk, clock: ManualClock) -> None:
+    from odradek.records.batch import encode_batch
+
+    log = open_log(disk, clock, topic_config(cleanup_policy="compact"))
+    with pytest.raises(RecordValidationError) as caught:
+        log.append_as_leader(memoryview(encode_batch([(NOW_MS, b"k", b"v", ()), (NOW_MS, None, b"v", ())])), 0)
+    assert [error.batch_index for error in caught.value.record_errors] == [1]
+
+
+def test_log_append_time_replaces_the_timestamps(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(message_timestamp_type="LogAppendTime"))
+    info = log.append_as_leader(batch(2, timestamp=5), 0)
+    assert info.log_append_time_ms == NOW_MS
+    assert [record.timestamp for record in read_all(log)] == [NOW_MS, NOW_MS]
+    data = read_bytes(log, 0)
+    position, header = next(iter_headers(data))
+    assert check_crc(data, position, header)
+
+
+@pytest.mark.parametrize("target", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+def test_the_topic_decides_the_compression(disk: VirtualDisk, clock: ManualClock, target: str) -> None:
+    log = open_log(disk, clock, topic_config(compression_type=target))
+    log.append_as_leader(batch(4, compression=Compression.GZIP, tag="x"), 0)
+    _, header = next(iter_headers(read_bytes(log, 0)))
+    assert header.compression.name.lower() == ("none" if target == "uncompressed" else target)
+    assert [record.value[:3] for record in read_all(log) if record.value] == [b"x:0", b"x:1", b"x:2", b"x:3"]
+
+
+def test_segments_roll_by_size_and_reads_cross_them(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=1000))
+    for index in range(40):
+        log.append_as_leader(batch(2, tag=str(index)), 0)
+    assert len(log.segments) == 5
+    assert all(segment.size <= 1000 for segment in log.segments)
+    assert [record.offset for record in read_all(log)] == list(range(80))
+    assert log.bases == [segment.base_offset for segment in log.segments]
+
+
+def test_a_batch_larger_than_a_segment_is_refused(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=1000))
+    assert refused(log, batch(1, size=1500)) == ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_segments_roll_by_record_time(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_ms=10_000, message_timestamp_after_max_ms=10**12))
+    log.append_as_leader(batch(1, timestamp=NOW_MS), 0)
+    log.append_as_leader(batch(1, timestamp=NOW_MS + 10_000), 0)
+    assert len(log.segments) == 1
+    log.append_as_leader(batch(1, timestamp=NOW_MS + 10_001), 0)
+    assert log.bases == [0, 2]
+
+
+def test_a_full_index_rolls(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_index_bytes=48, index_interval_bytes=0))
+    for index in range(20):
+        log.append_as_leader(batch(1, timestamp=NOW_MS + index), 0)
+    assert len(log.segments) > 3
+    assert [record.offset for record in read_all(log)] == list(range(20))
+
+
+def test_offsets_that_outgrow_31_bits_roll(log: Log) -> None:
+    log.append_as_follower(batch(1, base_offset=0, epoch=0), 0)
+    log.append_as_follower(batch(1, base_offset=1 << 31, epoch=0), 0)
+    assert log.bases == [0, 1 << 31]
+
+
+def test_lookups_use_the_index_and_not_the_file(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(index_interval_bytes=4096))
+    for _ in range(2000):
+        log.append_as_leader(batch(3, size=200), 0)
+    log.roll()
+    read: list[int] = []
+    file = log.segments[0].file
+    original = type(file).pread
+
+    class Spy:
+        path = file.path
+
+        def pread(self, size: int, offset: int) -> bytes:
+            read.append(size)
+            return original(file, size, offset)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(file, name)
+
+    log.segments[0]._file = Spy()  # type: ignore[assignment]
+    for offset in (0, 1, 2999, 3000, 5998, 5999):
+        read.clear()
+        found = log.read(offset, max_bytes=1 << 30, max_offset=6000, min_one_message=True)
+        assert found.first_offset == offset // 3 * 3
+        found.release()
+        assert sum(read) <= 3 * 4096, (offset, read)
+
+
+def test_a_follower_keeps_offsets_and_epochs(log: Log) -> None:
+    log.append_as_follower(memoryview(bytes(batch(2, base_offset=0, epoch=1)) + bytes(batch(2, base_offset=5, epoch=4))), 4)
+    assert log.log_end_offset == 7
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(1, 0), (4, 5)]
+    with pytest.raises(UnexpectedAppendOffsetError):
+        log.append_as_follower(batch(1, base_offset=6, epoch=4), 4)
+
+
+def test_a_follower_leaves_out_what_is_cut_off_and_what_comes_from_the_future(log: Log) -> None:
+    records = bytes(batch(2, base_offset=0, epoch=1)) + bytes(batch(2, base_offset=2, epoch=1))[:-5]
+    assert log.append_as_follower(memoryview(records), 1).last_offset == 1
+    records = bytes(batch(1, base_offset=2, epoch=1)) + bytes(batch(1, base_offset=3, epoch=9))
+    assert log.append_as_follower(memoryview(records), 1).last_offset == 2
+
+
+def test_a_follower_writes_nothing_of_a_damaged_fetch(log: Log) -> None:
+    damaged = bytearray(batch(2, base_offset=2, epoch=1))
+    damaged[-1] ^= 1
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_follower(memoryview(bytes(batch(2, base_offset=0, epoch=1)) + damaged), 1)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert log.log_end_offset == 0
+
+
+def test_raft_batches_must_begin_at_the_log_end(log: Log) -> None:
+    assert log.append_raft(batch(2, base_offset=0, epoch=3), 3).last_offset == 1
+    with pytest.raises(UnexpectedAppendOffsetError):
+        log.append_raft(batch(2, base_offset=3, epoch=3), 3)
+
+
+def test_truncation_removes_whole_batches_and_later_segments(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=600, index_interval_bytes=0))
+    for index in range(20):
+        log.append_as_leader(batch(2, tag=str(index)), index // 5)
+    log.update_high_watermark(40)
+    assert log.truncate_to(16)
+    assert (log.log_end_offset, log.high_watermark) == (16, 16)
+    assert [record.offset for record in read_all(log)] == list(range(16))
+    assert log.leader_epochs.latest_epoch == 1
+    assert log.append_as_leader(batch(1), 9).first_offset == 16
+    deletions = log.take_deletions()
+    assert deletions
+    assert all(path.endswith(".deleted") and disk.exists(path) for path in deletions)
+    assert not log.truncate_to(17)
+
+
+def test_truncate_fully_starts_over_elsewhere(log: Log) -> None:
+    log.append_as_leader(batch(5), 2)
+    log.truncate_fully_and_start_at(100)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (100, 100, 100)
+    assert log.leader_epochs.entries == []
+    assert log.append_as_follower(batch(1, base_offset=100, epoch=3), 3).first_offset == 100
+
+
+def test_a_slice_outlives_the_deletion_of_its_segment_but_not_its_truncation(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=300))
+    for index in range(10):
+        log.append_as_leader(batch(2, tag=str(index)), 0)
+    log.update_high_watermark(20)
+    oldest = log.read(0, max_bytes=10_000, max_offset=20, min_one_message=True)
+    newest = log.read(19, max_bytes=10_000, max_offset=20, min_one_message=True)
+    log.maybe_increment_log_start_offset(15)
+    assert log.delete_old_segments() > 0
+    assert decode_records(oldest.slices[0].read(0, oldest.size))[0].offset == 0
+    log.truncate_to(18)
+    with pytest.raises(StorageError):
+        newest.slices[0].read(0, newest.size)
+    oldest.release()
+    newest.release()
+
+
+def test_epoch_end_offsets_answer_as_kafka_does(log: Log) -> None:
+    for epoch, count in ((2, 4), (5, 3), (6, 1)):
+        log.append_as_leader(batch(count), epoch)
+    assert log.end_offset_for_epoch(6) == (6, 8)
+    assert log.end_offset_for_epoch(5) == (5, 7)
+    assert log.end_offset_for_epoch(4) == (2, 4)
+    assert log.end_offset_for_epoch(1) == (1, 0)
+    assert log.end_offset_for_epoch(7) == (-1, -1)
+    assert log.end_offset_for_epoch(-1) == (-1, -1)
+
+
+def test_timestamps_are_found_across_segments(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=700, index_interval_bytes=100))
+    for index in range(30):
+        log.append_as_leader(batch(2, timestamp=NOW_MS + 10 * index), 4)
+    for index in range(30):
+        assert log.offset_for_timestamp(NOW_MS + 10 * index) == (NOW_MS + 10 * index, 2 * index, 4)
+        assert log.offset_for_timestamp(NOW_MS + 10 * index + 1) == (NOW_MS + 10 * index + 1, 2 * index + 1, 4)
+    assert log.offset_for_timestamp(NOW_MS + 292) is None
+    assert log.offset_for_max_timestamp() == (NOW_MS + 291, 59, 4)
+    log.update_high_watermark(60)
+    log.maybe_increment_log_start_offset(7)
+    found = log.offset_for_timestamp(NOW_MS)
+    assert found is not None
+    assert found.offset == 7
+
+
+def test_retention_by_size_time_and_log_start(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=300, retention_bytes=700, retention_ms=1000))
+    for index in range(20):
+        log.append_as_leader(batch(2, tag=str(index), timestamp=NOW_MS), 0)
+    log.update_high_watermark(20)
+    log.delete_old_segments()
+    # The high watermark protects what is above it.
+    assert log.log_start_offset <= 20
+    log.update_high_watermark(40)
+    log.delete_old_segments()
+    assert log.size < 700 + 300
+    clock.now_ms += 5000
+    log.delete_old_segments()
+    assert (log.log_start_offset, log.log_end_offset, log.size) == (40, 40, 0)
+    assert log.append_as_leader(batch(1), 0).first_offset == 40
+
+
+def test_log_start_cannot_pass_the_high_watermark(log: Log) -> None:
+    log.append_as_leader(batch(5), 0)
+    log.update_high_watermark(3)
+    with pytest.raises(KafkaError) as caught:
+        log.maybe_increment_log_start_offset(4)
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.maybe_increment_log_start_offset(3)
+    assert not log.maybe_increment_log_start_offset(2)
+
+
+def test_a_failing_disk_is_reported_and_answered_as_storage_error(clock: ManualClock) -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, clock)
+    failures: list[OSError] = []
+    log._on_io_error = lambda _, error: failures.append(error)
+    disk.capacity = 10
+    assert refused(log, batch(1)) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(failures) == 1
+    disk.capacity = None
+    assert log.append_as_leader(batch(1), 0).first_offset == 0
+
+
+def test_an_offset_counts_as_flushed_only_with_the_directory_entry(clock: ManualClock) -> None:
+    steps: list[tuple[str, str]] = []
+    disk = VirtualDisk(fault=lambda operation, path: steps.append((operation, path)))
+    log = open_log(disk, clock)
+    log.append_as_leader(batch(3), 0)
+    steps.clear()
+    flush = log.begin_flush()
+    assert flush is not None
+    flush.run(disk)
+    assert log.recovery_point == 0
+    log.finish_flush(flush)
+    assert log.recovery_point == 3
+    assert ("fsync_dir", DIRECTORY) in steps
+    assert log.begin_flush() is None
+
+
+def test_a_flush_that_a_truncation_overtook_proves_nothing(log: Log, disk: VirtualDisk) -> None:
+    log.append_as_leader(batch(5), 0)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.truncate_to(0)
+    log.append_as_leader(batch(5), 0)
+    flush.run(disk)
+    log.finish_flush(flush)
+    assert log.recovery_point == 0
+
+
+def test_renaming_the_directory_keeps_everything_readable(log: Log, disk: VirtualDisk) -> None:
+    log.append_as_leader(batch(2), 0)
+    log.rename_directory("orders-0.abc-delete")
+    assert [record.offset for record in read_all(log)] == [0, 1]
+    assert disk.exists("/data/orders-0.abc-delete/00000000000000000000.log")

@@ -1,0 +1,197 @@
+"""Idempotent and transactional producers as the log sees them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.storage.append import AppendOrigin
+from odradek.storage.log import Log
+from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
+from odradek.testing.disk import VirtualDisk
+from tests.storage.support import ManualClock, batch, marker, open_log, topic_config
+
+
+@pytest.fixture
+def log() -> Log:
+    return open_log(VirtualDisk(), ManualClock())
+
+
+def send(log: Log, sequence: int, count: int = 1, *, producer_id: int = 7, epoch: int = 0, transactional: bool = False) -> tuple[int, bool]:
+    records = batch(count, producer_id=producer_id, producer_epoch=epoch, sequence=sequence, transactional=transactional)
+    info = log.append_as_leader(records, 0)
+    return info.first_offset, info.duplicate
+
+
+def refused(log: Log, sequence: int, count: int = 1, *, producer_id: int = 7, epoch: int = 0, transactional: bool = False) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        send(log, sequence, count, producer_id=producer_id, epoch=epoch, transactional=transactional)
+    return caught.value.code
+
+
+def end(log: Log, *, commit: bool, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 0) -> int:
+    records = marker(producer_id, epoch, commit=commit, coordinator_epoch=coordinator_epoch)
+    return log.append_as_leader(records, 0, origin=AppendOrigin.COORDINATOR).first_offset
+
+
+def test_the_last_five_batches_are_recognised(log: Log) -> None:
+    for sequence in range(0, 12, 2):
+        assert send(log, sequence, 2) == (sequence, False)
+    for sequence in range(2, 12, 2):
+        assert send(log, sequence, 2) == (sequence, True)
+    assert refused(log, 0, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.log_end_offset == 12
+
+
+def test_gaps_and_old_epochs_are_refused(log: Log) -> None:
+    send(log, 0, 3, epoch=1)
+    assert refused(log, 4, epoch=1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, 3, epoch=0) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(log, 3, epoch=2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, 0, epoch=2) == (3, False)
+    assert send(log, 1, epoch=2) == (4, False)
+
+
+def test_an_unknown_producer_may_begin_anywhere(log: Log) -> None:
+    assert send(log, 41) == (0, False)
+    assert send(log, 42) == (1, False)
+
+
+def test_sequences_wrap(log: Log) -> None:
+    last = (1 << 31) - 1
+    send(log, last - 1, 2)
+    assert send(log, 0) == (2, False)
+    assert send(log, last - 1, 2) == (0, True)
+
+
+def test_sequences_wrap_within_a_batch(log: Log) -> None:
+    last = (1 << 31) - 1
+    send(log, last, 3)
+    assert send(log, last, 3) == (0, True)
+    assert send(log, 2) == (3, False)
+
+
+def test_the_last_stable_offset_waits_for_open_transactions(log: Log) -> None:
+    send(log, 0, 2, producer_id=1, transactional=True)
+    send(log, 0, 2, producer_id=2, transactional=True)
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 0
+    end(log, commit=True, producer_id=1)
+    # Completed, but not replicated yet.
+    assert log.last_stable_offset == 0
+    log.update_high_watermark(5)
+    assert log.last_stable_offset == 2
+    end(log, commit=False, producer_id=2)
+    log.update_high_watermark(6)
+    assert log.last_stable_offset == 6
+    assert [tuple(entry) for entry in log.aborted_transactions(0, 6)] == [(2, 2, 5, 6)]
+    assert log.aborted_transactions(0, 2) == []
+
+
+def test_old_coordinators_and_epochs_are_fenced(log: Log) -> None:
+    send(log, 0, transactional=True, epoch=3)
+    end(log, commit=True, epoch=3, coordinator_epoch=5)
+    for epoch, coordinator_epoch, code in (
+        (3, 4, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+        (2, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ):
+        with pytest.raises(KafkaError) as caught:
+            end(log, commit=True, epoch=epoch, coordinator_epoch=coordinator_epoch)
+        assert caught.value.code == code
+
+
+def test_plain_records_within_a_transaction_are_refused(log: Log) -> None:
+    send(log, 0, transactional=True)
+    assert refused(log, 1) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_new_transaction_needs_the_guard_of_its_verification() -> None:
+    log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
+    records = batch(1, producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+    assert refused(log, 0, transactional=True) == ErrorCode.INVALID_TXN_STATE
+    guard = log.start_verification(7, 0, 0)
+    assert guard is not None
+    assert log.start_verification(7, 0, 0) is guard
+    assert log.append_as_leader(records, 0, verification_guard=guard).first_offset == 0
+    # Once it is open here, its batches need none.
+    assert log.start_verification(7, 1, 0) is None
+    assert send(log, 1, transactional=True) == (1, False)
+    end(log, commit=True)
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=2, transactional=True), 0, verification_guard=guard)
+
+
+def test_verification_remembers_the_lowest_sequence() -> None:
+    log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
+    guard = log.start_verification(7, 0, 0)
+    late = batch(1, producer_id=7, producer_epoch=0, sequence=3, transactional=True)
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(late, 0, verification_guard=guard)
+    assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_sequences_continue_after_a_restart(clean: bool) -> None:
+    disk, clock = VirtualDisk(), ManualClock()
+    config = topic_config(segment_bytes=500)
+    log = open_log(disk, clock, config)
+    for sequence in range(0, 40, 2):
+        send(log, sequence, 2)
+    send(log, 0, 1, producer_id=9, transactional=True)
+    if clean:
+        log.close(durable=True)
+    again = open_log(disk.kill(), clock, config, clean=clean, recovery_point=log.recovery_point)
+    assert send(again, 38, 2) == (38, True)
+    assert refused(again, 50) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(again, 40) == (41, False)
+    assert again.producer_state.first_unstable_offset == 40
+
+
+def test_truncation_takes_the_producer_state_back() -> None:
+    log = open_log(VirtualDisk(), ManualClock(), topic_config(segment_bytes=400))
+    for sequence in range(20):
+        send(log, sequence)
+    log.truncate_to(5)
+    assert refused(log, 20) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, 4) == (4, True)
+    assert send(log, 5) == (5, False)
+
+
+def test_silent_producers_expire() -> None:
+    clock = ManualClock()
+    log = open_log(VirtualDisk(), clock)
+    send(log, 0)
+    send(log, 0, producer_id=8, transactional=True)
+    clock.now_ms += 86_400_001
+    log.remove_expired_producers()
+    assert list(log.producer_state.producers) == [8]
+
+
+numbers = st.integers(-(1 << 31), (1 << 31) - 1)
+entries = st.builds(
+    ProducerSnapshotEntry,
+    st.integers(0, 1 << 40),
+    st.integers(-1, 32767),
+    numbers,
+    st.integers(-1, 1 << 50),
+    numbers,
+    st.integers(-1, 1 << 50),
+    numbers,
+    st.integers(-1, 1 << 50),
+)
+
+
+@given(st.lists(entries, max_size=20), st.data())
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_snapshots_come_back_and_damage_is_noticed(saved: list[ProducerSnapshotEntry], data: st.DataObject) -> None:
+    encoded = encode_snapshot(saved)
+    assert decode_snapshot(encoded) == saved
+    position = data.draw(st.integers(0, len(encoded) - 1))
+    damaged = bytearray(encoded)
+    damaged[position] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(CorruptSnapshotError):
+        decode_snapshot(bytes(damaged))
+    with pytest.raises(CorruptSnapshotError):
+        decode_snapshot(encoded[:position])
