@@ -2,7 +2,8 @@
 
 1. What this broker no longer hosts is taken off the table first: a topic of the same name may have been created since.
 2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint.
-3. Leaders and followers take their roles; a directory that fails on the way leaves the partition offline.
+3. Leaders and followers take their roles, logs their changed configurations; a directory that fails on the way leaves the partition
+   offline.
 4. Requests that waited for something that is now different are answered, after everything is in place.
 """
 
@@ -15,12 +16,14 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.config.topic import TopicConfig
+from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.replication.partition import NO_LEADER, Partition, Role
 
 if TYPE_CHECKING:
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
-    from odradek.metadata.topics_delta import LocalReplicaChanges, PartitionInfo
+    from odradek.metadata.topics_delta import PartitionInfo
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log import Log
     from odradek.storage.log_manager import LogManager
@@ -63,22 +66,28 @@ class MetadataChanges:
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Brings the partitions from the delta's base to `image`."""
-        changes = self._local_changes(delta)
-        if changes is None:
-            return
+        changes = delta.topics.local_changes(self._manager.local_id)
         for topic_partition in changes.deletes:
             self._delete(topic_partition)
         for topic_partition, info in changes.leaders.items():
             self._take_role(topic_partition, info, image, leads=True)
         for topic_partition, info in changes.followers.items():
             self._take_role(topic_partition, info, image, leads=False)
+        self._update_configs(delta, image)
         for listener in self.on_leadership:
             listener(changes.leaders, changes.followers)
         self._manager.delayed.drain()
 
-    def _local_changes(self, delta: MetadataDelta) -> LocalReplicaChanges | None:
-        topics = delta.topics
-        return None if topics is None else topics.local_changes(self._manager.local_id)
+    def _update_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        changed = {name for resource_type, name in delta.config_changes if resource_type == RESOURCE_TOPIC}
+        if not changed:
+            return
+        for partition in self._manager.online_partitions():
+            if partition.topic_partition.topic in changed and partition.log is not None:
+                partition.log.update_config(self._topic_config(partition.topic_partition.topic, image))
+
+    def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
+        return TopicConfig.build(self._manager.config, image.configs.topic(topic))
 
     def _delete(self, topic_partition: TopicPartition) -> None:
         self.fetchers.stop(topic_partition)
@@ -116,9 +125,11 @@ class MetadataChanges:
         return partition or self._manager.new_partition(topic_partition, topic_id)
 
     def _open_log(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage) -> Log:
-        from odradek.config.topic import TopicConfig
-
-        config = TopicConfig.build(self._manager.config, image.configs.topic(topic_partition.topic))
-        log = self._log_manager.create_log(topic_partition, info.topic_id, config)
+        log = self._log_manager.create_log(
+            topic_partition,
+            info.topic_id,
+            self._topic_config(topic_partition.topic, image),
+            directory_id=info.partition.directory(self._manager.local_id),
+        )
         self._manager.checkpoints.restore(log)
         return log

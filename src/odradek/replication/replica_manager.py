@@ -125,14 +125,17 @@ class ReplicaManager:
             self._log_manager.directory_failed(directory, error)
 
     def directory_failed(self, directory: str) -> None:
-        """Called by the log manager: what lies there answers KAFKA_STORAGE_ERROR from now on."""
+        """For `LogManager.on_directory_failure`: what lies there answers KAFKA_STORAGE_ERROR from now on.
+
+        It may be called from within an append or a read, so waiting requests are answered on the loop's next turn.
+        """
         lost = [
             partition for partition in self.online_partitions() if partition.log is not None and partition.log.parent_directory == directory
         ]
         for partition in lost:
             partition.mark_offline()
         logger.error("%d partition(s) are offline with the log directory %s", len(lost), directory)
-        self.delayed.drain()
+        self._clock.call_later(0, self.delayed.drain)
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         """Takes a partition off the table; requests waiting for it are answered."""

@@ -1,0 +1,186 @@
+"""A broker's data path without a network: real logs on a virtual disk, an image made of records, handlers as the dispatcher calls them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from odradek.base.deferred import Deferred
+from odradek.base.ids import TopicPartition
+from odradek.config.broker import standalone_config
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import EMPTY, MetadataProvenance
+from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from odradek.protocol.messages.metadata_records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from odradek.protocol.schema import Message
+from odradek.replication.replica_manager import ReplicaManager
+from odradek.server.context import RequestContext
+from odradek.server.metadata_cache import MetadataCache
+from odradek.server.services import Services
+from odradek.storage.log_manager import LogManager
+from odradek.testing.disk import VirtualDisk
+from tests.replication.support import HandClock, batch
+
+M = TypeVar("M", bound=Message)
+
+NODE = 1
+LISTENER = "PLAINTEXT"
+
+
+def topic_id(number: int) -> UUID:
+    return UUID(int=(number << 64) + 7)
+
+
+class Broker:
+    """One node of a cluster; the test says what the metadata is."""
+
+    def __init__(self, **config: str) -> None:
+        self.clock = HandClock()
+        self.disk = VirtualDisk()
+        self.disk.makedirs("/data")
+        settings = {"node.id": str(NODE), "log.dirs": "/data"} | {key.replace("_", "."): value for key, value in config.items()}
+        self.services = services = Services()
+        services.config = standalone_config(settings)
+        services.clock = self.clock
+        services.disk = self.disk
+        services.node_id = NODE
+        services.metadata = MetadataCache(EMPTY)
+        services.log_manager = LogManager(self.disk, self.clock, ["/data"], services.config, random=random.Random(1))
+        services.log_manager.load(pytest_fail)
+        self.alter_partition_requests: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []
+        self.manager = services.replica_manager = ReplicaManager(
+            services.config,
+            clock=self.clock,
+            disk=self.disk,
+            rng=random.Random(7),
+            log_manager=services.log_manager,
+            metadata=services.metadata,
+            send_alter_partition=self._send,
+            broker_epoch=lambda: 100,
+            run_job=run_inline,
+        )
+        services.log_manager.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
+        self.apply(
+            *[
+                RegisterBrokerRecord(
+                    broker_id=node,
+                    broker_epoch=100 * node,
+                    incarnation_id=UUID(int=1000 + node),
+                    end_points=[
+                        RegisterBrokerRecord.BrokerEndpoint(name=LISTENER, host=f"host{node}", port=9000 + node, security_protocol=0)
+                    ],
+                    rack=f"rack{node}",
+                    fenced=False,
+                )
+                for node in (1, 2)
+            ]
+        )
+
+    def _send(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]:
+        answer: Deferred[AlterPartitionResponse] = Deferred()
+        self.alter_partition_requests.append((request, answer))
+        return answer
+
+    def apply(self, *records: object) -> None:
+        """Publishes the image after these records."""
+        image = self.services.metadata.image
+        delta = MetadataDelta(image)
+        for record in records:
+            delta.replay(record)
+        self.services.metadata.image = delta.apply(MetadataProvenance(image.offset + len(records), 1, 0))
+        self.manager.changes.apply(delta, self.services.metadata.image)
+
+    def create_topic(
+        self, name: str, *, number: int = 1, partitions: int = 1, leader: int = NODE, replicas: tuple[int, ...] = (NODE,), **config: str
+    ) -> UUID:
+        id_ = topic_id(number)
+        records: list[object] = [TopicRecord(name=name, topic_id=id_)]
+        records += [
+            ConfigRecord(resource_type=2, resource_name=name, name=key.replace("_", "."), value=value) for key, value in config.items()
+        ]
+        records += [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=id_,
+                replicas=list(replicas),
+                isr=list(replicas),
+                leader=leader,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[UUID(int=1)] * len(replicas),
+            )
+            for index in range(partitions)
+        ]
+        self.apply(*records)
+        return id_
+
+    def move_leader(self, id_: UUID, leader: int) -> None:
+        self.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, leader=leader))
+
+    def delete_topic(self, id_: UUID) -> None:
+        self.apply(RemoveTopicRecord(topic_id=id_))
+
+    def context(self, api_key: int, version: int, client_id: str | None = "test") -> RequestContext:
+        return RequestContext(
+            api_key,
+            version,
+            1,
+            client_id,
+            connection_id="c",
+            listener_name=LISTENER,
+            listener_scope="broker",
+            peer_host="127.0.0.1",
+            received_at=self.clock.monotonic(),
+            services=self.services,
+        )
+
+    def call(self, handle: Callable[..., object], request: Message, version: int, **context: Any) -> Any:
+        """Sends the request through its bytes, and the answer through its own; a Deferred that is not done is returned as such."""
+        decoded = type(request).decode(request.encode(version), version)
+        answer = handle(self.context(request.API_KEY, version, **context), decoded, self.services)
+        if isinstance(answer, Deferred):
+            if not answer.done:
+                return answer
+            answer = answer.result()
+        return answer if answer is None else through_the_wire(answer, version)
+
+    def log_end(self, topic: str, partition: int = 0) -> int:
+        log = self.manager.partition(TopicPartition(topic, partition)).log
+        assert log is not None
+        return log.log_end_offset
+
+
+def through_the_wire(response: M, version: int) -> M:
+    """What a client reads of the answer; file slices are read and released."""
+    chunks: list[bytes] = []
+    for chunk in response.encode_chunks(version):
+        if isinstance(chunk, bytes | bytearray | memoryview):
+            chunks.append(bytes(chunk))
+        else:
+            chunks.append(chunk.read(0, chunk.size))  # type: ignore[attr-defined]
+            chunk.release()  # type: ignore[attr-defined]
+    return type(response).decode(b"".join(chunks), version)
+
+
+def run_inline(job: Callable[[], None]) -> Deferred[None]:
+    try:
+        job()
+    except Exception as error:
+        return Deferred.failed(error)
+    return Deferred.of(None)
+
+
+def pytest_fail(topic_partition: TopicPartition) -> Any:
+    raise AssertionError(f"{topic_partition} was not expected on a new disk")
+
+
+__all__ = ["Broker", "batch", "through_the_wire", "topic_id"]
