@@ -155,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.active = True
         self._receiver.received(nbytes)
-        if self._busy:
+        if self._busy or self.delayed:
             assert self._transport is not None
             self._transport.pause_reading()
         elif not self._in_process:
@@ -420,7 +420,8 @@ class Connection(asyncio.BufferedProtocol):
     def start_reading(self) -> None:
         """Ends the delay that the connection rate put on this connection."""
         self.delayed = False
-        self._resume_reading()
+        if self._transport is not None:
+            self._process()
 
     def close(self) -> None:
         """Closes after what has been handed to the transport is sent."""

@@ -63,12 +63,14 @@ class BufferPool:
         self._waiting: list[Callable[[], object]] = []
         self.overdrawn_by: object | None = None
 
-    def take(self, capacity: int, owner: object) -> _Buffer | None:
+    def take(self, capacity: int, owner: object | None = None) -> _Buffer | None:
         """A buffer of `capacity` bytes, or None when the budget is used up.
 
-        One owner at a time may overdraw the budget, so that half-received frames that fill it together cannot block each other for ever.
+        One `owner` at a time may overdraw the budget, so that half-received frames that fill it together cannot block each other for ever.
         """
         if self.in_use + capacity > self.budget:
+            if owner is None:
+                return None
             if self.overdrawn_by is None:
                 self.overdrawn_by = owner
             elif self.overdrawn_by is not owner:
@@ -177,7 +179,7 @@ class FrameReceiver:
         buffer = self._buffer
         if buffer is None:
             pool = self._pool
-            self._buffer = pool.take(self._hint, self) or pool.take(pool.base_capacity, self) or pool.take_floor()
+            self._buffer = pool.take(self._hint) or pool.take(pool.base_capacity) or pool.take_floor()
             return True
         capacity = len(buffer.data)
         total = self._frame_end - self._start if self._frame_end > 0 else SIZE.size

@@ -1,0 +1,96 @@
+"""Slow work off the loop, regular work on it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.deferred import Deferred
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Jobs:
+    """Runs blocking functions in the loop's executor; the simulator's loop runs them inline."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def run(self, job: Callable[[], T]) -> Deferred[T]:
+        """The result of `job`, which runs in another thread; callbacks run on the loop."""
+        result: Deferred[T] = Deferred()
+
+        def finished(future: asyncio.Future[T]) -> None:
+            if future.cancelled():
+                result.fail(asyncio.CancelledError())
+            elif (error := future.exception()) is not None:
+                result.fail(error)
+            else:
+                result.complete(future.result())
+
+        self._loop.run_in_executor(None, job).add_done_callback(finished)
+        return result
+
+
+class Task:
+    """Work that comes back every `interval_s`; counted from the end of the last run, so that runs never overlap."""
+
+    def __init__(
+        self, name: str, interval_s: float, work: Callable[[], Deferred[None] | None], clock: Clock, *, delay_s: float | None = None
+    ) -> None:
+        self.name = name
+        self._interval_s = interval_s
+        self._work = work
+        self._clock = clock
+        self._running = False
+        self._stopped = False
+        self._timer: TimerHandle | None = clock.call_later(interval_s if delay_s is None else delay_s, self._run)
+
+    def stop(self) -> None:
+        """No further runs; one in an executor goes on to its end."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _run(self) -> None:
+        self._timer = None
+        try:
+            pending = self._work()
+        except Exception:
+            logger.exception("the task %s failed", self.name)
+            pending = None
+        if pending is None:
+            self._again()
+        else:
+            pending.add_callback(self._finished)
+
+    def _finished(self, done: Deferred[None]) -> None:
+        if done.error is not None:
+            logger.error("the task %s failed", self.name, exc_info=done.error)
+        self._again()
+
+    def _again(self) -> None:
+        if not self._stopped:
+            self._timer = self._clock.call_later(self._interval_s, self._run)
+
+
+def as_future(loop: asyncio.AbstractEventLoop, deferred: Deferred[T]) -> asyncio.Future[T]:
+    """For coroutines of boot and shutdown that wait for a Deferred."""
+    future: asyncio.Future[T] = loop.create_future()
+
+    def finished(done: Deferred[T]) -> None:
+        if future.done():
+            return
+        if done.error is not None:
+            future.set_exception(done.error)
+        else:
+            future.set_result(done.result())
+
+    deferred.add_callback(finished)
+    return future

@@ -1,0 +1,78 @@
+"""A broker as a process of its own: event loop, signals, log output, exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from odradek.base.errors import OdradekError
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.server.broker import Broker
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed, else asyncio's."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Runs `main` on a new event loop."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_ready: Callable[[Broker], object] | None = None) -> int:
+    """Runs a broker until a signal; returns the exit status. Errors that stop it are printed as one line."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    return run_loop(_serve(config, format_if_empty, on_ready))
+
+
+async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable[[Broker], object] | None) -> int:
+    from odradek.server.broker import Broker
+
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[None] = loop.create_future()
+
+    def on_signal(name: str) -> None:
+        # A second signal finds the future done: the shutdown under way goes on as it is.
+        if not stopped.done():
+            logger.info("%s: shutting down", name)
+            stopped.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number.name)
+    broker = Broker(config, format_if_empty=format_if_empty)
+    broker.on_fatal = lambda error: None if stopped.done() else stopped.set_exception(error)
+    starting = asyncio.ensure_future(broker.start())
+    try:
+        await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait((starting,))
+        else:
+            starting.result()
+            if on_ready is not None and not stopped.done():
+                on_ready(broker)
+        await stopped
+    except OdradekError as error:
+        print(f"odradek start: {error}", file=sys.stderr)
+        return 1
+    finally:
+        await broker.stop()
+    return 0

@@ -1,0 +1,259 @@
+"""The broker tells the controller that it is there (BrokerLifecycleManager, KIP-631).
+
+1. BrokerRegistration until the controller accepts it; the answer is the broker epoch.
+2. BrokerHeartbeat every broker.heartbeat.interval.ms, wishing to stay fenced while the metadata log is not replayed up to the registration.
+   What changes the wish is sent at once, not with the next beat.
+3. Once caught up and ready the wish is to be unfenced; the answer that says so makes the broker RUNNING.
+4. For a controlled shutdown the wish is to shut down, until the controller says that no leader is left here.
+
+A stale broker epoch (the controller restarted without us, or a session expired) means to register anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, cast
+from uuid import UUID
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.metadata.features import supported_features
+from odradek.server.channel import TO_CONTROLLER, InterBrokerChannel
+from odradek.server.lifecycle import BrokerState, BrokerStateMachine
+
+if TYPE_CHECKING:
+    from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+    from odradek.protocol.messages.broker_registration import BrokerRegistrationResponse
+    from odradek.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+_FIRST_RETRY_S = 0.05
+_LEAVING_INTERVAL_S = 0.05
+_FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION})
+"""Refusals that do not change by asking again."""
+
+
+class AdvertisedListener(NamedTuple):
+    """Where clients of a listener reach this broker; `security_protocol` is Kafka's number."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+class Identity(NamedTuple):
+    """Who registers."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: UUID
+    listeners: list[AdvertisedListener]
+    rack: str | None
+    log_dirs: list[UUID]
+    previous_broker_epoch: int
+
+
+class BrokerRegistration:
+    """Registers, beats, unfences. `registered` and `running` complete when that has happened, `left` when the controller lets go."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        channel: InterBrokerChannel,
+        clock: Clock,
+        states: BrokerStateMachine,
+        *,
+        heartbeat_interval_s: float,
+        session_timeout_s: float,
+        metadata_offset: Callable[[], int],
+        offline_log_dirs: Callable[[], list[UUID]],
+    ) -> None:
+        self._identity = identity
+        self._channel = channel
+        self._clock = clock
+        self._states = states
+        self._interval_s = heartbeat_interval_s
+        self._timeout_s = session_timeout_s / 2
+        self._longest_retry_s = session_timeout_s / 2
+        self._metadata_offset = metadata_offset
+        self._offline_log_dirs = offline_log_dirs
+        self._timer: TimerHandle | None = None
+        self._in_flight = False
+        self._again = False
+        self._retry_s = _FIRST_RETRY_S
+        self._ready = False
+        self._leaving = False
+        self._stopped = False
+        self.broker_epoch = -1
+        self.registered: Deferred[int] = Deferred()
+        self.running: Deferred[None] = Deferred()
+        self.left: Deferred[None] = Deferred()
+
+    # -- for the wiring --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Sends the registration, again and again until it is accepted or refused for good (`registered` fails)."""
+        self._register()
+
+    def ready(self) -> None:
+        """The rest of the broker is ready: ask to be unfenced as soon as the metadata is there."""
+        self._ready = True
+        self._beat_now()
+
+    def metadata_changed(self) -> None:
+        """A new image was published; before RUNNING that is worth a heartbeat at once."""
+        if self._states.state in (BrokerState.STARTING, BrokerState.RECOVERY) and self.broker_epoch >= 0:
+            self._beat_now()
+
+    def directories_changed(self) -> None:
+        """A log directory went offline: the controller should know now."""
+        self._beat_now()
+
+    def leave(self) -> Deferred[None]:
+        """Asks the controller to move the leaders away; completes when it has, or when there is nobody to ask."""
+        self._leaving = True
+        if self.broker_epoch < 0 or self._stopped:
+            self.left.complete(None)
+        else:
+            self._beat_now()
+        return self.left
+
+    def stop(self) -> None:
+        """No more requests."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for deferred in (self.registered, self.running):
+            deferred.fail(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker is shutting down"))
+        self.left.complete(None)
+
+    # -- registration ----------------------------------------------------------------------------------------------------------
+
+    def _register(self) -> None:
+        if self._stopped:
+            return
+        from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
+
+        identity = self._identity
+        request = BrokerRegistrationRequest(
+            broker_id=identity.broker_id,
+            cluster_id=identity.cluster_id,
+            incarnation_id=identity.incarnation_id,
+            listeners=[
+                BrokerRegistrationRequest.Listener(name=name, host=host, port=port, security_protocol=protocol)
+                for name, host, port, protocol in identity.listeners
+            ],
+            features=[
+                BrokerRegistrationRequest.Feature(name=name, min_supported_version=levels.minimum, max_supported_version=levels.maximum)
+                for name, levels in supported_features().items()
+            ],
+            rack=identity.rack,
+            log_dirs=sorted(identity.log_dirs, key=lambda directory_id: directory_id.int),
+            previous_broker_epoch=identity.previous_broker_epoch,
+        )
+        self._channel.send(TO_CONTROLLER, request.API_KEY, request, 4, timeout_s=self._timeout_s).add_callback(self._registered)
+
+    def _registered(self, done: Deferred[Message]) -> None:
+        if self._stopped:
+            return
+        if done.error is not None:
+            self._later(self._register, done.error)
+            return
+        response = cast("BrokerRegistrationResponse", done.result())
+        code = ErrorCode(response.error_code)
+        if code in _FINAL:
+            self.registered.fail(KafkaError(code, "the controller refuses the registration of this broker"))
+            return
+        if code != ErrorCode.NONE:
+            self._later(self._register, code.name)
+            return
+        self._retry_s = _FIRST_RETRY_S
+        self.broker_epoch = response.broker_epoch
+        logger.info("registered as broker %d with epoch %d", self._identity.broker_id, response.broker_epoch)
+        self.registered.complete(response.broker_epoch)
+        self._beat_now()
+
+    def _later(self, action: Callable[[], None], reason: object) -> None:
+        logger.info(
+            "the controller did not accept the request of broker %d (%s); again in %.2f s", self._identity.broker_id, reason, self._retry_s
+        )
+        self._schedule(self._retry_s, action)
+        self._retry_s = min(self._retry_s * 2, self._longest_retry_s)
+
+    def _schedule(self, delay_s: float, action: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_later(delay_s, action)
+
+    # -- heartbeats ------------------------------------------------------------------------------------------------------------
+
+    def _beat_now(self) -> None:
+        if self._stopped or self.broker_epoch < 0:
+            return
+        if self._in_flight:
+            self._again = True
+        else:
+            self._beat()
+
+    def _beat(self) -> None:
+        if self._stopped:
+            return
+        from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+
+        self._in_flight = True
+        self._again = False
+        caught_up = self._states.state not in (BrokerState.STARTING, BrokerState.NOT_RUNNING)
+        request = BrokerHeartbeatRequest(
+            broker_id=self._identity.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=not (self._ready and caught_up) or (self._leaving and self._states.state < BrokerState.RUNNING),
+            want_shut_down=self._leaving,
+            offline_log_dirs=self._offline_log_dirs(),
+        )
+        self._channel.send(TO_CONTROLLER, request.API_KEY, request, 1, timeout_s=self._timeout_s).add_callback(self._beaten)
+
+    def _beaten(self, done: Deferred[Message]) -> None:
+        self._in_flight = False
+        if self._stopped:
+            return
+        if done.error is not None:
+            self._later(self._beat, done.error)
+            return
+        response = cast("BrokerHeartbeatResponse", done.result())
+        code = ErrorCode(response.error_code)
+        if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            if self._leaving:
+                self.left.complete(None)
+                return
+            self.broker_epoch = -1
+            self._later(self._register, code.name)
+            return
+        if code != ErrorCode.NONE:
+            self._later(self._beat, code.name)
+            return
+        self._retry_s = _FIRST_RETRY_S
+        if self._follow(response) or self._again:
+            self._beat()
+        else:
+            self._schedule(min(self._interval_s, _LEAVING_INTERVAL_S) if self._leaving else self._interval_s, self._beat)
+
+    def _follow(self, response: BrokerHeartbeatResponse) -> bool:
+        """Takes the next step that the answer allows; True when that is worth another heartbeat at once."""
+        state = self._states.state
+        if self._leaving:
+            if response.should_shut_down:
+                self.left.complete(None)
+            return False
+        if state is BrokerState.STARTING and response.is_caught_up:
+            self._states.to(BrokerState.RECOVERY)
+            return self._ready
+        if state is BrokerState.RECOVERY and not response.is_fenced:
+            self._states.to(BrokerState.RUNNING)
+            self.running.complete(None)
+        return False

@@ -1,0 +1,84 @@
+"""A listener with a handler made up by the test, and a raw client."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from odradek.network.acceptor import Acceptor, BoundListener, Listener
+from odradek.network.connection import Answer, Connection
+from odradek.network.limits import AcceptorLimits
+from odradek.server.clock import LoopClock
+
+Handle = Callable[[Connection, memoryview], Answer]
+
+
+class FakeHandler:
+    """Answers with what the test's function returns."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
+        return self.handle(connection, frame)
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+
+
+def echo(connection: Connection, frame: memoryview) -> Answer:
+    return [framed(bytes(frame))]
+
+
+@asynccontextmanager
+async def listening(
+    handle: Handle = echo, limits: AcceptorLimits | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[tuple[Acceptor, BoundListener]]:
+    loop = asyncio.get_running_loop()
+    acceptor = Acceptor(loop, LoopClock(loop), FakeHandler(handle), limits or AcceptorLimits())
+    bound = await acceptor.bind(Listener("PLAINTEXT", "broker", host, 0))
+    await acceptor.serve(bound)
+    try:
+        yield acceptor, bound
+    finally:
+        await acceptor.close()
+
+
+class Peer:
+    """A raw client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, *bodies: bytes) -> None:
+        self.writer.write(framed(*bodies))
+
+    async def frame(self) -> bytes:
+        (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+        return await self.reader.readexactly(size)
+
+    async def closed(self) -> bool:
+        """Waits until the other side has closed; True when nothing came before that."""
+        try:
+            return await asyncio.wait_for(self.reader.read(1), 10) == b""
+        except ConnectionError:
+            return True
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(OSError):
+            await self.writer.wait_closed()
+
+
+@asynccontextmanager
+async def peer(bound: BoundListener, host: str = "127.0.0.1") -> AsyncIterator[Peer]:
+    reader, writer = await asyncio.open_connection(host, bound.port, limit=1 << 26)
+    client = Peer(reader, writer)
+    try:
+        yield client
+    finally:
+        await client.close()

@@ -1,0 +1,378 @@
+"""What a connection may expect of its listener, over real sockets: order, one request in flight, limits, bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ProtocolError
+from odradek.network.acceptor import Listener, ListenError
+from odradek.network.connection import Answer, Chunk, Connection
+from odradek.network.limits import AcceptorLimits
+from odradek.server.process import new_event_loop
+from tests.network.support import echo, framed, listening, peer
+
+MIB = 1024 * 1024
+Pending = Deferred[Sequence[Chunk] | None]
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Runs a coroutine on either loop, for ten seconds at most."""
+    factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def runner(main: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=factory) as loop_runner:
+            loop_runner.run(asyncio.wait_for(main, 10))
+
+    return runner
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Turns the loop until the condition holds."""
+    while not condition():  # noqa: ASYNC110 (the condition is about the other side of a socket; there is no event to wait for)
+        await asyncio.sleep(0.001)
+
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+def test_requests_are_answered_in_order(run: Run) -> None:
+    async def main() -> None:
+        async with listening() as (_, bound), peer(bound) as client:
+            bodies = [str(index).encode() * (1 + index * 37) for index in range(200)]
+            client.send(*bodies)
+            assert [await client.frame() for _ in bodies] == bodies
+
+    run(main())
+
+
+def test_one_request_is_in_flight_at_a_time(run: Run) -> None:
+    async def main() -> None:
+        seen: list[bytes] = []
+        waiting: list[Pending] = []
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            seen.append(bytes(frame))
+            waiting.append(Deferred())
+            return waiting[-1]
+
+        async with listening(handle) as (_, bound), peer(bound) as client:
+            client.send(b"one", b"two")
+            await until(lambda: bool(seen))
+            client.send(b"three")
+            await asyncio.sleep(0.02)
+            assert seen == [b"one"]
+            for count, body in enumerate((b"one", b"two", b"three"), 1):
+                await until(lambda count=count: len(waiting) == count)
+                waiting[-1].complete([framed(body)])
+                assert await client.frame() == body
+
+    run(main())
+
+
+def test_a_request_without_an_answer_lets_the_next_one_in(run: Run) -> None:
+    async def main() -> None:
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return None if frame[:1] == b"-" else echo(connection, frame)
+
+        async with listening(handle) as (_, bound), peer(bound) as client:
+            client.send(b"-silent", b"loud")
+            assert await client.frame() == b"loud"
+
+    run(main())
+
+
+def test_what_a_client_sends_while_it_waits_stays_bounded(run: Run) -> None:
+    async def main() -> None:
+        pending: Pending = Deferred()
+        first = True
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            nonlocal first
+            if not first:
+                return echo(connection, frame)
+            first = False
+            return pending
+
+        async with listening(handle) as (acceptor, bound), peer(bound) as client:
+            client.send(b"wait")
+            await until(lambda: not first)
+            bodies = [b"x" * MIB] * 20
+            client.send(*bodies)
+            await asyncio.sleep(0.1)
+            assert acceptor.pool.in_use <= 512 * 1024
+            pending.complete([framed(b"done")])
+            assert await client.frame() == b"done"
+            assert [await client.frame() for _ in bodies] == bodies
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "start", [struct.pack(">i", -1), struct.pack(">i", 0), struct.pack(">i", 101 * MIB), b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01"]
+)
+def test_a_bad_size_closes_the_connection_at_once(run: Run, start: bytes) -> None:
+    async def main() -> None:
+        async with listening() as (acceptor, bound), peer(bound) as client, peer(bound) as neighbour:
+            client.writer.write(start)
+            assert await client.closed()
+            neighbour.send(b"still here")
+            assert await neighbour.frame() == b"still here"
+            await client.close()
+            await until(lambda: len(acceptor.connections) == 1)
+
+    run(main())
+
+
+def test_a_malformed_request_and_a_failing_handler_close_only_their_connection(run: Run) -> None:
+    async def main() -> None:
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            if frame[:1] == b"!":
+                raise ProtocolError("nonsense")
+            if frame[:1] == b"?":
+                raise ZeroDivisionError
+            return echo(connection, frame)
+
+        async with listening(handle) as (_, bound), peer(bound) as bad, peer(bound) as worse, peer(bound) as good:
+            bad.send(b"!")
+            worse.send(b"?")
+            assert await bad.closed()
+            assert await worse.closed()
+            good.send(b"fine")
+            assert await good.frame() == b"fine"
+
+    run(main())
+
+
+def test_declared_but_unsent_bytes_cost_next_to_nothing(run: Run) -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(frame_grace_s=0.2)
+        async with listening(limits=limits) as (acceptor, bound):
+            writers = []
+            for _ in range(100):
+                _, writer = await asyncio.open_connection("127.0.0.1", bound.port)
+                writer.write(struct.pack(">i", 99 * MIB) + b"x")
+                writers.append(writer)
+            await until(lambda: len(acceptor.connections) == 100)
+            await until(lambda: acceptor.pool.in_use <= 100 * 4096)
+            # ... and the deadline for the rest of the request ends them.
+            await until(lambda: not acceptor.connections)
+            assert acceptor.pool.in_use == 0
+            for writer in writers:
+                writer.close()
+
+    run(main())
+
+
+def test_a_slow_request_in_time_is_served(run: Run) -> None:
+    async def main() -> None:
+        async with listening(limits=AcceptorLimits(frame_grace_s=5)) as (_, bound), peer(bound) as client:
+            data = framed(b"slowly")
+            for index in range(len(data)):
+                client.writer.write(data[index : index + 1])
+                await asyncio.sleep(0.002)
+            assert await client.frame() == b"slowly"
+
+    run(main())
+
+
+def test_idle_connections_are_closed_and_busy_ones_are_not(run: Run) -> None:
+    async def main() -> None:
+        pending: Pending = Deferred()
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return pending
+
+        async with listening(handle, AcceptorLimits(idle_s=0.1)) as (acceptor, bound), peer(bound) as idle, peer(bound) as waiting:
+            waiting.send(b"long poll")
+            assert await idle.closed()
+            await asyncio.sleep(0.3)
+            assert len(acceptor.connections) == 1
+            pending.complete([framed(b"at last")])
+            assert await waiting.frame() == b"at last"
+
+    run(main())
+
+
+def test_connections_are_counted_in_total_and_by_address(run: Run) -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(max_connections=2)
+        async with listening(limits=limits) as (_, bound), peer(bound) as one, peer(bound) as two, peer(bound) as three:
+            assert await three.closed()
+            one.send(b"1")
+            two.send(b"2")
+            assert (await one.frame(), await two.frame()) == (b"1", b"2")
+        async with listening(limits=AcceptorLimits(max_connections_per_ip=5, per_ip_overrides={"127.0.0.1": 1})) as (acceptor, bound):
+            async with peer(bound) as one, peer(bound) as two:
+                assert await two.closed()
+                one.send(b"1")
+                assert await one.frame() == b"1"
+            await until(lambda: not acceptor.connections)
+            async with peer(bound) as later:
+                later.send(b"3")
+                assert await later.frame() == b"3"
+
+    run(main())
+
+
+def test_new_connections_beyond_the_rate_wait(run: Run) -> None:
+    async def main() -> None:
+        async with listening(limits=AcceptorLimits(creation_rate=20)) as (_, bound):
+            loop = asyncio.get_running_loop()
+            begin = loop.time()
+            for _ in range(26):
+                async with peer(bound) as client:
+                    client.send(b"hello")
+                    assert await client.frame() == b"hello"
+            assert loop.time() - begin >= 0.2
+
+    run(main())
+
+
+class FakeFile:
+    """A chunk of a file that is not there, and counts what is read and released."""
+
+    def __init__(self, size: int, *, cached: bool = True, fails_at: int | None = None) -> None:
+        self.size = size
+        self.cached = cached
+        self.fails_at = fails_at
+        self.most_read = 0
+        self.read_bytes = 0
+        self.released = 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        if self.fails_at is not None and offset >= self.fails_at:
+            raise OSError(5, "Input/output error")
+        self.read_bytes += size
+        self.most_read = max(self.most_read, size)
+        return bytes([(offset + 7) % 251]) * size
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        return self.read(offset, size) if self.cached else None
+
+    def release(self) -> None:
+        self.released += 1
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_files_are_sent_in_pieces_and_released(run: Run, cached: bool) -> None:
+    async def main() -> None:
+        files = [FakeFile(3 * MIB + 17, cached=cached), FakeFile(0, cached=cached), FakeFile(100, cached=cached)]
+        total = sum(file.size for file in files)
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return [struct.pack(">i", total + 4), b"head", *files]
+
+        async with listening(handle) as (acceptor, bound), peer(bound) as client:
+            client.send(b"fetch")
+            body = await client.frame()
+            assert len(body) == total + 4
+            assert body[:4] == b"head"
+            assert body[-100:] == bytes([7]) * 100
+            assert max(file.most_read for file in files) <= MIB
+            client.send(b"fetch")  # the connection goes on
+            await client.frame()
+            await until(lambda: all(file.released == 2 for file in files))
+            assert acceptor._response_bytes == 0  # pyright: ignore[reportPrivateUsage]
+
+    run(main())
+
+
+def test_peers_that_never_read_hold_little_memory_and_release_on_loss(run: Run) -> None:
+    async def main() -> None:
+        files: list[FakeFile] = []
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            files.append(FakeFile(64 * MIB))
+            return [struct.pack(">i", files[-1].size), files[-1]]
+
+        limits = AcceptorLimits(response_memory=4 * MIB)
+        async with listening(handle, limits) as (acceptor, bound):
+            writers = []
+            for _ in range(20):
+                _, writer = await asyncio.open_connection("127.0.0.1", bound.port, limit=1024)
+                writer.write(framed(b"fetch"))
+                writers.append(writer)
+            await until(lambda: len(files) == 20)
+            await asyncio.sleep(0.1)
+            held = acceptor._response_bytes  # pyright: ignore[reportPrivateUsage]
+            assert 0 < held <= 4 * MIB + 20 * 64 * 1024
+            for writer in writers:
+                writer.transport.abort()
+            await until(lambda: all(file.released == 1 for file in files))
+            assert acceptor._response_bytes == 0  # pyright: ignore[reportPrivateUsage]
+
+    run(main())
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_file_that_cannot_be_read_closes_the_connection(run: Run, cached: bool) -> None:
+    async def main() -> None:
+        file = FakeFile(3 * MIB, cached=cached, fails_at=MIB)
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return [struct.pack(">i", file.size), file]
+
+        async with listening(handle) as (_, bound), peer(bound) as client:
+            client.send(b"fetch")
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await client.frame()
+            await until(lambda: file.released == 1)
+
+    run(main())
+
+
+def test_an_answer_for_a_peer_that_has_gone_is_released(run: Run) -> None:
+    async def main() -> None:
+        pending: Pending = Deferred()
+        file = FakeFile(100)
+        async with listening(lambda connection, frame: pending) as (acceptor, bound):
+            async with peer(bound) as client:
+                client.send(b"fetch")
+                await until(lambda: any(connection.busy for connection in acceptor.connections))
+            await until(lambda: not acceptor.connections)
+            pending.complete([struct.pack(">i", 100), file])
+            assert file.released == 1
+
+    run(main())
+
+
+def test_localhost_listens_on_both_families_with_one_port(run: Run) -> None:
+    async def main() -> None:
+        async with listening(host="localhost") as (_, bound):
+            assert bound.port > 0
+            for host in ("127.0.0.1", "::1")[: len(bound.servers)]:
+                async with peer(bound, host) as client:
+                    client.send(host.encode())
+                    assert await client.frame() == host.encode()
+
+    run(main())
+
+
+def test_a_port_in_use_is_named(run: Run) -> None:
+    async def main() -> None:
+        async with listening() as (acceptor, bound):
+            with pytest.raises(ListenError, match=rf"listener OTHER: cannot listen on 127.0.0.1:{bound.port}"):
+                await acceptor.bind(Listener("OTHER", "broker", "127.0.0.1", bound.port))
+
+    run(main())
+
+
+def test_nothing_is_answered_before_serving_begins(run: Run) -> None:
+    async def main() -> None:
+        async with listening() as (acceptor, _):
+            bound = await acceptor.bind(Listener("LATER", "broker", "127.0.0.1", 0))
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", bound.port)
+            await acceptor.serve(bound)
+            async with peer(bound) as client:
+                client.send(b"now")
+                assert await client.frame() == b"now"
+
+    run(main())

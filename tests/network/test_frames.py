@@ -1,0 +1,137 @@
+"""Frames come out of the receive buffer whole, in order and unchanged, however the bytes arrive; memory follows what has arrived."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.network.frames import FLOOR_CAPACITY, BufferPool, FrameReceiver, FrameSizeError
+
+MIB = 1024 * 1024
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+
+
+def feed(receiver: FrameReceiver, data: bytes, step: int = 1 << 30, *, keep: list[memoryview] | None = None) -> list[bytes]:
+    """Runs the receiver's cycle over `data`, `step` bytes at most at a time; returns the frames."""
+    frames: list[bytes] = []
+    view = memoryview(data)
+    while view:
+        assert receiver.reserve()
+        space = receiver.space()
+        size = min(len(space), len(view), step)
+        assert size > 0
+        space[:size] = view[:size]
+        del space
+        receiver.received(size)
+        view = view[size:]
+        while (frame := receiver.next_frame()) is not None:
+            frames.append(bytes(frame))
+            if keep is not None:
+                keep.append(frame)
+            del frame
+        receiver.frame_done()
+    return frames
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=30),
+    step=st.integers(1, 5000),
+    base=st.sampled_from([16, 64, 1024, 8192]),
+    keep=st.booleans(),
+)
+def test_frames_are_what_was_sent(sizes: list[int], step: int, base: int, keep: bool) -> None:
+    bodies = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
+    kept: list[memoryview] | None = [] if keep else None
+    receiver = FrameReceiver(BufferPool(1 << 30, base_capacity=base), 1 << 20)
+    assert feed(receiver, framed(*bodies), step, keep=kept) == bodies
+    if kept is not None:
+        assert [bytes(frame) for frame in kept] == bodies
+
+
+def test_a_kept_view_of_a_large_frame_never_changes() -> None:
+    rng = random.Random(1)
+    receiver = FrameReceiver(BufferPool(1 << 30), 10 * MIB)
+    bodies = [rng.randbytes(rng.randrange(5_000, 400_000)) for _ in range(20)]
+    kept: list[memoryview] = []
+    feed(receiver, framed(*bodies), 70_000, keep=kept)
+    assert [bytes(frame) for frame in kept] == bodies
+
+
+def test_an_unshared_buffer_is_used_again() -> None:
+    pool = BufferPool(1 << 30)
+    receiver = FrameReceiver(pool, 10 * MIB)
+    feed(receiver, framed(b"x" * 100_000))
+    assert receiver.capacity == 0
+    assert pool.in_use == 0
+    receiver.reserve()
+    first = receiver._buffer  # pyright: ignore[reportPrivateUsage]
+    receiver.release()
+    receiver.reserve()
+    assert receiver._buffer is first  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("size", [-1, 0, -(2**31), 1025, 2**31 - 1])
+def test_a_size_that_is_not_allowed_is_refused_before_memory_is_taken(size: int) -> None:
+    pool = BufferPool(1 << 30, base_capacity=64)
+    receiver = FrameReceiver(pool, 1024)
+    with pytest.raises(FrameSizeError, match="bytes"):
+        feed(receiver, struct.pack(">i", size))
+    assert pool.in_use == 64
+
+
+def test_a_declared_size_takes_no_memory_until_its_bytes_arrive() -> None:
+    pool = BufferPool(1 << 30)
+    receiver = FrameReceiver(pool, 100 * MIB)
+    feed(receiver, struct.pack(">i", 99 * MIB) + b"x" * 1000)
+    assert receiver.capacity <= 256 * 1024
+    feed(receiver, b"x" * MIB)
+    assert receiver.capacity <= 4 * MIB
+
+
+def test_a_waiting_connection_shrinks_to_the_floor_and_goes_on() -> None:
+    pool = BufferPool(1 << 30)
+    receiver = FrameReceiver(pool, MIB)
+    data = framed(b"a" * 100_000)
+    feed(receiver, data[:100])
+    receiver.shrink()
+    assert pool.in_use == FLOOR_CAPACITY
+    assert feed(receiver, data[100:]) == [b"a" * 100_000]
+
+
+def test_without_memory_every_connection_still_has_its_floor_and_one_may_go_on() -> None:
+    pool = BufferPool(300 * 1024)
+    first, second, third = (FrameReceiver(pool, 10 * MIB) for _ in range(3))
+    large = framed(b"b" * 2 * MIB)
+    feed(first, large[: 200 * 1024])
+    feed(second, large[:4096])
+    assert second.capacity == FLOOR_CAPACITY
+    assert second.reserve()  # overdraws: somebody has to get on
+    feed(third, framed(b"small"))
+    feed(third, large[:4096])
+    assert third.capacity == FLOOR_CAPACITY
+    assert not third.reserve()
+    woken: list[bool] = []
+
+    def try_again() -> None:
+        woken.append(third.reserve())
+        if not woken[-1]:
+            pool.wait(try_again)
+
+    pool.wait(try_again)
+    assert feed(second, large[4096:]) == [large[4:]]
+    assert woken[-1]
+
+
+def test_a_client_that_trusts_its_broker_takes_the_frame_s_size_at_once() -> None:
+    receiver = FrameReceiver(BufferPool(1 << 40), 100 * MIB, eager_bytes=64 * MIB)
+    feed(receiver, struct.pack(">i", 5 * MIB) + b"x")
+    receiver.reserve()
+    assert receiver.capacity == 5 * MIB + 4
