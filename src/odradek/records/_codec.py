@@ -639,7 +639,9 @@ class Columns:
         kind = 1 if log_append_time else 0
         index = 0
         while index < count:
-            position, delta, offset_delta, key_start, key_size, value_start, value_size, headers_at, header_count = _parse(view, position, end)
+            position, delta, offset_delta, key_start, key_size, value_start, value_size, headers_at, header_count = _parse(
+                view, position, end
+            )
             if position < 0:
                 return WALK_MALFORMED
             index += 1

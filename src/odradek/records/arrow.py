@@ -78,7 +78,9 @@ def decode_to_arrow(
             if header.next_offset <= min_offset or (header.base_offset >= max_offset and header.magic == MAGIC_V2):
                 continue
             if check_crcs and not check_crc(buffer, position, header):
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch at offset {header.base_offset} of {topic}-{partition} is corrupt")
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"Record batch at offset {header.base_offset} of {topic}-{partition} is corrupt"
+                )
             chunks += _chunks(buffer, position, header, limit)
     columns = _columns(chunks, min_offset, max_offset, include_headers)
     return _record_batch(columns, topic, partition, include_headers)
@@ -182,7 +184,9 @@ def encode_from_arrow(
     return output
 
 
-def _encode_record_batch(batch: Any, max_batch_bytes: int, default_timestamp_ms: int, compression: Compression, level: int | None) -> list[bytes]:
+def _encode_record_batch(
+    batch: Any, max_batch_bytes: int, default_timestamp_ms: int, compression: Compression, level: int | None
+) -> list[bytes]:
     import pyarrow as pa
 
     rows = batch.num_rows
@@ -205,7 +209,17 @@ def _encode_record_batch(batch: Any, max_batch_bytes: int, default_timestamp_ms:
         writer = native.codec.RecordWriter(max_batch_bytes, HEADER_SIZE)
         if headers is None:
             row = writer.append_rows(
-                row, rows, timestamps, default_timestamp_ms, key_ends, keys, key_validity, value_ends, values, value_validity, (key_bit, value_bit)
+                row,
+                rows,
+                timestamps,
+                default_timestamp_ms,
+                key_ends,
+                keys,
+                key_validity,
+                value_ends,
+                values,
+                value_validity,
+                (key_bit, value_bit),
             )
         else:
             row = _append_with_headers(writer, batch, row, timestamps, default_timestamp_ms, headers)

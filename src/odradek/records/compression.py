@@ -143,6 +143,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
 
 def _xerial_blocks(view: memoryview) -> list[memoryview]:
     """The snappy blocks of one or several concatenated xerial streams."""
+    cut_off = KafkaError(ErrorCode.INVALID_RECORD, "The snappy framing of the batch is cut off")
     blocks: list[memoryview] = []
     position = 0
     end = len(view)
@@ -150,16 +151,14 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
         if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             if position > end:
-                break
+                raise cut_off
             continue
         size = int.from_bytes(view[position : position + 4], "big")
         position += 4
         if position > end or size > end - position:
-            break
+            raise cut_off
         blocks.append(view[position : position + size])
         position += size
-    if position != end:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "The snappy framing of the batch is cut off")
     return blocks
 
 

@@ -1,0 +1,219 @@
+"""Batches as written are read again, whatever is in them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.records import native
+from odradek.records.batch import (
+    HEADER_SIZE,
+    BatchBuilder,
+    Record,
+    check_crc,
+    decode_batch,
+    decode_records,
+    encode_batch,
+    increment_sequence,
+    iter_headers,
+    read_header,
+)
+from odradek.records.compression import Compression
+from odradek.records.patch import patched, patched_chunks, with_max_timestamp, with_producer
+
+from . import strategies
+from .strategies import RawRecord
+
+common = settings(max_examples=60, derandomize=True, deadline=None)
+
+
+def expected(records: list[RawRecord], base_offset: int = 0) -> list[Record]:
+    return [Record(base_offset + i, ts, key, value, tuple(headers)) for i, (ts, key, value, headers) in enumerate(records)]
+
+
+@common
+@given(strategies.records, strategies.compressions, st.integers(0, 2**62))
+def test_what_is_written_is_read(records: list[RawRecord], compression: Compression, base_offset: int) -> None:
+    batch = encode_batch(records, compression=compression, base_offset=base_offset)
+    header = read_header(batch)
+    assert header.size == len(batch)
+    assert header.compression == compression
+    assert header.record_count == len(records) == header.last_offset_delta + 1
+    assert header.base_timestamp == records[0][0]
+    assert header.max_timestamp == max(record[0] for record in records)
+    assert check_crc(batch, 0, header)
+    assert decode_records(batch) == expected(records, base_offset)
+
+
+@common
+@given(st.lists(st.tuples(strategies.int64, st.none(), st.none(), st.just(())), min_size=1, max_size=5))
+def test_timestamps_wrap_as_java_longs_do(records: list[RawRecord]) -> None:
+    assert [record.timestamp for record in decode_records(encode_batch(records))] == [record[0] for record in records]
+
+
+@common
+@given(strategies.records, strategies.compressions)
+def test_builder_and_function_write_the_same(records: list[RawRecord], compression: Compression) -> None:
+    builder = BatchBuilder(1 << 20, compression=compression)
+    for record in records:
+        assert builder.append(*record)
+    assert builder.record_count == len(records)
+    closed = builder.close(producer_id=3, producer_epoch=4, base_sequence=5, transactional=True)
+    assert closed == encode_batch(records, compression=compression, producer_id=3, producer_epoch=4, base_sequence=5, transactional=True)
+
+
+def test_builder_keeps_its_limit_but_takes_one_record_of_any_size() -> None:
+    builder = BatchBuilder(1000)
+    assert builder.append(1, None, b"x" * 5000)
+    assert not builder.append(1, None, b"")
+    builder = BatchBuilder(1000)
+    count = 0
+    while builder.append(count, b"key", b"x" * 50, [("h", None)]):
+        count += 1
+    batch = builder.close()
+    assert 900 < len(batch) <= 1000
+    assert len(decode_records(batch)) == count
+
+
+def test_builder_with_a_ratio_collects_more() -> None:
+    plain = BatchBuilder(10_000, compression=Compression.ZSTD)
+    packed = BatchBuilder(10_000, compression=Compression.ZSTD, expected_ratio=0.1)
+    for builder in (plain, packed):
+        while builder.append(0, None, b"x" * 90):
+            pass
+    assert packed.record_count > 9 * plain.record_count
+    assert packed.size_estimate <= 10_000
+
+
+def test_an_empty_builder_does_not_close() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        BatchBuilder(100).close()
+
+
+@pytest.mark.parametrize("value", ["text", 7, 1.5])
+def test_keys_and_values_are_bytes(value: object) -> None:
+    with pytest.raises(TypeError):
+        BatchBuilder(100).append(0, None, value)
+
+
+def test_bytes_like_values_are_taken() -> None:
+    batch = encode_batch([(0, memoryview(b"abcdef")[::2], bytearray(b"v"), ())])  # type: ignore[list-item]
+    assert decode_records(batch)[0][2:4] == (b"ace", b"v")
+
+
+@pytest.mark.parametrize("size", range(HEADER_SIZE))
+def test_a_cut_off_header_is_a_protocol_error(size: int) -> None:
+    batch = encode_batch([(0, None, b"v", ())])
+    with pytest.raises(ProtocolError):
+        read_header(batch[:size])
+    assert list(iter_headers(batch[:size])) == []
+
+
+def test_a_cut_off_last_batch_is_left_out() -> None:
+    one = encode_batch([(0, None, b"v", ())])
+    for size in range(len(one)):
+        assert [position for position, _ in iter_headers(one + one[:size])] == [0]
+
+
+@pytest.mark.parametrize(("at", "octets"), [(8, b"\xff\xff\xff\xff"), (8, b"\0\0\0\x0d"), (8, b"\0\0\0\x20"), (16, b"\x03"), (16, b"\xff")])
+def test_impossible_lengths_and_magics_are_corrupt(at: int, octets: bytes) -> None:
+    batch = bytearray(encode_batch([(0, None, b"v", ())]))
+    batch[at : at + len(octets)] = octets
+    with pytest.raises(KafkaError) as raised:
+        list(iter_headers(batch))
+    assert raised.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_empty_batches_and_control_batches() -> None:
+    empty = encode_batch([])
+    assert decode_records(empty) == []
+    control = encode_batch([(0, b"\0\0\0\1", b"", ())], control=True)
+    assert read_header(control).is_control
+    assert decode_records(control) == []
+    assert len(decode_batch(control, 0, read_header(control))) == 1
+
+
+def test_sequences_wrap() -> None:
+    assert increment_sequence(2**31 - 1, 1) == 0
+    assert read_header(encode_batch([(0, None, None, ())] * 3, base_sequence=2**31 - 2)).last_sequence == 0
+
+
+def test_patching_keeps_the_crc() -> None:
+    batch = encode_batch([(5, None, b"v", ())])
+    moved = patched(batch, 77, 9)
+    header = read_header(moved)
+    assert (header.base_offset, header.partition_leader_epoch) == (77, 9)
+    assert check_crc(moved, 0, header)
+    assert b"".join(patched_chunks(memoryview(batch), 77, 9)) == moved
+    stamped = with_max_timestamp(moved, 123, log_append_time=True)
+    assert check_crc(stamped, 0, read_header(stamped))
+    assert decode_records(stamped)[0].timestamp == 123
+    owned = with_producer(batch, 1, 2, 3)
+    assert read_header(owned)[9:12] == (1, 2, 3)
+    assert check_crc(owned, 0, read_header(owned))
+
+
+def test_delete_horizon_is_read_from_the_base_timestamp() -> None:
+    batch = bytearray(encode_batch([(5, None, b"v", ())]))
+    assert read_header(batch).delete_horizon_ms is None
+    batch[22] |= 0x40
+    assert read_header(batch).delete_horizon_ms == 5
+
+
+def test_header_keys_that_are_not_text_are_read_with_replacements() -> None:
+    batch = bytearray(encode_batch([(5, None, b"v", [("abc", b"x")])]))
+    at = batch.index(b"abc")
+    batch[at] = 0xFF
+    assert decode_records(batch)[0].headers == (("\ufffdbc", b"x"),)
+
+
+def message(offset: int, magic: int, value: bytes | None, *, attributes: int = 0, timestamp: int = 7, key: bytes | None = None) -> bytes:
+    def sized(octets: bytes | None) -> bytes:
+        return struct.pack(">i", -1) if octets is None else struct.pack(">i", len(octets)) + octets
+
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"") + sized(key) + sized(value)
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_messages_are_read(magic: int) -> None:
+    raw = message(3, magic, b"v", key=b"k") + message(4, magic, None)
+    timestamp = 7 if magic else -1
+    assert decode_records(raw) == [Record(3, timestamp, b"k", b"v", ()), Record(4, timestamp, None, None, ())]
+    for position, header in iter_headers(raw):
+        assert header.magic == magic
+        assert check_crc(raw, position, header)
+    assert list(iter_headers(raw[:-1])) == list(iter_headers(raw))[:1]
+    broken = bytearray(raw)
+    broken[-1] ^= 1
+    assert not check_crc(broken, len(message(3, magic, b"v", key=b"k")), list(iter_headers(broken))[1][1])
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("compression", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
+def test_old_compressed_messages_are_read(magic: int, compression: Compression) -> None:
+    from odradek.records.compression import compress
+
+    inner = b"".join(message(offset if magic else 8 + offset, magic, b"v%d" % offset) for offset in range(3))
+    data = compress(inner, compression)
+    if compression == Compression.LZ4 and magic == 0:
+        data = data[:6] + b"\x00" + data[7:]
+    raw = message(10, magic, data, attributes=compression)
+    assert [(record.offset, record.value) for record in decode_records(raw)] == [(8, b"v0"), (9, b"v1"), (10, b"v2")]
+
+
+def test_the_lz4_checksum_of_old_messages_is_mended() -> None:
+    from odradek.records.compression import fix_legacy_lz4_header
+
+    for frame in (bytes(cramjam.lz4.compress(b"abc" * 100)), bytes(cramjam.lz4.compress(b""))):
+        assert fix_legacy_lz4_header(frame) == frame
+
+
+def test_the_build_under_test_is_the_one_asked_for(build: str) -> None:
+    assert native.codec_is_compiled() == (build == "compiled")

@@ -1,0 +1,88 @@
+"""Compressed bytes come back, within bounds, and foreign framings are understood."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import cramjam
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.compression import LEVELS, Compression, compress, decompress
+
+CODECS = [codec for codec in Compression if codec]
+DATA = [b"", b"x", b"hello " * 10_000, bytes(range(256)) * 300]
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("data", DATA, ids=len)
+def test_round_trip(codec: Compression, data: bytes) -> None:
+    assert bytes(decompress(compress(data, codec), codec)) == data
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_levels_are_kafkas(codec: Compression) -> None:
+    lowest, highest, _ = LEVELS[codec]
+    for level in (max(lowest, -7), 1, min(highest, 9)):
+        assert bytes(decompress(compress(DATA[2], codec, level), codec)) == DATA[2]
+    for level in (lowest - 1 if codec != Compression.GZIP else -2, highest + 1):
+        with pytest.raises(ValueError, match="not within"):
+            compress(b"", codec, level)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_the_limit_is_exact(codec: Compression) -> None:
+    data = compress(DATA[2], codec)
+    assert len(decompress(data, codec, len(DATA[2]))) == len(DATA[2])
+    with pytest.raises(KafkaError) as raised:
+        decompress(data, codec, len(DATA[2]) - 1)
+    assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", [Compression.ZSTD])
+def test_a_bomb_is_refused(codec: Compression) -> None:
+    bomb = compress(bytes(64 * 1024 * 1024), codec)
+    assert len(bomb) < 30_000
+    with pytest.raises(KafkaError) as raised:
+        decompress(bomb, codec, 1 << 30)
+    assert raised.value.code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_cut_is_invalid(codec: Compression) -> None:
+    data = compress(b"hello world " * 20, codec)
+    for size in range(len(data)):
+        if codec == Compression.SNAPPY and size == 16:
+            continue  # the bare xerial header is a stream without blocks
+        with pytest.raises(KafkaError) as raised:
+            decompress(data[:size], codec)
+        assert raised.value.code in (ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE)
+
+
+def test_a_snappy_block_that_lies_about_its_size_allocates_nothing() -> None:
+    with pytest.raises(KafkaError):
+        decompress(b"\xff\xff\xff\x7f\x00\x00", Compression.SNAPPY)
+
+
+def test_foreign_framings() -> None:
+    data = DATA[2]
+    assert bytes(decompress(bytes(cramjam.snappy.compress_raw(data)), Compression.SNAPPY)) == data
+    twice = compress(b"one", Compression.SNAPPY) + compress(b"two", Compression.SNAPPY)
+    assert bytes(decompress(twice, Compression.SNAPPY)) == b"onetwo"
+    assert bytes(decompress(gzip.compress(b"one") + gzip.compress(b"two"), Compression.GZIP)) == b"onetwo"
+    assert bytes(decompress(bytes(cramjam.lz4.compress(data)), Compression.LZ4)) == data
+    stream = cramjam.zstd.Compressor()
+    stream.compress(data)
+    assert bytes(decompress(bytes(cramjam.zstd.compress(data)) + bytes(stream.finish()), Compression.ZSTD)) == data * 2
+
+
+def test_lz4_frames_are_those_the_jvm_reads() -> None:
+    frame = compress(b"abc" * 100_000, Compression.LZ4)
+    assert frame[:4] == b"\x04\x22\x4d\x18"
+    assert frame[4] & 0xE0 == 0x60, "version 1, independent blocks"
+    assert frame[5] == 0x40, "blocks of 64 KiB"
+
+
+def test_gzip_is_a_whole_member() -> None:
+    assert zlib.decompress(compress(b"abc", Compression.GZIP), 31) == b"abc"

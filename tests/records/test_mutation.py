@@ -1,0 +1,118 @@
+"""Bytes that no client should send end in a KafkaError or ProtocolError, alike in both builds."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.records import native
+from odradek.records.arrow import decode_to_arrow
+from odradek.records.batch import decode_records, iter_headers, read_header
+from odradek.records.validation import AppendRules, validate_append
+
+from .strategies import mutated
+
+RULES = AppendRules(100_000, max_uncompressed=1 << 20)
+
+
+def columns(batch: bytes) -> dict[str, object]:
+    rows = decode_to_arrow(batch, topic="t", partition=0, include_headers=True, check_crcs=False, limit=1 << 20)
+    rows.validate(full=True)
+    at = rows.schema.get_field_index("timestamp")
+    return rows.set_column(at, "timestamp", rows.column(at).cast(pa.int64())).to_pydict()  # the calendar ends before the timestamps do
+
+
+def verdict(batch: bytes) -> str:
+    """What becomes of the batch on its way in and out; the same for both builds."""
+    words: list[str] = []
+    for act in (
+        lambda: [len(records := decode_records(batch, limit=1 << 20)), *records],
+        lambda: validate_append(memoryview(batch), 0, read_header(batch), RULES, now_ms=1_700_000_000_000)[2:],
+        lambda: columns(batch),
+        lambda: list(iter_headers(batch)),
+    ):
+        try:
+            words.append(str(act()))
+        except KafkaError as error:
+            words.append(error.code.name)
+        except ProtocolError as error:
+            words.append(f"ProtocolError {error}")
+    return "\n".join(words)
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_mutated_batches_only_raise_our_errors(seed: int) -> None:
+    batch, did = mutated(random.Random(seed))
+    try:
+        verdict(batch)
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {did}") from error
+
+
+def test_both_builds_judge_alike(build: str) -> None:
+    """Runs the source next to the build under test."""
+    ours = native.codec
+    source = native.load_interpreted("odradek.records._codec_source")
+    for seed in range(1000, 1400):
+        batch, did = mutated(random.Random(seed))
+        verdicts = []
+        for native.codec in (ours, source):
+            verdicts.append(verdict(batch))
+        native.codec = ours
+        assert verdicts[0] == verdicts[1], f"seed {seed}: {did}"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nothing_is_read_behind_the_end(seed: int) -> None:
+    """A record that reaches into the bytes behind its batch is refused, also when these look fine."""
+    rng = random.Random(seed)
+    batch, _ = mutated(rng)
+    if len(batch) < 61:
+        return
+    follower = bytes([rng.randrange(256)]) * 200
+    at = 61
+    end = len(batch)
+    count = rng.randint(0, 20)
+    alone = native.codec.walk(memoryview(batch), at, end, count, 0)
+    assert native.codec.walk(memoryview(batch + follower), at, end, count, 0) == alone
+
+
+@pytest.mark.parametrize(("position", "end"), [(-1, 5), (0, 11), (6, 5), (11, 11), (2**40, 2**41)])
+def test_ranges_outside_of_the_buffer(position: int, end: int) -> None:
+    view = memoryview(bytes(10))
+    codec = native.codec
+    assert codec.walk(view, position, end, 1, 0)[0] == codec.WALK_MALFORMED
+    assert codec.decode(bytes(view), position, end, 1, 0, 0, None, tuple, []) == codec.WALK_MALFORMED
+    assert codec.frames(bytes(view), position, end, 1, 0) == []
+    assert codec.measure(view, position, end, 1, 0, 0, 10, True)[0] == codec.WALK_MALFORMED
+    assert codec.Columns(1, 1, 1, True, 1, 1, 1).fill(view, position, end, 1, 0, 0, False, 0, 10) == codec.WALK_MALFORMED
+
+
+def test_columns_refuse_what_was_not_measured() -> None:
+    from odradek.records.batch import encode_batch
+
+    batch = memoryview(encode_batch([(0, b"key", b"value", [("name", b"content")])]))
+    codec = native.codec
+    exact = (1, 3, 5, True, 1, 4, 7)
+    assert codec.measure(batch, 61, len(batch), 1, 0, 0, 9, True) == (0, 1, 3, 5, 1, 4, 7)
+    assert codec.Columns(*exact).fill(batch, 61, len(batch), 1, 0, 0, False, 0, 9) == codec.WALK_OK
+    for index in (0, 1, 2, 4, 5, 6):
+        short = list(exact)
+        short[index] -= 1
+        assert codec.Columns(*short).fill(batch, 61, len(batch), 1, 0, 0, False, 0, 9) == codec.WALK_MALFORMED
+
+
+def test_a_count_of_two_billion_costs_nothing() -> None:
+    from odradek.records.batch import encode_batch
+    from odradek.records.patch import seal
+
+    batch = bytearray(encode_batch([(0, None, b"", ())] * 3))
+    batch[23:27] = (2**31 - 2).to_bytes(4, "big")
+    batch[57:61] = (2**31 - 1).to_bytes(4, "big")
+    seal(batch)
+    with pytest.raises(KafkaError) as raised:
+        validate_append(memoryview(batch), 0, read_header(batch), RULES, now_ms=0)
+    assert raised.value.code == ErrorCode.INVALID_RECORD
