@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigDef, ConfigValue
+from odradek.config.definition import ConfigDef, ConfigValue, format_value
 from odradek.config.keys import topics
 
 if TYPE_CHECKING:
@@ -49,6 +49,43 @@ SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
 }
 """Topic key -> the broker keys that stand in for it, in order of precedence, with the factor from their unit to the topic key's
 (org.apache.kafka.server.config.ServerTopicConfigSynonyms)."""
+
+
+SOURCE_TOPIC = 1
+SOURCE_DYNAMIC_BROKER = 2
+SOURCE_DYNAMIC_DEFAULT_BROKER = 3
+SOURCE_STATIC_BROKER = 4
+SOURCE_DEFAULT = 5
+SOURCE_DYNAMIC_BROKER_LOGGER = 6
+SOURCE_CLIENT_METRICS = 7
+SOURCE_GROUP = 8
+"""Where a value comes from, as DescribeConfigs and CreateTopics number it (DescribeConfigsResponse.ConfigSource)."""
+
+
+class EffectiveValue(NamedTuple):
+    """A value as text, and its source."""
+
+    value: str | None
+    source: int
+
+
+def effective_topic_value(
+    name: str, static: Mapping[str, str], cluster: Mapping[str, str], node: Mapping[str, str], own: Mapping[str, str]
+) -> EffectiveValue:
+    """A topic key's value as the controller resolves it (KafkaConfigSchema.resolveEffectiveTopicConfig).
+
+    `own` are the topic's overrides; `node`, `cluster` and `static` are a broker's dynamic keys, those of all brokers, and its properties file.
+    """
+    if name in own:
+        return EffectiveValue(own[name], SOURCE_TOPIC)
+    layers = ((node, SOURCE_DYNAMIC_BROKER), (cluster, SOURCE_DYNAMIC_DEFAULT_BROKER), (static, SOURCE_STATIC_BROKER))
+    for layer, source in layers:
+        for synonym, factor in SYNONYMS.get(name, ()):
+            if synonym in layer:
+                text = layer[synonym]
+                return EffectiveValue(text if factor == 1 else str(int(text) * factor), source)
+    key = TOPIC_CONFIG[name]
+    return EffectiveValue(format_value(key.type, key.default_value()), SOURCE_DEFAULT)
 
 
 class TopicConfig:
@@ -141,6 +178,22 @@ class TopicConfig:
                 raise ConfigError(f"Unknown topic config name: {name}")
             values[name] = TOPIC_CONFIG[name].parse(text)
         return cls(values, overrides)
+
+
+def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
+    """ConfigError for overrides that are no topic keys, do not fit, contradict one another or ask for what is not served (LogConfig.validate)."""
+    from odradek.config.unserved import check_served_topic
+
+    for name in overrides:
+        if name not in TOPIC_CONFIG:
+            raise ConfigError(f"Unknown topic config name: {name}")
+    config = TopicConfig.build(broker, overrides)
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
+            f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+        )
+    check_served_topic(overrides)
 
 
 def topic_defaults(broker: BrokerConfig | None) -> dict[str, ConfigValue]:

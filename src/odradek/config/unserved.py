@@ -1,20 +1,98 @@
 """Keys of features that are not served yet, with the values that do without the feature.
 
-Anything else is refused at start: an operator must never believe that a setting works which does nothing.
+Anything else is refused: an operator must never believe that a setting works which does nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
 UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
-    "remote.log.storage.system.enable": (("false",), "tiered storage"),
-    "authorizer.class.name": (("",), "authorization (ACLs)"),
-    "create.topic.policy.class.name": (("",), "policies for topic creation"),
     "alter.config.policy.class.name": (("",), "policies for configuration changes"),
+    "authorizer.class.name": (("",), "authorization by ACLs"),
+    "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
-    "delegation.token.secret.key": (("",), "delegation tokens"),
     "config.providers": (("",), "configuration providers"),
-    "security.providers": (("",), "security providers"),
+    "connections.max.reauth.ms": (("0",), "SASL re-authentication"),
+    "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
+    "cordoned.log.dirs": (("",), "cordoning of log directories"),
+    "create.topic.policy.class.name": (("",), "policies for topic creation"),
+    "delegation.token.secret.key": (("",), "delegation tokens"),
+    "early.start.listeners": (("",), "early listeners"),
+    "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
+    "kafka.metrics.reporters": (("",), "metrics reporters"),
+    "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
+    "principal.builder.class": (
+        ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
+        "principal builders of one's own",
+    ),
+    "remote.log.storage.manager.class.name": (("",), "tiered storage"),
+    "remote.log.storage.system.enable": (("false",), "tiered storage"),
     "replica.selector.class": (("",), "replica selectors"),
     "sasl.jaas.config": (("",), "SASL"),
+    "security.inter.broker.protocol": (("PLAINTEXT",), "TLS and SASL"),
+    "security.providers": (("",), "security providers"),
+    "ssl.keystore.certificate.chain": (("",), "TLS"),
+    "ssl.keystore.key": (("",), "TLS"),
+    "ssl.keystore.location": (("",), "TLS"),
+    "ssl.truststore.certificates": (("",), "TLS"),
+    "ssl.truststore.location": (("",), "TLS"),
+    "transaction.two.phase.commit.enable": (("false",), "two-phase commit (KIP-939)"),
+    "unstable.api.versions.enable": (("false",), "unstable API versions"),
+    "unstable.feature.versions.enable": (("false",), "unstable feature levels"),
 }
-"""Key -> (allowed values as text, what is missing)."""
+"""Key -> (values that need no missing feature, what is missing)."""
+
+UNSERVED_PREFIXES: dict[str, str] = {
+    "listener.name.": "settings of one listener (TLS and SASL)",
+    "rlmm.config.": "tiered storage",
+    "rsm.config.": "tiered storage",
+    "config.providers.": "configuration providers",
+    "zookeeper.": "ZooKeeper",
+}
+"""Beginning of a key -> what is missing."""
+
+UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
+    "remote.storage.enable": (("false",), "tiered storage"),
+    "remote.log.copy.disable": (("false",), "tiered storage"),
+    "remote.log.delete.on.disable": (("false",), "tiered storage"),
+}
+"""Topic keys: as `UNSERVED`."""
+
+SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
+"""Security protocols a listener may have."""
+
+
+def unserved_prefix(name: str) -> str | None:
+    """What is missing for a key that begins with one of the prefixes."""
+    for prefix, feature in UNSERVED_PREFIXES.items():
+        if name.startswith(prefix):
+            return feature
+    return None
+
+
+def check_served(config: BrokerConfig) -> None:
+    """ConfigError for the first key that is set to something not served yet."""
+    for name, (allowed, feature) in UNSERVED.items():
+        text = config.given.get(name)
+        if text is not None and text.strip() not in allowed:
+            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet")
+    for endpoint in config.listeners:
+        if endpoint.security_protocol not in SERVED_PROTOCOLS:
+            raise ConfigError(
+                f"listeners: {endpoint} is a {endpoint.security_protocol} listener, and TLS and SASL are not served yet; use PLAINTEXT"
+            )
+
+
+def check_served_topic(overrides: Mapping[str, str]) -> None:
+    """ConfigError for the first topic key that is set to something not served yet."""
+    for name, (allowed, feature) in UNSERVED_TOPIC.items():
+        text = overrides.get(name)
+        if text is not None and text.strip().lower() not in allowed:
+            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet")

@@ -195,6 +195,12 @@ class BrokerRegistration(NamedTuple):
                 return candidate
         return None
 
+    @property
+    def has_uncordoned_directory(self) -> bool:
+        """Whether some log directory still takes new replicas."""
+        cordoned = self.cordoned_directories or ()
+        return not self.directories or any(directory not in cordoned for directory in self.directories)
+
     def has_online_directory(self, directory: UUID) -> bool:
         """Whether a log directory is usable there; the reserved ids other than LOST are, as is any before directories were recorded."""
         return not self.directories or directory in self.directories or (directory.int < 100 and directory != DIRECTORY_LOST)

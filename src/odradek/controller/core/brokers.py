@@ -1,0 +1,290 @@
+"""Brokers and controllers come, prove that they live, and go (org.apache.kafka.controller.ClusterControlManager, KIP-631).
+
+    registered, fenced --caught up, wants no fence--> unfenced --wants to shut down--> controlled shutdown --leads nothing--> may go
+                       <--silent for the session timeout, or wants it--
+
+A registration's epoch is the offset of its record: a request with an older one comes from a past life.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import uuid_to_string
+from odradek.controller.core import partitions
+from odradek.controller.core.context import ControllerContext
+from odradek.controller.core.heartbeats import ControlState
+from odradek.controller.core.result import ControllerResult, VersionedRecord
+from odradek.metadata import features
+from odradek.metadata.registrations import BrokerRegistration
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from odradek.protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from odradek.protocol.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
+from odradek.protocol.messages.unregister_broker import UnregisterBrokerResponse
+
+FENCE, UNFENCE = 1, -1
+IN_CONTROLLED_SHUTDOWN = 1
+
+_RESERVED_DIRECTORY_IDS = 100
+
+
+# -- registration -------------------------------------------------------------------------------------------------------------------------
+
+
+def register_broker(context: ControllerContext, request: BrokerRegistrationRequest) -> ControllerResult[BrokerRegistrationResponse]:
+    """INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION or UNSUPPORTED_VERSION when it cannot be accepted."""
+    state = context.state
+    existing = state.brokers.get(request.broker_id)
+    _check_registration(context, request, existing)
+    same_life = existing is not None and existing.incarnation_id == request.incarnation_id
+    records: list[VersionedRecord] = []
+    record = RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        end_points=[
+            RegisterBrokerRecord.BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in request.listeners
+        ],
+        features=_registered_features(context, request),
+        rack=request.rack,
+        broker_epoch=context.next_offset,
+    )
+    if features.directory_assignment_supported(state.metadata_version):
+        record.log_dirs = list(request.log_dirs)
+    if existing is not None and same_life:
+        record.fenced = existing.fenced
+        record.in_controlled_shutdown = existing.in_controlled_shutdown
+        record.broker_epoch = existing.epoch
+    else:
+        records += _records_for_past_life(context, request, existing)
+        context.heartbeats.remove(request.broker_id)
+        record.broker_epoch = context.next_offset
+    records.append(VersionedRecord(record, features.register_broker_record_version(state.metadata_version)))
+    context.heartbeats.touch(request.broker_id, fenced=record.fenced, metadata_offset=-1, now_s=context.now_s)
+    return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch), atomic=True)
+
+
+def _check_registration(context: ControllerContext, request: BrokerRegistrationRequest, existing: BrokerRegistration | None) -> None:
+    if request.cluster_id != context.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {context.cluster_id}, but got cluster ID {request.cluster_id}"
+        )
+    alive = context.heartbeats.has_valid_session(request.broker_id, context.now_s)
+    if existing is not None and alive and existing.incarnation_id != request.incarnation_id:
+        raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}")
+    if request.is_migrating_zk_broker:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")
+    if features.directory_assignment_supported(context.state.metadata_version):
+        _check_directories(context, request)
+
+
+def _check_directories(context: ControllerContext, request: BrokerRegistrationRequest) -> None:
+    directories = request.log_dirs
+    if not directories:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+    if any(directory.int < _RESERVED_DIRECTORY_IDS for directory in directories):
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request")
+    if len(set(directories)) != len(directories):
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
+    for broker_id, broker in context.state.brokers.items():
+        for directory in broker.directories if broker_id != request.broker_id else ():
+            if directory in directories:
+                raise KafkaError(
+                    ErrorCode.INVALID_REGISTRATION,
+                    f"Broker {broker_id} is already registered with directory {uuid_to_string(directory)}",
+                )
+
+
+def _registered_features(context: ControllerContext, request: BrokerRegistrationRequest) -> list[RegisterBrokerRecord.BrokerFeature]:
+    """What the broker supports; UNSUPPORTED_VERSION when a finalized level is not in it."""
+    supported = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features}
+    for name, level in context.state.features.items():
+        minimum, maximum = supported.get(name, (0, 0))
+        if not minimum <= level <= maximum:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of {name}. "
+                f"The broker wants a version between {minimum} and {maximum}, inclusive.",
+            )
+    return [
+        RegisterBrokerRecord.BrokerFeature(name=name, min_supported_version=levels[0], max_supported_version=levels[1])
+        for name, levels in supported.items()
+    ]
+
+
+def _records_for_past_life(
+    context: ControllerContext, request: BrokerRegistrationRequest, existing: BrokerRegistration | None
+) -> list[VersionedRecord]:
+    """What the broker's last incarnation leaves behind: it is in no ISR any more, and after an unclean stop not eligible either (KIP-966)."""
+    broker_id = request.broker_id
+    clean = context.state.elr_enabled and existing is not None and existing.epoch == request.previous_broker_epoch
+    if context.state.elr_enabled and not clean:
+        affected = partitions.partitions_with(context, broker_id) + partitions.partitions_with(context, broker_id, elr=True)
+        return partitions.leader_and_isr_records(context, affected, unclean=broker_id)
+    return partitions.leader_and_isr_records(context, partitions.partitions_with(context, broker_id), remove=broker_id)
+
+
+def register_controller(
+    context: ControllerContext, request: ControllerRegistrationRequest
+) -> ControllerResult[ControllerRegistrationResponse]:
+    """UNSUPPORTED_VERSION while the metadata.version is too old for it."""
+    if not features.controller_registration_supported(context.state.metadata_version):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The current MetadataVersion is too old to support controller registrations.")
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=False,
+        end_points=[
+            RegisterControllerRecord.ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in request.listeners
+        ],
+        features=[
+            RegisterControllerRecord.ControllerFeature(
+                name=f.name, min_supported_version=f.min_supported_version, max_supported_version=f.max_supported_version
+            )
+            for f in request.features
+        ],
+    )
+    return ControllerResult([VersionedRecord(record, 0)], ControllerRegistrationResponse(), atomic=True)
+
+
+def unregister_broker(context: ControllerContext, broker_id: int) -> ControllerResult[UnregisterBrokerResponse]:
+    """BROKER_ID_NOT_REGISTERED when there is no such broker."""
+    broker = context.state.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    affected = partitions.partitions_with(context, broker_id) + partitions.partitions_with(context, broker_id, elr=True)
+    records = partitions.leader_and_isr_records(context, affected, remove=broker_id)
+    records.append(VersionedRecord(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch), 0))
+    context.heartbeats.remove(broker_id)
+    return ControllerResult(records, UnregisterBrokerResponse())
+
+
+# -- heartbeats ---------------------------------------------------------------------------------------------------------------------------
+
+
+def broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatResponse]:
+    """STALE_BROKER_EPOCH when the broker must register anew."""
+    state = context.state
+    broker_id = request.broker_id
+    broker = state.check_broker_epoch(broker_id, request.broker_epoch)
+    registered_at = state.registration_offsets.get(broker_id) or 0
+    current = context.heartbeats.state_of(broker_id)
+    following = _next_state(context, request, current, registered_at)
+    records: list[VersionedRecord] = []
+    if following is not current:
+        if following.fenced:
+            records += fencing_records(context, broker)
+        elif following is ControlState.UNFENCED:
+            records += _unfencing_records(context, broker)
+        else:
+            records += _controlled_shutdown_records(context, broker)
+    context.heartbeats.touch(broker_id, fenced=following.fenced, metadata_offset=request.current_metadata_offset, now_s=context.now_s)
+    records += _offline_directory_records(context, broker, request.offline_log_dirs)
+    records += _cordoned_directory_records(context, broker, request.cordoned_log_dirs)
+    if following is ControlState.CONTROLLED_SHUTDOWN:
+        context.heartbeats.begin_shutdown(broker_id, context.next_offset + len(records) - 1)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= registered_at,
+        is_fenced=following.fenced,
+        should_shut_down=following is ControlState.SHUTDOWN_NOW,
+    )
+    return ControllerResult(records, response)
+
+
+def _next_state(context: ControllerContext, request: BrokerHeartbeatRequest, current: ControlState, registered_at: int) -> ControlState:
+    broker_id = request.broker_id
+    if current is ControlState.FENCED:
+        if request.want_shut_down:
+            return ControlState.SHUTDOWN_NOW
+        caught_up = request.current_metadata_offset >= registered_at
+        return ControlState.UNFENCED if not request.want_fence and caught_up else ControlState.FENCED
+    if current is ControlState.UNFENCED:
+        if request.want_fence:
+            return ControlState.SHUTDOWN_NOW if request.want_shut_down else ControlState.FENCED
+        if not request.want_shut_down:
+            return ControlState.UNFENCED
+        return ControlState.CONTROLLED_SHUTDOWN if context.state.has_leaderships(broker_id) else ControlState.SHUTDOWN_NOW
+    if context.state.has_leaderships(broker_id) or not context.heartbeats.all_others_have_seen_shutdown(broker_id):
+        return ControlState.CONTROLLED_SHUTDOWN
+    return ControlState.SHUTDOWN_NOW
+
+
+def fence_stale_broker(context: ControllerContext) -> ControllerResult[int | None]:
+    """Fences the broker that has been silent longest, if beyond its session; the response is its id. Call again until it is None."""
+    for broker_id in context.heartbeats.stale_brokers(context.now_s):
+        broker = context.state.brokers.get(broker_id)
+        if broker is None:
+            context.heartbeats.remove(broker_id)
+            continue
+        records = fencing_records(context, broker)
+        context.heartbeats.fence(broker_id)
+        return ControllerResult(records, broker_id)
+    return ControllerResult([], None)
+
+
+def fencing_records(context: ControllerContext, broker: BrokerRegistration) -> list[VersionedRecord]:
+    """The broker leaves every ISR, then is fenced."""
+    affected = partitions.partitions_with(context, broker.broker_id)
+    records = partitions.leader_and_isr_records(context, affected, remove=broker.broker_id)
+    change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=FENCE)
+    records.append(VersionedRecord(change, 0))
+    return records
+
+
+def _unfencing_records(context: ControllerContext, broker: BrokerRegistration) -> list[VersionedRecord]:
+    change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=UNFENCE)
+    records = [VersionedRecord(change, 0)]
+    records += partitions.leader_and_isr_records(context, partitions.leaderless(context), add=broker.broker_id)
+    return records
+
+
+def _controlled_shutdown_records(context: ControllerContext, broker: BrokerRegistration) -> list[VersionedRecord]:
+    records: list[VersionedRecord] = []
+    if not broker.in_controlled_shutdown:
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN
+        )
+        records.append(VersionedRecord(change, 1))
+    affected = partitions.partitions_with(context, broker.broker_id)
+    return records + partitions.leader_and_isr_records(context, affected, remove=broker.broker_id)
+
+
+# -- log directories ----------------------------------------------------------------------------------------------------------------------
+
+
+def _offline_directory_records(context: ControllerContext, broker: BrokerRegistration, offline: list[UUID]) -> list[VersionedRecord]:
+    if not features.directory_assignment_supported(context.state.metadata_version):
+        return []
+    newly = [directory for directory in broker.directories if directory in offline]
+    if not newly:
+        return []
+    affected = [
+        where
+        for where in context.state.all_partitions()
+        if broker.broker_id in where[2].replicas and where[2].directory(broker.broker_id) in newly
+    ]
+    records = partitions.leader_and_isr_records(context, affected, remove=broker.broker_id)
+    online = [directory for directory in broker.directories if directory not in offline]
+    change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online)
+    records.append(VersionedRecord(change, 2))
+    return records
+
+
+def _cordoned_directory_records(
+    context: ControllerContext, broker: BrokerRegistration, cordoned: list[UUID] | None
+) -> list[VersionedRecord]:
+    if cordoned is None or not features.cordoned_log_dirs_supported(context.state.metadata_version):
+        return []
+    known = broker.cordoned_directories
+    if known is not None and set(known) == set(cordoned):
+        return []
+    change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned))
+    return [VersionedRecord(change, 3)]

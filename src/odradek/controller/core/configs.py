@@ -1,0 +1,184 @@
+"""Configuration of topics, brokers and groups (org.apache.kafka.controller.ConfigurationControlManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.base.errors import ConfigError, ErrorCode, KafkaError
+from odradek.config.broker import BROKER_CONFIG
+from odradek.config.definition import LIST, ConfigDef
+from odradek.config.dynamic import DYNAMIC_KEYS
+from odradek.config.topic import TOPIC_CONFIG, check_topic_overrides
+from odradek.controller.core.context import ControllerContext, check_size
+from odradek.controller.core.result import ControllerResult, VersionedRecord
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from odradek.metadata.topic_names import check_topic_name
+from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from odradek.protocol.messages.metadata_records import ConfigRecord
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+"""org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
+
+_OPERATION_NAMES = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+
+class Operation(NamedTuple):
+    """What to do to one key."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def topic_creation_records(context: ControllerContext, topic: str, configs: Mapping[str, str]) -> list[VersionedRecord]:
+    """The records for the configuration of a topic that is being created; INVALID_CONFIG when it does not fit."""
+    if not configs:
+        return []
+    try:
+        check_topic_overrides(configs, context.config)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return [_record(RESOURCE_TOPIC, topic, name, value) for name, value in configs.items()]
+
+
+def incremental_alter_configs(
+    context: ControllerContext, request: IncrementalAlterConfigsRequest
+) -> ControllerResult[IncrementalAlterConfigsResponse]:
+    """Sets, deletes, appends and subtracts (KIP-339); each resource succeeds or fails on its own."""
+    records: list[VersionedRecord] = []
+    response = IncrementalAlterConfigsResponse()
+    for resource in request.resources:
+        operations = [Operation(config.name, config.config_operation, config.value) for config in resource.configs]
+        error = _apply(context, records, resource.resource_type, resource.resource_name, operations)
+        response.responses.append(
+            IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return ControllerResult([] if request.validate_only else records, response, atomic=True)
+
+
+def alter_configs(context: ControllerContext, request: AlterConfigsRequest) -> ControllerResult[AlterConfigsResponse]:
+    """Replaces the whole configuration of each resource: what is not named goes back to its default."""
+    records: list[VersionedRecord] = []
+    response = AlterConfigsResponse()
+    for resource in request.resources:
+        current = context.state.configs.get((resource.resource_type, resource.resource_name)) or {}
+        named = {config.name for config in resource.configs}
+        operations = [Operation(config.name, SET, config.value) for config in resource.configs]
+        operations += [Operation(name, DELETE, None) for name in current if name not in named]
+        error = _apply(context, records, resource.resource_type, resource.resource_name, operations)
+        response.responses.append(
+            AlterConfigsResponse.AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return ControllerResult([] if request.validate_only else records, response, atomic=True)
+
+
+def _apply(
+    context: ControllerContext, records: list[VersionedRecord], resource_type: int, resource_name: str, operations: list[Operation]
+) -> KafkaError | None:
+    try:
+        check_size(len(records) + len(operations))
+        records += _resource_records(context, resource_type, resource_name, operations)
+    except KafkaError as error:
+        return error
+    except ConfigError as error:
+        return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
+    return None
+
+
+def _resource_records(
+    context: ControllerContext, resource_type: int, resource_name: str, operations: list[Operation]
+) -> list[VersionedRecord]:
+    definition = _definition(resource_type)
+    _check_resource(context, resource_type, resource_name)
+    names = [operation.name for operation in operations]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"A key is named more than once for {resource_name}")
+    current = context.state.configs.get((resource_type, resource_name)) or {}
+    wanted = dict(current)
+    records: list[VersionedRecord] = []
+    for operation in operations:
+        value = _new_value(definition, current, operation)
+        if value is None:
+            wanted.pop(operation.name, None)
+        else:
+            wanted[operation.name] = value
+        # brokers reload what a key points to (a key store) when it is set again to the same value
+        if value != current.get(operation.name) or resource_type == RESOURCE_BROKER:
+            records.append(_record(resource_type, resource_name, operation.name, value))
+    if resource_type == RESOURCE_TOPIC:
+        check_topic_overrides(wanted, context.config)
+    else:
+        _check_broker_keys(wanted)
+    return records
+
+
+def _definition(resource_type: int) -> ConfigDef:
+    if resource_type == RESOURCE_TOPIC:
+        return TOPIC_CONFIG
+    if resource_type == RESOURCE_BROKER:
+        return BROKER_CONFIG
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration of resource type {resource_type} is not served yet")
+
+
+def _check_resource(context: ControllerContext, resource_type: int, resource_name: str) -> None:
+    if resource_type == RESOURCE_TOPIC:
+        check_topic_name(resource_name)
+        if resource_name not in context.state.topic_ids:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
+        return
+    if not resource_name:
+        return
+    if not resource_name.isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {resource_name}")
+    if int(resource_name) not in context.state.brokers and int(resource_name) not in context.state.controllers:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {resource_name} found.")
+
+
+def _check_broker_keys(wanted: Mapping[str, str]) -> None:
+    for name, value in wanted.items():
+        if name not in BROKER_CONFIG:
+            raise ConfigError(f"Unknown broker config name: {name}")
+        if name not in DYNAMIC_KEYS:
+            raise ConfigError(f"Cannot update these configs dynamically: {name}")
+        BROKER_CONFIG[name].parse(value)
+
+
+def _new_value(definition: ConfigDef, current: Mapping[str, str], operation: Operation) -> str | None:
+    if operation.operation == DELETE:
+        return None
+    if operation.operation not in _OPERATION_NAMES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {operation.operation} for {operation.name}")
+    if operation.value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {operation.name}")
+    if operation.operation == SET:
+        return operation.value
+    verb = _OPERATION_NAMES[operation.operation]
+    if operation.name not in definition or definition[operation.name].type is not LIST:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {operation.name} because its type is not LIST.")
+    before = current.get(operation.name)
+    if before is None:
+        before = definition[operation.name].default or ""
+    items = [item for item in before.split(",") if item]
+    for item in operation.value.split(","):
+        if operation.operation == APPEND:
+            if item not in items:
+                items.append(item)
+        elif item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _record(resource_type: int, resource_name: str, name: str, value: str | None) -> VersionedRecord:
+    return VersionedRecord(ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value), 0)
