@@ -68,11 +68,10 @@ class AlterPartitionManager:
     def submit(self, change: IsrChange) -> Deferred[IsrAnswer]:
         """See `IsrChannel.submit`. A second change of a partition whose first is not answered yet fails with OPERATION_NOT_ATTEMPTED."""
         key = (change.partition.topic_id, change.partition.partition)
-        if key in self._waiting:
-            return Deferred.failed(
-                KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"an ISR change of {change.partition} is already under way")
-            )
         deferred: Deferred[IsrAnswer] = Deferred()
+        if key in self._waiting:
+            deferred.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"an ISR change of {change.partition} is already under way"))
+            return deferred
         self._waiting[key] = (change, deferred)
         if not self._in_flight:
             # The next turn of the loop: all changes of one sweep over the partitions go out together.
@@ -93,7 +92,8 @@ class AlterPartitionManager:
         try:
             answer = self._send(self._request(changes))
         except Exception as error:
-            answer = Deferred.failed(error)
+            answer = Deferred[AlterPartitionResponse]()
+            answer.fail(error)
         answer.add_callback(lambda deferred: self._answered(sent, deferred))
 
     def _request(self, changes: Sequence[IsrChange]) -> AlterPartitionRequest:

@@ -25,11 +25,14 @@ class DelayedOperations:
 
     def log_end_moved(self, partition: TopicPartition) -> None:
         """Records were appended that only followers may read yet."""
-        self._changed.setdefault(partition, False)
+        if self.fetch.watched(partition):
+            self._changed.setdefault(partition, False)
 
     def partition_changed(self, partition: TopicPartition) -> None:
         """The high watermark, the low watermark, the leadership or the existence of the partition changed: everybody may look."""
-        self._changed[partition] = True
+        # Whoever begins to wait after the change has seen it: only those who wait by now matter, mostly nobody.
+        if self.produce.watched(partition) or self.fetch.watched(partition) or self.delete_records.watched(partition):
+            self._changed[partition] = True
 
     def drain(self) -> None:
         """Wakes whoever waits for the partitions that changed."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from odradek.base.clock import Clock
 from odradek.base.errors import ErrorCode
@@ -52,10 +52,9 @@ class Answer(Protocol):
 
 
 A = TypeVar("A", bound=Answer)
-Answers = Sequence[tuple[FetchPartition, A]]
 
 
-class FetchContext(Generic[A]):
+class FetchContext:
     """One fetch without a session."""
 
     __slots__ = ("_partitions",)
@@ -71,12 +70,12 @@ class FetchContext(Generic[A]):
         """What to answer, in the order in which to serve it."""
         return self._partitions
 
-    def respond(self, answers: Answers[A]) -> tuple[ErrorCode, int, Answers[A]]:
+    def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
         """The request's error, the session id to answer with, and the partitions to name in the response."""
         return ErrorCode.NONE, NO_SESSION, answers
 
 
-class SessionErrorContext(FetchContext[A]):
+class SessionErrorContext(FetchContext):
     """The session does not exist or is not where the client thinks: nothing is served."""
 
     __slots__ = ("error",)
@@ -85,11 +84,11 @@ class SessionErrorContext(FetchContext[A]):
         super().__init__(())
         self.error = error
 
-    def respond(self, answers: Answers[A]) -> tuple[ErrorCode, int, Answers[A]]:
+    def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
         return self.error, NO_SESSION, ()
 
 
-class FullFetchContext(FetchContext[A]):
+class FullFetchContext(FetchContext):
     """A fetch that would like a session."""
 
     __slots__ = ("_cache", "_keyed", "_privileged", "_uses_topic_ids")
@@ -103,7 +102,7 @@ class FullFetchContext(FetchContext[A]):
         self._uses_topic_ids = uses_topic_ids
         self._privileged = privileged
 
-    def respond(self, answers: Answers[A]) -> tuple[ErrorCode, int, Answers[A]]:
+    def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
         session_id = self._cache.open(self._keyed, uses_topic_ids=self._uses_topic_ids, privileged=self._privileged)
         if session_id != NO_SESSION:
             for partition, answer in answers:
@@ -112,7 +111,7 @@ class FullFetchContext(FetchContext[A]):
         return ErrorCode.NONE, session_id, answers
 
 
-class IncrementalFetchContext(FetchContext[A]):
+class IncrementalFetchContext(FetchContext):
     """A fetch within a session."""
 
     __slots__ = ("_epoch", "_session")
@@ -122,7 +121,7 @@ class IncrementalFetchContext(FetchContext[A]):
         self._session = session
         self._epoch = session.epoch
 
-    def respond(self, answers: Answers[A]) -> tuple[ErrorCode, int, Answers[A]]:
+    def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
         session = self._session
         if session.epoch != self._epoch:
             # Another request of the same session came while this one waited.
@@ -230,7 +229,7 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
         privileged: bool,
-    ) -> FetchContext[A]:
+    ) -> FetchContext:
         """What a request with this session id and epoch is to be answered for. `privileged` is a follower's fetch."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != NO_SESSION:

@@ -93,6 +93,7 @@ class Partition:
         "_isr_channel",
         "_local_id",
         "_max_lag_ms",
+        "_replica_count",
         "is_leader",
         "isr",
         "leader_epoch",
@@ -135,6 +136,8 @@ class Partition:
         self.replicas: dict[int, Replica] = {}
         """The followers, when leader."""
         self._adding_replicas: frozenset[int] = frozenset()
+        self._replica_count = 0
+        """The replication factor: without replicas that a reassignment is adding."""
         self._local_id = local_id
         self._clock = clock
         self._cluster = cluster
@@ -217,6 +220,7 @@ class Partition:
     def _take_assignment(self, registration: Registration, *, leading: bool) -> None:
         self.replica_ids = tuple(registration.replicas)
         self._adding_replicas = frozenset(registration.adding_replicas)
+        self._replica_count = len(self.replica_ids) - len(self._adding_replicas.intersection(self.replica_ids))
         if not leading:
             self.replicas.clear()
             self.isr = CommittedIsr(frozenset())
@@ -270,13 +274,11 @@ class Partition:
     def min_isr(self) -> int:
         """min.insync.replicas, but never more than there are replicas; a reassignment counts the original ones."""
         log = self.log
-        if log is None:
-            return 0
+        return 0 if log is None else self._min_isr_of(log)
+
+    def _min_isr_of(self, log: Log) -> int:
         wanted = log.config.min_insync_replicas
-        count = len(self.replica_ids)
-        if self._adding_replicas:
-            count -= len(self._adding_replicas)
-        return wanted if wanted <= count else count
+        return wanted if wanted <= self._replica_count else self._replica_count
 
     @property
     def under_min_isr(self) -> bool:
@@ -294,7 +296,7 @@ class Partition:
         log = self.log
         if log is None or not self.is_leader:
             raise self._unavailable()
-        if required_acks == -1 and len(self.isr.isr) < self.min_isr:
+        if required_acks == -1 and len(self.isr.isr) < self._min_isr_of(log):
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {sorted(self.isr.isr)} is insufficient to satisfy the min.isr requirement of {self.min_isr} "
@@ -343,7 +345,7 @@ class Partition:
 
     def _advance_high_watermark(self, log: Log, now_ms: int | None) -> bool:
         isr = self.isr
-        if len(isr.isr) < self.min_isr:
+        if len(isr.isr) < self._min_isr_of(log):
             return False
         end_offset = log.log_end_offset
         high_watermark = end_offset
@@ -380,7 +382,7 @@ class Partition:
             return self._unavailable().code
         if log.high_watermark < required_offset:
             return None
-        if len(self.isr.maximal_isr) < self.min_isr:
+        if len(self.isr.maximal_isr) < self._min_isr_of(log):
             # The ISR shrank after the append: the records are stored, on fewer replicas than the topic demands.
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE

@@ -94,8 +94,8 @@ class Purgatory(Generic[K]):
 
     def watched(self, key: K) -> int:
         """How many operations wait for `key`."""
-        watchers = self._watchers.get(key)
-        return 0 if watchers is None else len(watchers)
+        watchers = self._watchers
+        return len(watchers[key]) if key in watchers else 0
 
     def watch(self, operation: DelayedOperation[K], keys: Sequence[K], timeout_ms: int) -> None:
         """Keeps the operation until a check completes it or `timeout_ms` have passed.

@@ -74,7 +74,7 @@ class VerifiedAppender:
                 guards, errors = self._guards(batches)
                 verdict = verifier.verify(transactional_id, producer[0], producer[1], tuple(guards)) if guards else None
                 if verdict is not None or errors:
-                    return self._append_verified(verdict or Deferred.of({}), entries, errors, guards, required_acks, timeout_ms, origin)
+                    return self._append_verified(verdict or _nothing_refused(), entries, errors, guards, required_acks, timeout_ms, origin)
         return self._appender.append(
             entries, required_acks=required_acks, timeout_ms=timeout_ms, origin=origin, internal_topics_allowed=internal_topics_allowed
         )
@@ -125,6 +125,12 @@ class VerifiedAppender:
 
         verdict.add_callback(verified)
         return result
+
+
+def _nothing_refused() -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+    verdict: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
+    verdict.complete({})
+    return verdict
 
 
 def _transactional_batches(entries: Sequence[Entry]) -> tuple[tuple[int, int] | None, dict[TopicPartition, BatchHeader]]:

@@ -41,7 +41,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     topics = services.metadata.image.topics
     manager = services.replica_manager
-    fetch: FetchContext[PartitionRead] = manager.fetch_sessions.context(
+    fetch: FetchContext = manager.fetch_sessions.context(
         request.session_id,
         request.session_epoch,
         _wanted(request, version, topics),
@@ -128,7 +128,7 @@ def _forgotten(request: FetchRequest, version: int) -> Sequence[PartitionKey]:
 
 
 def _complete_later(
-    result: Deferred[FetchResponse], context: RequestContext, fetch: FetchContext[PartitionRead], reads: Deferred[Reads], unknown: Reads
+    result: Deferred[FetchResponse], context: RequestContext, fetch: FetchContext, reads: Deferred[Reads], unknown: Reads
 ) -> None:
     try:
         result.complete(_respond(context, fetch, reads.result() + unknown))
@@ -136,7 +136,7 @@ def _complete_later(
         result.fail(error)
 
 
-def _respond(context: RequestContext, fetch: FetchContext[PartitionRead], reads: Reads) -> FetchResponse:
+def _respond(context: RequestContext, fetch: FetchContext, reads: Reads) -> FetchResponse:
     error, session_id, told = fetch.respond(reads)
     if error is not ErrorCode.NONE:
         for _, read in reads:

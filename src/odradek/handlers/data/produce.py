@@ -40,7 +40,9 @@ PartitionResponse = ProduceResponse.PartitionProduceResponse
 
 
 @handler(ApiKey.PRODUCE, versions=(3, 13), listeners=(BROKER,), advertised_from=0)
-def handle(context: RequestContext, request: ProduceRequest, services: Services) -> ProduceResponse | Deferred[ProduceResponse | None] | None:
+def handle(
+    context: RequestContext, request: ProduceRequest, services: Services
+) -> ProduceResponse | Deferred[ProduceResponse | None] | None:
     version = context.api_version
     manager = services.replica_manager
     entries: dict[TopicPartition, memoryview] = {}
@@ -152,12 +154,28 @@ def _respond(
         if failed:
             raise ProtocolError("a produce request with acks=0 failed for some of its partitions")
         return None
+    endpoints: dict[int, ProduceResponse.NodeEndpoint] = {}
+    if len(appends) == 1 and not refused and len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
+        # The busiest case by far: one batch for one partition.
+        topic = request.topic_data[0]
+        answered = [_partition_response(context, appends[0], endpoints)]
+        only = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answered)
+        return ProduceResponse(responses=[only], node_endpoints=list(endpoints.values()))
     by_partition = refused
     for append in appends:
         by_partition[append.topic_partition] = append
+    responses = _in_order(context, request, by_partition, endpoints)
+    return ProduceResponse(responses=responses, node_endpoints=list(endpoints.values()))
+
+
+def _in_order(
+    context: RequestContext,
+    request: ProduceRequest,
+    by_partition: dict[TopicPartition, PartitionAppend],
+    endpoints: dict[int, ProduceResponse.NodeEndpoint],
+) -> list[ProduceResponse.TopicProduceResponse]:
     version = context.api_version
     topics = context.services.metadata.image.topics
-    endpoints: dict[int, ProduceResponse.NodeEndpoint] = {}
     responses: list[ProduceResponse.TopicProduceResponse] = []
     for topic in request.topic_data:
         name: str | None = topic.name if version < 13 else topics.topic_name(topic.topic_id)
@@ -172,7 +190,7 @@ def _respond(
                 answered.append(_partition_response(context, outcome, endpoints))
         if answered:
             responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answered))
-    return ProduceResponse(responses=responses, node_endpoints=list(endpoints.values()))
+    return responses
 
 
 def _partition_response(
