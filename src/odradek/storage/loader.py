@@ -30,7 +30,7 @@ from odradek.storage.names import (
     segment_file,
 )
 from odradek.storage.producer_state import ProducerStateManager
-from odradek.storage.recovery import rebuild_producer_state, recover_segment
+from odradek.storage.recovery import Recovered, rebuild_producer_state, recover_segment
 from odradek.storage.segment import Segment, SegmentLimits
 
 if TYPE_CHECKING:
@@ -193,15 +193,15 @@ class _Loader:
             self._recover_segment(segment)
         self.segments.append(segment)
 
-    def _recover_segment(self, segment: Segment) -> int:
+    def _recover_segment(self, segment: Segment) -> Recovered:
         state = self._new_state()
         rebuild_producer_state(state, self.segments, self.log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
-        cut = recover_segment(segment, state, self.leader_epochs)
+        recovered = recover_segment(segment, state, self.leader_epochs)
         self.leader_epochs.flush()
         state.take_snapshot()
         # The snapshot is on disk; the state that is kept reads it when its turn comes.
         self.state = self._new_state()
-        return cut
+        return recovered
 
     def _recover(self) -> None:
         """Recovers from the segment that holds the recovery point; behind the first damage nothing is kept."""
@@ -214,15 +214,20 @@ class _Loader:
         for done, segment in enumerate(unflushed):
             if self.on_segment is not None:
                 self.on_segment(done, len(unflushed))
-            cut = self._recover_segment(segment)
+            recovered = self._recover_segment(segment)
             self.segments.append(segment)
-            if cut:
-                logger.warning("%s: cut %d invalid bytes, %d later segments go", segment.log_path, cut, len(unflushed) - done - 1)
-                for later in unflushed[done + 1 :]:
+            rest = unflushed[done + 1 :]
+            if recovered.cut or self._tail_is_missing(recovered, rest):
+                logger.warning("%s: %d invalid bytes cut, %d later segments go", segment.log_path, recovered.cut, len(rest))
+                for later in rest:
                     self._drop(later)
                 break
         if self.on_segment is not None:
             self.on_segment(len(unflushed), len(unflushed))
+
+    def _tail_is_missing(self, recovered: Recovered, rest: list[Segment]) -> bool:
+        """A power cut may have kept a later segment and lost the end of this one, leaving a hole where compaction made none."""
+        return bool(rest) and recovered.contiguous and not self.config.compact and recovered.next_offset < rest[0].base_offset
 
     def _drop(self, segment: Segment) -> None:
         for path in segment.mark_deleted():

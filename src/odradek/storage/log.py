@@ -641,7 +641,7 @@ class Log:
         while self.bases[-1] > offset:
             self._remove(len(self.segments) - 1)
         self.active = self.segments[-1]
-        self.active.truncate_to(offset, self._clock.time_ms())
+        offset = self.active.truncate_to(offset, self._clock.time_ms())
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)

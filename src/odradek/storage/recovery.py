@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from odradek.base.errors import KafkaError, OdradekError, ProtocolError
 from odradek.records.batch import HEADER_SIZE, BatchHeader, check_crc, iter_headers, read_header
@@ -41,8 +42,18 @@ def walk_batches(segment: Segment, position: int = 0, end: int | None = None) ->
         want = size
 
 
-def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs: LeaderEpochCache) -> int:
-    """Cuts the segment behind its last valid batch and rebuilds its indexes from scratch; returns the number of bytes cut.
+class Recovered(NamedTuple):
+    """What `recover_segment` found."""
+
+    cut: int
+    """Bytes removed from the end."""
+    next_offset: int
+    contiguous: bool
+    """No offset is missing from the base offset on: compaction has never been here."""
+
+
+def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs: LeaderEpochCache) -> Recovered:
+    """Cuts the segment behind its last valid batch and rebuilds its indexes from scratch.
 
     The producer state must be that of the segment's base offset; epochs newer than the cache's are added to it (unflushed).
     """
@@ -54,6 +65,7 @@ def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs
     segment.max_timestamp, segment.max_timestamp_offset, segment.max_timestamp_known = -1, segment.base_offset, True
     valid = 0
     next_offset = segment.base_offset
+    contiguous = True
     segment.size = size
     try:
         for position, buffer, at, header in walk_batches(segment, 0, size):
@@ -65,6 +77,8 @@ def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs
             follow_batch(segment, state, buffer, at, header)
             segment.note_batch(position, header.size, header.last_offset, header.max_timestamp)
             valid = position + header.size
+            if header.base_offset != next_offset or header.record_count != header.last_offset_delta + 1:
+                contiguous = False
             next_offset = header.next_offset
             segment.size = size
     except OdradekError:
@@ -76,7 +90,7 @@ def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs
     segment.time_index.maybe_append(segment.max_timestamp, segment.max_timestamp_offset)
     segment.offset_index.trim()
     segment.time_index.trim()
-    return size - valid
+    return Recovered(size - valid, next_offset, contiguous)
 
 
 def _in_range(segment: Segment, header: BatchHeader, next_offset: int) -> bool:

@@ -151,10 +151,7 @@ class Segment:
 
     def _load_indexes(self) -> None:
         """Opens both; one that cannot be right is rebuilt from the log, the batches untouched."""
-        base, limit = self.base_offset, self._limits.segment_index_bytes
-        offsets = OffsetIndex(self._disk, f"{self.directory}/{segment_file(base, INDEX_SUFFIX)}", base, limit)
-        times = TimeIndex(self._disk, f"{self.directory}/{segment_file(base, TIME_INDEX_SUFFIX)}", base, limit)
-        self._offset_index, self._time_index = offsets, times
+        offsets, times = self._attach_indexes()
         try:
             offsets.load()
             times.load()
@@ -163,6 +160,12 @@ class Segment:
         except CorruptIndexError as error:
             logger.warning("Rebuilding an index: %s", error)
             self._rebuild_indexes()
+
+    def _attach_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        base, limit = self.base_offset, self._limits.segment_index_bytes
+        self._offset_index = OffsetIndex(self._disk, f"{self.directory}/{segment_file(base, INDEX_SUFFIX)}", base, limit)
+        self._time_index = TimeIndex(self._disk, f"{self.directory}/{segment_file(base, TIME_INDEX_SUFFIX)}", base, limit)
+        return self._offset_index, self._time_index
 
     def _rebuild_indexes(self) -> None:
         size = self.size
@@ -282,20 +285,21 @@ class Segment:
         if not self._disk.exists(f"{self.directory}/{segment_file(self.base_offset, INDEX_SUFFIX)}"):
             raise CorruptIndexError(f"{self.log_path}: its offset index is missing")
         if time_index_missing:
-            self.time_index.reset()
+            times = self._attach_indexes()[1]
+            times.reset()
+            times.close()
+            self._offset_index = self._time_index = None
         self.txn_index.entries()
 
     # -- changing ----------------------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cuts at the batch that contains `offset` (or the next); returns the number of bytes removed."""
+        """Cuts at the batch that contains `offset` (or the next); returns where the log then ends: there, or at that batch's begin."""
         batch = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        removed = 0
         if batch is not None:
-            removed = self.size - batch.position
             self.file.truncate(batch.position)
             self.size = batch.position
         if self.size == 0:
@@ -305,7 +309,7 @@ class Segment:
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
         self.max_timestamp_known = False
         self.ensure_max_timestamp()
-        return removed
+        return offset if batch is None else min(offset, batch.base_offset)
 
     def index_paths(self) -> list[str]:
         """The index files there are, written out: what a flush fsyncs besides the log."""
@@ -320,7 +324,9 @@ class Segment:
         return self.offset_index.is_full or self.time_index.is_full
 
     def reset_indexes(self) -> None:
-        """Empties all three indexes."""
+        """Empties all three indexes, whatever their files hold."""
+        if self._offset_index is None or self._time_index is None:
+            self._attach_indexes()
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
