@@ -74,7 +74,7 @@ def effective_topic_value(
 ) -> EffectiveValue:
     """A topic key's value as the controller resolves it (KafkaConfigSchema.resolveEffectiveTopicConfig).
 
-    `own` are the topic's overrides; `node`, `cluster` and `static` are a broker's dynamic keys, those of all brokers, and its properties file.
+    `own` are the topic's overrides; `node`, `cluster` and `static` are a broker's dynamic keys, those of all brokers, and its file.
     """
     if name in own:
         return EffectiveValue(own[name], SOURCE_TOPIC)
@@ -181,7 +181,7 @@ class TopicConfig:
 
 
 def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
-    """ConfigError for overrides that are no topic keys, do not fit, contradict one another or ask for what is not served (LogConfig.validate)."""
+    """ConfigError for overrides that are no keys, do not fit, contradict one another or ask for what is not served (LogConfig.validate)."""
     from odradek.config.unserved import check_served_topic
 
     for name in overrides:

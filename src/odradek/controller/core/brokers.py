@@ -122,7 +122,7 @@ def _registered_features(context: ControllerContext, request: BrokerRegistration
 def _records_for_past_life(
     context: ControllerContext, request: BrokerRegistrationRequest, existing: BrokerRegistration | None
 ) -> list[VersionedRecord]:
-    """What the broker's last incarnation leaves behind: it is in no ISR any more, and after an unclean stop not eligible either (KIP-966)."""
+    """What the last incarnation leaves behind: it is in no ISR any more, and after an unclean stop not eligible (KIP-966)."""
     broker_id = request.broker_id
     clean = context.state.elr_enabled and existing is not None and existing.epoch == request.previous_broker_epoch
     if context.state.elr_enabled and not clean:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult, VersionedRecord
-from odradek.metadata.features import FEATURES, METADATA_VERSION, VersionRange, supported_features
-from odradek.protocol.messages.metadata_records import FeatureLevelRecord
+from odradek.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, FEATURES, METADATA_VERSION, VersionRange, supported_features
+from odradek.metadata.image import RESOURCE_BROKER
+from odradek.protocol.messages.metadata_records import ConfigRecord, FeatureLevelRecord
 from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -55,7 +58,29 @@ def _update(context: ControllerContext, name: str, level: int, kind: int) -> lis
     if name == METADATA_VERSION and level < current:
         raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "Invalid metadata.version: a downgrade is not served yet")
     _check_dependencies(context, name, level)
-    return [VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)]
+    records = [VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)]
+    return records + elr_safety_records(context, records)
+
+
+def elr_safety_records(context: ControllerContext, levels: Sequence[VersionedRecord]) -> list[VersionedRecord]:
+    """What turning on eligible leader replicas needs: one min.insync.replicas for the whole cluster, set where all brokers see it (KIP-966)."""
+    turned_on = any(
+        isinstance(record.message, FeatureLevelRecord)
+        and record.message.name == ELIGIBLE_LEADER_REPLICAS_VERSION
+        and record.message.feature_level >= 1
+        for record in levels
+    )
+    if not turned_on or context.state.elr_enabled:
+        return []
+    key = "min.insync.replicas"
+    records: list[VersionedRecord] = []
+    if key not in (context.state.configs.get((RESOURCE_BROKER, "")) or {}):
+        value = str(context.config.min_insync_replicas)
+        records.append(VersionedRecord(ConfigRecord(resource_type=RESOURCE_BROKER, resource_name="", name=key, value=value), 0))
+    for (resource_type, name), values in context.state.configs.items():
+        if resource_type == RESOURCE_BROKER and name and key in values:
+            records.append(VersionedRecord(ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=None), 0))
+    return records
 
 
 def _check_range(context: ControllerContext, name: str, level: int, supported: VersionRange) -> None:

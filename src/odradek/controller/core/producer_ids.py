@@ -1,4 +1,4 @@
-"""Blocks of producer ids (org.apache.kafka.controller.ProducerIdControlManager, KIP-730). An id that was handed out is never handed out again."""
+"""Blocks of producer ids (org.apache.kafka.controller.ProducerIdControlManager, KIP-730). No id is handed out twice."""
 
 from __future__ import annotations
 
