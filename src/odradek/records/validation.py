@@ -191,7 +191,10 @@ def validate_append(
     batch = memoryview(buffer)[position : position + header.size]
     target = header.compression if rules.compression is None or (header.is_control and not header.is_compressed) else rules.compression
     rewritten = False
-    if not check.offsets_in_order:
+    if (not check.offsets_in_order or target != header.compression) and check.min_timestamp < 0:
+        # Kafka's builder, which writes such a batch anew, takes no such timestamp (and answers UNKNOWN_SERVER_ERROR).
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"Invalid negative timestamp {check.min_timestamp}")
+    if not check.offsets_in_order or (target != header.compression and header.is_log_append_time):
         batch = memoryview(_renumber(batch, header, target, rules))
         rewritten = True
     elif target != header.compression:
@@ -234,7 +237,10 @@ def _recompress(records: Buffer, header: BatchHeader, compression: Compression, 
 
 
 def _renumber(batch: memoryview, header: BatchHeader, compression: Compression, rules: AppendRules) -> bytes:
-    """Compressed records whose offset deltas do not count up are written anew, as the JVM does for the sake of old clients."""
+    """Writes every record anew, with the offset and timestamp that it reads as.
+
+    As the JVM does for compressed records whose offset deltas do not count up, for the sake of old clients.
+    """
     records = decode_batch(batch, 0, header, rules.max_uncompressed)
     return encode_batch(
         [(record.timestamp, record.key, record.value, record.headers) for record in records],

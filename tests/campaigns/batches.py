@@ -1,0 +1,75 @@
+"""Mutated record batches against the codec, compiled and interpreted.
+
+    python -m tests.campaigns.batches --count 1000000 --seed 1
+
+Every batch is read, judged for an append and turned into Arrow columns. Named checks:
+  our-errors-only   nothing but KafkaError and ProtocolError is raised;
+  builds-agree      compiled and interpreted give the same answer (every tenth batch; all with --compare);
+  what-passes-reads a batch that is accepted for an append is one that consumers read.
+For the build with bounds checks and address sanitizer:
+    ODRADEK_CODEC=checked python setup.py build_ext --inplace
+    LD_PRELOAD="$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 python -m tests.campaigns.batches
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+
+from odradek.base.errors import KafkaError, ProtocolError
+from odradek.records import native
+from odradek.records.batch import decode_records, read_header
+from odradek.records.validation import AppendRules, validate_append
+from tests.records.strategies import mutated
+from tests.records.test_mutation import verdict
+
+RULES = AppendRules(1 << 20, max_uncompressed=1 << 20)
+
+
+def accepted_is_readable(batch: bytes) -> bool:
+    """False when a batch passes validation but cannot be read."""
+    try:
+        result = validate_append(memoryview(batch), 0, read_header(batch), RULES, now_ms=1_700_000_000_000)
+    except (KafkaError, ProtocolError):
+        return True
+    return len(decode_records(result.batch)) == result.record_count
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--compare", action="store_true", help="ask both builds about every batch")
+    arguments = parser.parse_args()
+    seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}, codec {'compiled' if native.codec_is_compiled() else 'interpreted'}", flush=True)
+    ours = native.codec
+    source = native.load_interpreted("odradek.records._codec_source")
+    started = time.monotonic()
+    for index in range(arguments.count):
+        batch, did = mutated(random.Random(f"{seed}/{index}"))
+        place = f"seed {seed} index {index} ({did}): {batch.hex()}"
+        try:
+            answer = verdict(batch)
+            readable = accepted_is_readable(batch)
+        except Exception as error:
+            print(f"our-errors-only: {error!r} {place}")
+            return 1
+        if not readable:
+            print(f"what-passes-reads: {place}")
+            return 1
+        if (arguments.compare or index % 10 == 0) and ours is not source:
+            native.codec = source
+            other = verdict(batch)
+            native.codec = ours
+            if other != answer:
+                print(f"builds-agree: {place}")
+                return 1
+    print(f"{arguments.count} batches, no finding, {time.monotonic() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
