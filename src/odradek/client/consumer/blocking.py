@@ -90,13 +90,13 @@ class Consumer:
         """The first record at or after each time (Unix milliseconds); None where there is none."""
         return self._run(lambda: self._consumer.offsets_for_times(times))
 
-    def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout` seconds without any."""
-        return self._run(lambda: self._consumer.poll(timeout, max_records))
+    def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` seconds without any."""
+        return self._run(lambda: self._consumer.poll(timeout_s, max_records))
 
-    def next_chunk(self, timeout: float = 1.0) -> Chunk | None:
-        """The next batches as fetched, undecoded; None after `timeout` seconds without any. Not to be mixed with `poll`."""
-        return self._run(lambda: self._consumer.next_chunk(timeout))
+    def next_chunk(self, timeout_s: float = 1.0) -> Chunk | None:
+        """The next batches as fetched, undecoded; None after `timeout_s` seconds without any. Not to be mixed with `poll`."""
+        return self._run(lambda: self._consumer.next_chunk(timeout_s))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:

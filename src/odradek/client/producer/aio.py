@@ -36,7 +36,7 @@ class AsyncProducer:
         return await self.start()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close(timeout=None if error is None else 0)
+        await self.close(timeout_s=None if error is None else 0)
 
     @property
     def engine(self) -> ProducerEngine:
@@ -120,8 +120,8 @@ class AsyncProducer:
         """Sends what waits at once and returns when all of it is acknowledged or failed."""
         await self.engine.flush()
 
-    async def close(self, timeout: float | None = None) -> None:
-        """Flushes, for at most `timeout` seconds, and closes; what is left then fails."""
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""
         engine = self._engine
         if engine is not None:
-            await engine.close(timeout)
+            await engine.close(timeout_s)

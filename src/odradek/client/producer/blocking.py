@@ -32,7 +32,7 @@ class Producer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close(timeout=None if error is None else 0)
+        self.close(timeout_s=None if error is None else 0)
 
     def send(
         self,
@@ -91,10 +91,10 @@ class Producer:
         """Sends what waits at once and returns when all of it is acknowledged or failed."""
         self._thread.run(self._engine.flush())
 
-    def close(self, timeout: float | None = None) -> None:
-        """Flushes, for at most `timeout` seconds, and closes; what is left then fails."""
+    def close(self, timeout_s: float | None = None) -> None:
+        """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""
         if not self._engine.cluster.closed:
-            self._thread.run(self._engine.close(timeout))
+            self._thread.run(self._engine.close(timeout_s))
 
     def _topic(self, name: str) -> TopicInfo:
         return self._engine.cluster.known_topic(name) or self._thread.run(self._engine.topic(name))

@@ -1,0 +1,133 @@
+"""Reading ranges of offsets as Arrow, and batch queries made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.config import Setting
+from odradek.client.consumer.blocking import Consumer
+from odradek.client.core.fetcher import OffsetOutOfRange
+from odradek.records.arrow import decode_to_arrow
+from odradek.records.batch import iter_headers
+from odradek.spark.options import ReadOptions
+from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, resolve, within_log
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FETCH_BYTES = 16 * 1024 * 1024
+"""Bytes per Fetch where the user does not say otherwise: large, because a task reads one partition from end to end; two are buffered."""
+
+_COMPRESSED_STEP = 2 * 1024 * 1024
+"""Compressed batches are decoded in steps of about this many bytes, so that what they unpack to stays of moderate size."""
+
+_SILENCE_S = 120.0
+"""No data for that long although there must be some is an error (the connector's kafkaConsumer.pollTimeoutMs)."""
+
+
+class RangePartition(InputPartition):
+    """One Spark task: a range of one partition."""
+
+    def __init__(self, offset_range: OffsetRange) -> None:
+        super().__init__(offset_range)
+        self.offset_range = offset_range
+
+
+def open_consumer(options: ReadOptions, **more: Setting) -> Consumer:
+    """A consumer for planning or reading."""
+    settings: dict[str, Setting] = dict(options.client)
+    settings.setdefault("client.id", "odradek-spark")
+    settings.setdefault("allow.auto.create.topics", "false")
+    settings["auto.offset.reset"] = "none"
+    for name, value in more.items():
+        settings.setdefault(name.replace("_", "."), value)
+    return Consumer(settings)
+
+
+def partitions_of(options: ReadOptions, consumer: Consumer) -> list[TopicPartition]:
+    """The partitions the query reads now; KafkaError for a topic that does not exist."""
+    if options.assign is not None:
+        return list(options.assign)
+    return [TopicPartition(topic, partition) for topic in options.subscribe or () for partition in consumer.partitions_for(topic)]
+
+
+class BatchReader(DataSourceReader):
+    """One task per partition of the topics."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:  # type: ignore[override]  # pyspark declares Sequence and checks for list
+        """The ranges to read, settled when the query is planned."""
+        options = self._options
+        with open_consumer(options) as consumer:
+            chosen = partitions_of(options, consumer)
+            earliest, latest = consumer.beginning_offsets(chosen), consumer.end_offsets(chosen)
+        start: Offsets = resolve("startingOffsets", options.starting, earliest, latest)
+        end: Offsets = resolve("endingOffsets", options.ending, earliest, latest)
+        ranges = [OffsetRange(partition, start[partition], end[partition]) for partition in chosen]
+        kept = within_log(ranges, earliest, latest, fail_on_data_loss=options.fail_on_data_loss)
+        return [RangePartition(offset_range) for offset_range in kept]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one range as Arrow batches."""
+        # Spark asks for one empty partition where `partitions` is empty.
+        return read_range(self._options, partition.offset_range) if isinstance(partition, RangePartition) else iter(())
+
+
+def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """Fetches a range in large pieces, one ahead of the decoding; no Python runs per record.
+
+    DataLoss, or with failOnDataLoss=false the rest, when records disappear meanwhile.
+    """
+    partition, start, end = offset_range
+    position = start
+    with open_consumer(options, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_bytes=FETCH_BYTES) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, start)
+        while position < end:
+            try:
+                chunk = consumer.next_chunk(_SILENCE_S)
+            except OffsetOutOfRange:
+                position = _after_loss(options, consumer, offset_range, position)
+                continue
+            if chunk is None:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no data from offset {position} on within {_SILENCE_S:g} s")
+            for buffer in _steps(chunk.buffer):
+                batch = decode_to_arrow(
+                    buffer,
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    min_offset=chunk.offset,
+                    max_offset=end,
+                    include_headers=options.include_headers,
+                    aborted=chunk.aborted,
+                )
+                if batch.num_rows:
+                    yield batch
+            position = chunk.end_offset
+
+
+def _after_loss(options: ReadOptions, consumer: Consumer, offset_range: OffsetRange, position: int) -> int:
+    partition, _, end = offset_range
+    first = consumer.beginning_offsets([partition])[partition]
+    if options.fail_on_data_loss:
+        raise DataLoss(f"{partition}: offset {position} disappeared while it was read; the log now starts at {first}")
+    if position < first < end:
+        consumer.seek(partition, first)
+        return first
+    return end
+
+
+def _steps(buffer: memoryview) -> Iterator[memoryview]:
+    start = 0
+    for position, header in iter_headers(buffer):
+        if header.is_compressed and position - start >= _COMPRESSED_STEP:
+            yield buffer[start:position]
+            start = position
+    yield buffer[start:]
