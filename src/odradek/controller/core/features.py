@@ -63,7 +63,7 @@ def _update(context: ControllerContext, name: str, level: int, kind: int) -> lis
 
 
 def elr_safety_records(context: ControllerContext, levels: Sequence[VersionedRecord]) -> list[VersionedRecord]:
-    """What turning on eligible leader replicas needs: one min.insync.replicas for the whole cluster, set where all brokers see it (KIP-966)."""
+    """What turning on eligible leader replicas needs: one min.insync.replicas, set where all brokers see it (KIP-966)."""
     turned_on = any(
         isinstance(record.message, FeatureLevelRecord)
         and record.message.name == ELIGIBLE_LEADER_REPLICAS_VERSION

@@ -1,8 +1,8 @@
 """The controller as one object for the shell that runs it on the metadata log (org.apache.kafka.controller.QuorumController).
 
-    core.begin(clock.monotonic(), log_end_offset)
+    core.now_s, core.next_offset = clock.monotonic(), log_end_offset
     result = core.create_topics(request)
-    for index, (record, version) in enumerate(result.records): core.replay(record, log_end_offset + index, epoch)
+    for index, (record, version) in enumerate(result.records): core.replay(record, log_end_offset + index)
 
 Operations decide and change nothing but heartbeat times; `replay` changes the state, each change revertible through the journal.
 """
@@ -10,15 +10,14 @@ Operations decide and change nothing but heartbeat times; `replay` changes the s
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from odradek.base.undo import UndoJournal
 from odradek.config.broker import BrokerConfig
 from odradek.controller.core import brokers, configs, features, partitions, producer_ids, topics
-from odradek.controller.core.activation import activation_records
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult, VersionedRecord
 from odradek.controller.core.state import ControllerState
-from odradek.metadata.features import METADATA_VERSION
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -45,35 +44,37 @@ class QuorumControllerCore:
     # -- for the shell ----------------------------------------------------------------------------------------------------------------
 
     @property
-    def journal(self) -> UndoJournal:
-        return self.state.journal
+    def now_s(self) -> float:
+        """Monotonic seconds; to be set before each operation."""
+        return self.context.now_s
 
-    def begin(self, now_s: float, next_offset: int) -> None:
-        """An operation comes: the monotonic time in seconds, and the offset its first record will have."""
-        self.context.now_s = now_s
-        self.context.next_offset = next_offset
+    @now_s.setter
+    def now_s(self, value: float) -> None:
+        self.context.now_s = value
 
-    def replay(self, record: object, offset: int, epoch: int = 0) -> None:
+    @property
+    def next_offset(self) -> int:
+        """The offset the first record of the operation will have; to be set before each."""
+        return self.context.next_offset
+
+    @next_offset.setter
+    def next_offset(self, value: int) -> None:
+        self.context.next_offset = value
+
+    def replay(self, record: object, offset: int) -> None:
         """Applies a record at its offset; ValueError for one that contradicts the state."""
         self.state.replay(record, offset)
 
-    def activate(self, bootstrap: list[VersionedRecord], transaction_start: int | None) -> ControllerResult[None]:
-        """Begins a term as the active controller: the records to write first. Every registered broker counts as heard of now."""
+    def activate(self) -> None:
+        """Begins a term as the active controller: every registered broker counts as heard of now."""
         heartbeats = self.context.heartbeats
         heartbeats.clear()
         for broker_id, broker in self.state.brokers.items():
             heartbeats.touch(broker_id, fenced=broker.fenced, metadata_offset=-1, now_s=self.context.now_s)
-        level = self.state.features.get(METADATA_VERSION)
-        records = activation_records(
-            metadata_version=level,
-            transaction_start=transaction_start,
-            bootstrap=[*bootstrap, *features.elr_safety_records(self.context, bootstrap)],
-        )
-        return ControllerResult(records, None)
 
-    def deactivate(self) -> None:
-        """Forgets what only an active controller knows."""
-        self.context.heartbeats.clear()
+    def elr_safety_records(self, bootstrap: Sequence[VersionedRecord]) -> list[VersionedRecord]:
+        """What has to follow bootstrap records that turn on eligible leader replicas, in the same transaction."""
+        return features.elr_safety_records(self.context, bootstrap)
 
     # -- topics -----------------------------------------------------------------------------------------------------------------------
 
