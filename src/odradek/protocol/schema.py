@@ -24,7 +24,11 @@ from odradek.protocol.errors import InvalidMessageError, ProtocolError, Unsuppor
 
 LAST_VERSION: Final = 32767
 DEFAULT_OBJECT_BUDGET: Final = 1_000_000
-"""How many structs and texts one message may decode into; eight plain numbers in an array count as one."""
+"""How many structs and texts in arrays one message may decode into; eight plain numbers count as one."""
+
+FREE_OBJECTS: Final = 32_768
+BYTES_PER_OBJECT: Final = 16
+"""Beyond FREE_OBJECTS a message may hold one object for so many of its bytes: arrays of tiny elements cannot fill the memory."""
 
 COPY_LIMIT: Final = 16_384
 """Buffers up to this many bytes are copied to `bytes` before they are read: slicing those is faster than slicing views."""
@@ -315,8 +319,8 @@ class Message(Struct):
         """Reads a message of `version` from the start of `buffer`; bytes after it are ignored, as in Kafka.
 
         Fields of type records come back as memoryviews, of `buffer` itself where it is larger than COPY_LIMIT.
-        Raises ProtocolError for anything malformed or larger than `budget` allows, UnsupportedVersionError for a version
-        outside VALID_VERSIONS.
+        Raises ProtocolError for anything malformed and for more objects than `budget` or the size of the buffer allow
+        (see FREE_OBJECTS), UnsupportedVersionError for a version outside VALID_VERSIONS.
         """
         return cls.decode_prefix(buffer, version, budget=budget)[0]
 
@@ -335,7 +339,7 @@ class Message(Struct):
         else:
             data = memoryview(buffer)
         try:
-            message, end = reader(data, offset, size, budget)
+            message, end = reader(data, offset, size, min(budget, FREE_OBJECTS + size // BYTES_PER_OBJECT))
         except (IndexError, struct_error):
             raise ProtocolError(f"{cls.__name__} version {version} ends too early") from None
         except UnicodeDecodeError as error:
