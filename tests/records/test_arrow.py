@@ -127,7 +127,7 @@ def test_aborted_transactions_are_left_out() -> None:
 @pytest.mark.parametrize("kind", [pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
 def test_rows_become_batches(kind: pa.DataType, compression: Compression) -> None:
-    values = [None if i % 7 == 0 else "v%d" % i * (i % 5) for i in range(500)]
+    values = [None if i % 7 == 0 else f"v{i}" * (i % 5) for i in range(500)]
     column = pa.array(values, pa.string()).cast(kind) if not pa.types.is_dictionary(kind) else pa.array(values).dictionary_encode()
     table = pa.table({"key": column, "value": column, "timestamp": pa.array(range(500), pa.timestamp("ms")), "other": range(500)})
     for data in (table, table.slice(13, 333), table.to_batches()[0].slice(3), pa.concat_tables([table, table.slice(1)])):
