@@ -1,0 +1,146 @@
+"""Delayed operations complete once, and leave nothing behind."""
+
+from __future__ import annotations
+
+from odradek.base.ids import TopicPartition
+from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.purgatory import DelayedOperation, Purgatory
+from tests.replication.support import HandClock
+
+
+class Waiting(DelayedOperation[str]):
+    def __init__(self, needs: int = 1) -> None:
+        super().__init__()
+        self.needs = needs
+        self.looked: list[str] = []
+        self.ended = 0
+        self.expired = 0
+
+    def try_complete(self, key: str) -> bool:
+        self.looked.append(key)
+        self.needs -= 1
+        return self.needs <= 0 and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.ended += 1
+
+    def on_expiration(self) -> None:
+        self.expired += 1
+
+
+def test_completes_by_a_check_and_is_gone() -> None:
+    clock = HandClock()
+    purgatory: Purgatory[str] = Purgatory("test", clock)
+    operation = Waiting(needs=2)
+    purgatory.watch(operation, ("a", "b"), 1000)
+    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.check_and_complete("c") == 0
+    assert purgatory.check_and_complete("b") == 1
+    assert operation.looked == ["a", "b"]
+    assert (operation.ended, operation.expired) == (1, 0)
+    assert (len(purgatory), purgatory.watched("a"), purgatory.watched("b"), clock.pending) == (0, 0, 0, 0)
+    assert not operation.force_complete()
+
+
+def test_completes_by_its_timer_and_is_gone() -> None:
+    clock = HandClock()
+    purgatory: Purgatory[str] = Purgatory("test", clock)
+    operation = Waiting()
+    purgatory.watch(operation, ("a",), 1000)
+    clock.advance(1000)
+    assert (operation.ended, operation.expired) == (1, 1)
+    assert (len(purgatory), purgatory.watched("a")) == (0, 0)
+
+
+def test_a_full_purgatory_ends_the_newcomer_at_once() -> None:
+    clock = HandClock()
+    purgatory: Purgatory[str] = Purgatory("test", clock, max_operations=2)
+    operations = [Waiting() for _ in range(3)]
+    for operation in operations:
+        purgatory.watch(operation, ("a",), 1000)
+    assert [operation.ended for operation in operations] == [0, 0, 1]
+    assert len(purgatory) == 2
+
+
+def test_one_that_fails_does_not_keep_the_others_waiting() -> None:
+    class Failing(Waiting):
+        def on_complete(self) -> None:
+            raise ValueError("cannot be answered")
+
+    purgatory: Purgatory[str] = Purgatory("test", HandClock())
+    second = Waiting()
+    for operation in (Failing(), second):
+        purgatory.watch(operation, ("a",), 1000)
+    purgatory.check_and_complete("a")
+    assert second.ended == 1
+    assert len(purgatory) == 0
+
+
+def test_close_answers_everything() -> None:
+    purgatory: Purgatory[str] = Purgatory("test", HandClock())
+    operations = [Waiting() for _ in range(3)]
+    for operation in operations:
+        purgatory.watch(operation, ("a",), 1000)
+    purgatory.close()
+    assert [operation.ended for operation in operations] == [1, 1, 1]
+
+
+class Chain(DelayedOperation[TopicPartition]):
+    """Causes the next change when it completes, as a coordinator that appends does."""
+
+    def __init__(self, delayed: DelayedOperations, depth: list[int], left: int) -> None:
+        super().__init__()
+        self.delayed = delayed
+        self.depth = depth
+        self.left = left
+
+    def try_complete(self, key: TopicPartition) -> bool:
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        self.depth[0] += 1
+        self.depth[1] = max(self.depth)
+        if self.left:
+            key = TopicPartition("t", self.left)
+            self.delayed.produce.watch(Chain(self.delayed, self.depth, self.left - 1), (key,), 1000)
+            self.delayed.partition_changed(key)
+            self.delayed.drain()
+        self.depth[0] -= 1
+
+
+def test_wake_ups_caused_by_wake_ups_do_not_nest() -> None:
+    delayed = DelayedOperations(HandClock())
+    depth = [0, 0]
+    first = TopicPartition("t", 0)
+    delayed.produce.watch(Chain(delayed, depth, 5000), (first,), 1000)
+    delayed.partition_changed(first)
+    delayed.drain()
+    assert depth == [0, 1]
+    assert len(delayed.produce) == 0
+
+
+def test_followers_alone_are_woken_while_the_high_watermark_stands_still() -> None:
+    delayed = DelayedOperations(HandClock())
+    key = TopicPartition("t", 0)
+    done: list[str] = []
+
+    class Told(DelayedOperation[TopicPartition]):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def try_complete(self, key: TopicPartition) -> bool:
+            done.append(self.name)
+            return False
+
+        def on_complete(self) -> None: ...
+
+    delayed.produce.watch(Told("produce"), (key,), 1000)
+    delayed.fetch.watch(Told("fetch"), (key,), 1000)
+    delayed.log_end_moved(key)
+    delayed.drain()
+    assert done == ["fetch"]
+    delayed.partition_changed(key)
+    delayed.log_end_moved(key)
+    delayed.drain()
+    assert done == ["fetch", "produce", "fetch"]
