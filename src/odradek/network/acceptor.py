@@ -75,6 +75,7 @@ class Acceptor:
         self.quiet_log = QuietLog(logger, clock)
         self.connections: set[Connection] = set()
         self.listeners: list[BoundListener] = []
+        self.quiet = False
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
         self._response_bytes = 0
@@ -127,6 +128,10 @@ class Acceptor:
         for bound in self.listeners:
             for server in bound.servers:
                 server.close()
+
+    def quiesce(self) -> None:
+        """Takes no new requests from the connections there are; what is being answered is still answered."""
+        self.quiet = True
 
     async def close(self) -> None:
         """Closes everything; what has been handed to the sockets is still sent if the peers take it within a second."""

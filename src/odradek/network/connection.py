@@ -184,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
         receiver = self._receiver
         self._in_process = True
         try:
-            while self._transport is not None and not self._transport.is_closing():
+            while self._transport is not None and not self._transport.is_closing() and not self._acceptor.quiet:
                 frame = receiver.next_frame()
                 if frame is None:
                     break
@@ -225,6 +225,9 @@ class Connection(asyncio.BufferedProtocol):
         receiver = self._receiver
         if self._transport is None:
             receiver.release()
+            return
+        if self._acceptor.quiet:
+            self._transport.pause_reading()
             return
         receiver.frame_done()
         if receiver.pending and not receiver.reserve():

@@ -14,6 +14,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+Work = Callable[[], Deferred[None] | None]
+"""A run of a task; a Deferred where it goes on in an executor."""
+
 
 class Jobs:
     """Runs blocking functions in the loop's executor; the simulator's loop runs them inline."""
@@ -40,9 +43,7 @@ class Jobs:
 class Task:
     """Work that comes back every `interval_s`; counted from the end of the last run, so that runs never overlap."""
 
-    def __init__(
-        self, name: str, interval_s: float, work: Callable[[], Deferred[None] | None], clock: Clock, *, delay_s: float | None = None
-    ) -> None:
+    def __init__(self, name: str, interval_s: float, work: Work, clock: Clock, *, delay_s: float | None = None) -> None:
         self.name = name
         self._interval_s = interval_s
         self._work = work

@@ -1,0 +1,56 @@
+"""What a broker does with each new image of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.config.topic import TopicConfig
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+    from odradek.replication.replica_manager import ReplicaManager
+    from odradek.server.metadata_cache import MetadataCache
+    from odradek.storage.log_manager import LogManager
+
+_TOPIC = 2
+"""ConfigResource.Type.TOPIC."""
+
+
+class BrokerPublisher:
+    """Image first, so that whoever is called sees it; then configurations; then the partitions' roles; then the heartbeat.
+
+    (kafka.server.metadata.BrokerMetadataPublisher)
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        cache: MetadataCache,
+        log_manager: LogManager,
+        replica_manager: ReplicaManager,
+        on_published: Callable[[], object],
+    ) -> None:
+        self._config = config
+        self._cache = cache
+        self._log_manager = log_manager
+        self._replica_manager = replica_manager
+        self._on_published = on_published
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
+        """See `controller.kraft.MetadataPublisher`."""
+        before = self._cache.image
+        self._cache.image = image
+        if image.configs is not before.configs:
+            self._apply_configs(image)
+        self._replica_manager.changes.apply(delta, image)
+        self._on_published()
+
+    def _apply_configs(self, image: MetadataImage) -> None:
+        for log in self._log_manager.logs:
+            overrides = image.configs.topic(log.topic_partition.topic)
+            if log.config.overrides != overrides:
+                log.update_config(TopicConfig.build(self._config, overrides))

@@ -1,0 +1,83 @@
+"""The regular tasks of a broker, at Kafka's intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.server.jobs import Jobs, Task, Work
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.config.broker import BrokerConfig
+    from odradek.replication.replica_manager import ReplicaManager
+    from odradek.storage.log import Log
+    from odradek.storage.log_manager import LogManager
+
+_INITIAL_DELAY_S = 30.0
+"""LogManager.InitialTaskDelayMs."""
+_DELETE_INTERVAL_S = 10.0
+_NEVER_S = 10 * 365 * 86400.0
+"""Intervals of ten years and more mean "off" (log.flush.scheduler.interval.ms is Long.MAX by default)."""
+
+
+class BrokerTasks:
+    """Started once, stopped once."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, jobs: Jobs, log_manager: LogManager, replica_manager: ReplicaManager) -> None:
+        self._clock = clock
+        self._jobs = jobs
+        self._log_manager = log_manager
+        self._replica_manager = replica_manager
+        self._tasks: list[Task] = []
+        log_manager.on_roll = self._flush_rolled
+
+        def every(name: str, key: str, work: Work, delay_s: float | None = _INITIAL_DELAY_S) -> None:
+            self._add(name, config.integer(key) / 1000, work, delay_s)
+
+        every("log-retention", "log.retention.check.interval.ms", self._retention)
+        every("recovery-point-checkpoint", "log.flush.offset.checkpoint.interval.ms", log_manager.checkpoint_recovery_points)
+        every("log-start-offset-checkpoint", "log.flush.start.offset.checkpoint.interval.ms", log_manager.checkpoint_log_start_offsets)
+        every("producer-expiration", "producer.id.expiration.check.interval.ms", log_manager.expire_producers, None)
+        every(
+            "high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks, None
+        )
+        self._add("log-flush", config.log_flush_interval_ms / 1000, self._flush, _INITIAL_DELAY_S)
+        self._add("isr-expiration", config.integer("replica.lag.time.max.ms") / 2000, replica_manager.shrink_isrs, None)
+        self._add("log-deletion", _DELETE_INTERVAL_S, self._delete, None)
+
+    def _add(self, name: str, interval_s: float, work: Work, delay_s: float | None) -> None:
+        if interval_s < _NEVER_S:
+            self._tasks.append(Task(name, interval_s, work, self._clock, delay_s=delay_s))
+
+    def stop(self) -> None:
+        """No further runs."""
+        for task in self._tasks:
+            task.stop()
+        self._tasks.clear()
+
+    def _retention(self) -> None:
+        self._log_manager.cleanup()
+
+    def _delete(self) -> Deferred[None] | None:
+        deletion = self._log_manager.due_deletions()
+        if deletion is None:
+            return None
+
+        def run() -> None:
+            deletion.run()
+
+        return self._jobs.run(run)
+
+    def _flush(self) -> None:
+        for log in self._log_manager.logs_to_flush():
+            self._flush_log(log)
+
+    def _flush_rolled(self, log: Log) -> None:
+        """A finished segment is flushed in the background, as in Kafka, so that recovery never has to read it."""
+        self._clock.call_later(0, self._flush_log, log)
+
+    def _flush_log(self, log: Log) -> None:
+        partition = self._replica_manager.partitions.by_name.get(log.topic_partition)
+        if partition is not None and partition.log is log:
+            self._replica_manager.flusher.flush(partition)
