@@ -1,0 +1,260 @@
+"""The controller on top of the log: operations in, records appended, replies on commit (org.apache.kafka.controller.QuorumController).
+
+The way of an operation:
+
+1. Only the active controller runs it; others answer NOT_CONTROLLER at once.
+2. It reads the state and returns records and a response. The records are encoded, replayed into the state and proposed, batch by batch.
+3. The response waits until the last of them is committed. An operation without records waits for all appended before it: it may have
+   seen them.
+4. When leadership goes, or an append fails, the undo journal takes the state back to the last commit and all who wait get NOT_CONTROLLER.
+
+A standby replays committed batches into the same state, so that it can take over at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from odradek.base.clock import Clock
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.undo import UndoJournal
+from odradek.controller.core.result import ControllerResult
+from odradek.controller.kraft.activation import activation_records
+from odradek.controller.kraft.records import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, Batch, encode_record, split_values
+from odradek.metadata.features import METADATA_VERSION
+from odradek.metadata.versioned import VersionedRecord
+from odradek.protocol.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+
+if TYPE_CHECKING:
+    from odradek.controller.core.quorum import QuorumControllerCore
+
+logger = logging.getLogger(__name__)
+
+
+R = TypeVar("R")
+
+
+class LogWriter(Protocol):
+    """The node below, as the controller sees it."""
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next record will be appended."""
+        ...
+
+    @property
+    def leader_id(self) -> int: ...
+
+    def append_values(self, values: list[bytes], epoch: int) -> bool:
+        """Appends one batch of encoded records at `next_offset`; False when this node no longer leads the epoch."""
+        ...
+
+    def resign(self, epoch: int) -> None: ...
+
+
+class _Waiting:
+    __slots__ = ("deferred", "offset", "response")
+
+    def __init__(self, offset: int, deferred: Deferred[Any], response: object) -> None:
+        self.offset = offset
+        self.deferred = deferred
+        self.response = response
+
+
+class MetadataController:
+    """One node's controller, active or standby. All calls come from the node's queue, one at a time."""
+
+    def __init__(
+        self,
+        *,
+        core_factory: Callable[[UndoJournal], QuorumControllerCore],
+        writer: LogWriter,
+        clock: Clock,
+        bootstrap: list[VersionedRecord],
+        max_batch_bytes: int = MAX_BATCH_BYTES,
+    ) -> None:
+        self._core_factory = core_factory
+        self.journal = UndoJournal()
+        self.core = core_factory(self.journal)
+        self._writer = writer
+        self._clock = clock
+        self._bootstrap = bootstrap
+        self._max_batch_bytes = max_batch_bytes
+        self.active_epoch = -1
+        """The epoch this controller is active in, -1 on a standby."""
+        self.replayed_to = 0
+        """The first offset that is not in the state."""
+        self.committed_to = 0
+        self.last_append_s = clock.monotonic()
+        self._transaction_start: int | None = None
+        self._waiting: deque[_Waiting] = deque()
+
+    @property
+    def is_active(self) -> bool:
+        return self.active_epoch >= 0
+
+    # Operations ------------------------------------------------------------------------------------------------------------
+
+    def run(self, operation: Callable[[QuorumControllerCore], ControllerResult[R]], deferred: Deferred[R]) -> None:
+        """Runs the operation now; `deferred` gets its response, or a KafkaError, when that is certain."""
+        if not self.is_active:
+            deferred.fail(self.not_controller())
+            return
+        core = self.core
+        core.now_s = self._clock.monotonic()
+        core.next_offset = self._writer.next_offset
+        try:
+            result = operation(core)
+        except Exception as error:
+            deferred.fail(error)
+            return
+        try:
+            appended = self._append(result.records, atomic=result.atomic)
+        except KafkaError as error:
+            deferred.fail(error)
+            return
+        if appended:
+            self._wait(deferred, result.response)
+        else:
+            deferred.fail(self.not_controller())
+
+    def not_controller(self) -> KafkaError:
+        leader = self._writer.leader_id
+        known = f"The active controller appears to be node {leader}." if leader >= 0 else "No controller appears to be active."
+        return KafkaError(ErrorCode.NOT_CONTROLLER, known)
+
+    def _wait(self, deferred: Deferred[R], response: R) -> None:
+        if self.replayed_to <= self.committed_to:
+            deferred.complete(response)
+        else:
+            self._waiting.append(_Waiting(self.replayed_to, deferred, response))
+
+    def _append(self, records: list[VersionedRecord], *, atomic: bool) -> bool:
+        """Replays and appends; False when leadership went meanwhile (the state is then back at the last commit)."""
+        if not records:
+            return True
+        values = [encode_record(record) for record in records]
+        batches = [values] if atomic else list(split_values(values, max_bytes=self._max_batch_bytes))
+        if atomic and (len(values) > MAX_BATCH_RECORDS or sum(map(len, values)) > self._max_batch_bytes):
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, f"{len(values)} records must be written in one batch, at most {MAX_BATCH_RECORDS} fit"
+            )
+        position = 0
+        for batch in batches:
+            epoch = self.active_epoch
+            base = self._writer.next_offset
+            try:
+                for index in range(len(batch)):
+                    self._replay(records[position + index].message, base + index)
+            except Exception:
+                # A record of our own that cannot be replayed is a fault in the core: nothing of it may stay or be written.
+                logger.exception("A record at offset %d could not be replayed; resigning", base)
+                self.deactivate()
+                self._writer.resign(epoch)
+                return False
+            self.replayed_to = base + len(batch)
+            if not self._writer.append_values(batch, epoch):
+                self.deactivate()
+                return False
+            position += len(batch)
+        self.last_append_s = self._clock.monotonic()
+        return True
+
+    # Replay ----------------------------------------------------------------------------------------------------------------
+
+    def _replay(self, message: object, offset: int) -> None:
+        if isinstance(message, BeginTransactionRecord):
+            self._begin_transaction(offset)
+        elif isinstance(message, EndTransactionRecord):
+            self._set_transaction(None, offset)
+        elif isinstance(message, AbortTransactionRecord):
+            start = self._transaction_start
+            if start is not None:
+                self.journal.revert_to(start)
+            self._transaction_start = None
+        else:
+            self.core.replay(message, offset)
+
+    def _begin_transaction(self, offset: int) -> None:
+        if self._transaction_start is not None:
+            raise ValueError(f"a metadata transaction begins at offset {offset} within that of offset {self._transaction_start}")
+        self._set_transaction(offset, offset)
+
+    def _set_transaction(self, start: int | None, offset: int) -> None:
+        former = self._transaction_start
+
+        def undo() -> None:
+            self._transaction_start = former
+
+        self.journal.record(offset, undo)
+        self._transaction_start = start
+
+    def replay_batch(self, batch: Batch) -> None:
+        """A committed batch; those that this controller appended itself are in the state already."""
+        if batch.base_offset < self.replayed_to:
+            return
+        for index, record in enumerate(batch.records):
+            self._replay(record.message, batch.base_offset + index)
+        self.replayed_to = batch.end_offset
+
+    def load_snapshot(self, records: list[VersionedRecord], end_offset: int) -> None:
+        """The state becomes what the snapshot holds."""
+        self.journal = UndoJournal()
+        self.core = self._core_factory(self.journal)
+        self._transaction_start = None
+        for record in records:
+            self.core.replay(record.message, end_offset - 1)
+        self.journal.clear()
+        self.replayed_to = self.committed_to = end_offset
+
+    def commit(self, offset: int) -> None:
+        """Everything below `offset` is committed: it can no longer be taken back, and its responses go out."""
+        self.committed_to = max(self.committed_to, offset)
+        self.replayed_to = max(self.replayed_to, offset)
+        final = self.committed_to if self._transaction_start is None else min(self.committed_to, self._transaction_start)
+        self.journal.commit_to(final)
+        while self._waiting and self._waiting[0].offset <= self.committed_to:
+            waiting = self._waiting.popleft()
+            waiting.deferred.complete(waiting.response)
+
+    # Leadership ------------------------------------------------------------------------------------------------------------
+
+    def activate(self, epoch: int) -> None:
+        """This node leads `epoch` and everything before it has been replayed."""
+        self.active_epoch = epoch
+        logger.info("Becoming the active controller in epoch %d at offset %d", epoch, self.replayed_to)
+        self.replayed_to = max(self.replayed_to, self._writer.next_offset)
+        deferred: Deferred[None] = Deferred()
+
+        def begin(core: QuorumControllerCore) -> ControllerResult[None]:
+            records = activation_records(
+                metadata_version=core.state.features.get(METADATA_VERSION),
+                transaction_start=self._transaction_start,
+                bootstrap=self._bootstrap,
+            )
+            return ControllerResult(records, None)
+
+        self.run(begin, deferred)
+        self.core.now_s = self._clock.monotonic()
+        self.core.activate()
+        if deferred.error is not None:
+            logger.error("The controller could not be activated: %s", deferred.error, exc_info=deferred.error)
+            self.deactivate()
+            self._writer.resign(epoch)
+
+    def deactivate(self) -> None:
+        """No longer active: back to the last commit; whoever waits must ask the next controller."""
+        if not self.is_active:
+            return
+        logger.info("Resigning as the active controller of epoch %d", self.active_epoch)
+        self.active_epoch = -1
+        self.journal.revert_to(self.committed_to)
+        self.replayed_to = self.committed_to
+        waiting, self._waiting = self._waiting, deque()
+        error = self.not_controller()
+        for each in waiting:
+            each.deferred.fail(error)

@@ -1,0 +1,267 @@
+"""The directory `__cluster_metadata-0`: the log, its snapshots and the quorum state, as the core wants to see them (KafkaMetadataLog)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from odradek.base.clock import Clock
+from odradek.base.disk import Disk
+from odradek.base.errors import StorageError
+from odradek.base.ids import METADATA_TOPIC_ID, TopicPartition
+from odradek.config.topic import TopicConfig
+from odradek.consensus.messages import ElectionState
+from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch, VoterHistory, VoterSet
+from odradek.controller.kraft.quorum_state import read_quorum_state, write_quorum_state
+from odradek.controller.kraft.records import MAX_BATCH_BYTES, control_updates
+from odradek.controller.kraft.snapshots import SnapshotContents, list_snapshots, read_snapshot, snapshot_file
+from odradek.storage.loader import LogOptions, load_log
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.storage.flushing import Flush
+    from odradek.storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+PARTITION_METADATA = "partition.metadata"
+
+
+class MetadataLog:
+    """Implements `consensus.log.RaftLog`. All on one thread but the run of a flush."""
+
+    __slots__ = ("_disk", "_retention_bytes", "_retention_ms", "directory", "log", "snapshots")
+
+    def __init__(
+        self, disk: Disk, directory: str, log: Log, snapshots: list[OffsetAndEpoch], *, retention_bytes: int, retention_ms: int
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.log = log
+        self.snapshots = snapshots
+        """Complete snapshots, oldest first."""
+        self._retention_bytes = retention_bytes
+        self._retention_ms = retention_ms
+
+    @classmethod
+    def open(cls, disk: Disk, clock: Clock, config: BrokerConfig) -> MetadataLog:
+        """Opens or creates the directory in metadata.log.dir. The log is always recovered as after a crash, as Kafka does.
+
+        A snapshot newer than the log's end (its fetch was the last thing before a crash) replaces the log. StorageError when the log begins
+        after its start and no snapshot covers what is missing, or when there is a log but no quorum-state: this replica may have voted.
+        """
+        directory = f"{config.metadata_log_dir}/{METADATA_PARTITION}"
+        disk.makedirs(directory)
+        election = read_quorum_state(disk, directory)
+        snapshots = list_snapshots(disk, directory)
+        overrides = {
+            "cleanup.policy": "delete",
+            "max.message.bytes": str(config.integer("internal.metadata.max.batch.size.in.bytes")),
+            "segment.bytes": str(
+                config.optional_integer("internal.metadata.log.segment.bytes") or config.integer("metadata.log.segment.bytes")
+            ),
+            "segment.ms": str(config.integer("metadata.log.segment.ms")),
+            "file.delete.delay.ms": str(config.integer("internal.metadata.delete.delay.millis")),
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+        }
+        log = load_log(
+            disk, clock, METADATA_PARTITION, directory, TopicConfig.build(config, overrides), options=LogOptions(verify_transactions=False)
+        )
+        if log.topic_id is None:
+            log.assign_topic_id(METADATA_TOPIC_ID)
+        elif log.topic_id != METADATA_TOPIC_ID:
+            raise StorageError(f"{directory} holds another topic: its id is {log.topic_id}")
+        opened = cls(
+            disk,
+            directory,
+            log,
+            snapshots,
+            retention_bytes=config.integer("metadata.max.retention.bytes"),
+            retention_ms=config.integer("metadata.max.retention.ms"),
+        )
+        opened._check(election)
+        log.flush()
+        return opened
+
+    def _check(self, election: ElectionState | None) -> None:
+        latest = self.latest_snapshot()
+        if latest is not None and (
+            latest.offset > self.log.log_end_offset or (latest != BOOTSTRAP_SNAPSHOT_ID and latest.epoch > self.end.epoch)
+        ):
+            logger.warning(
+                "The metadata log ends at %d, before its newest snapshot %s: starting anew from the snapshot", self.end.offset, latest
+            )
+            self.log.truncate_fully_and_start_at(latest.offset)
+        start = self.log.log_start_offset
+        if start > 0 and not any(snapshot.offset >= start for snapshot in self.snapshots):
+            raise StorageError(
+                f"{self.directory} begins at offset {start} and no snapshot holds what came before: restore a .checkpoint file"
+            )
+        if election is None and self.log.log_end_offset > 0:
+            raise StorageError(
+                f"{self.directory} holds a log but no quorum-state: this node may have voted in an epoch it no longer knows of. "
+                "Restore the file, or empty the directory so that the log is fetched from the other controllers."
+            )
+
+    # What the core asks ----------------------------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        epoch = self.log.leader_epochs.latest_epoch
+        if epoch < 0:
+            latest = self.latest_snapshot()
+            epoch = latest.epoch if latest is not None and latest.offset == self.log.log_end_offset else 0
+        return OffsetAndEpoch(self.log.log_end_offset, epoch)
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch | None:
+        found, offset = self.log.end_offset_for_epoch(epoch)
+        return None if offset < 0 else OffsetAndEpoch(offset, found)
+
+    def earliest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots[0] if self.snapshots else None
+
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+    def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
+        if snapshot_id not in self.snapshots:
+            return None
+        file = self._disk.open(self.snapshot_path(snapshot_id), readonly=True)
+        try:
+            return file.size()
+        finally:
+            file.close()
+
+    # Reading ---------------------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, *, up_to: int, max_bytes: int = MAX_BATCH_BYTES) -> bytes:
+        """Whole batches from `offset`, below `up_to`, about `max_bytes` of them and at least one."""
+        if offset >= up_to:
+            return b""
+        found = self.log.read(offset, max_bytes=max_bytes, max_offset=up_to, min_one_message=True)
+        try:
+            return b"".join(part.read(0, part.size) for part in found.slices)
+        finally:
+            for part in found.slices:
+                part.release()
+
+    def snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
+        return f"{self.directory}/{snapshot_file(snapshot_id)}"
+
+    def read_snapshot(self, snapshot_id: OffsetAndEpoch) -> SnapshotContents:
+        return read_snapshot(self._disk, self.snapshot_path(snapshot_id))
+
+    def read_snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, size: int) -> bytes:
+        file = self._disk.open(self.snapshot_path(snapshot_id), readonly=True)
+        try:
+            return file.pread(size, position)
+        finally:
+            file.close()
+
+    def voter_history(self, static_voters: VoterSet) -> VoterHistory:
+        """Every voter set and kraft.version that the newest snapshot and the log after it hold."""
+        history = VoterHistory(static_voters)
+        offset = self.start_offset
+        latest = self.latest_snapshot()
+        if latest is not None:
+            contents = self.read_snapshot(latest)
+            at = -1 if latest == BOOTSTRAP_SNAPSHOT_ID else latest.offset - 1
+            if contents.voters is not None:
+                history.add_voters(at, contents.voters)
+            history.add_kraft_version(at, contents.kraft_version)
+            offset = max(offset, latest.offset)
+        end = self.log.log_end_offset
+        while offset < end:
+            data = self.read(offset, up_to=end)
+            for update in control_updates(data):
+                if update.offset < offset:
+                    continue
+                if update.voters is not None:
+                    history.add_voters(update.offset, update.voters)
+                if update.kraft_version is not None:
+                    history.add_kraft_version(update.offset, update.kraft_version)
+            offset = next_offset_after(data, offset)
+        return history
+
+    # Writing ---------------------------------------------------------------------------------------------------------------
+
+    def read_election(self) -> ElectionState | None:
+        return read_quorum_state(self._disk, self.directory)
+
+    def write_election(self, election: ElectionState, *, kraft_version: int, voters: tuple[int, ...]) -> None:
+        write_quorum_state(self._disk, self.directory, election, kraft_version=kraft_version, voters=voters)
+
+    def append(self, data: bytes, epoch: int) -> None:
+        """Batches with their offsets and epochs; not flushed."""
+        self.log.append_raft(memoryview(data), epoch)
+
+    def begin_flush(self) -> Flush | None:
+        return self.log.begin_flush()
+
+    def truncate_to(self, offset: int) -> None:
+        self.log.truncate_to(offset)
+
+    def restart_at(self, snapshot_id: OffsetAndEpoch) -> None:
+        """A snapshot with this name was written: the log begins anew at its end."""
+        self.add_snapshot(snapshot_id)
+        self.log.truncate_fully_and_start_at(snapshot_id.offset)
+        for older in self.snapshots[:-1]:
+            self._disk.remove(self.snapshot_path(older))
+        self.snapshots = [snapshot_id]
+
+    def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        if snapshot_id not in self.snapshots:
+            self.snapshots = sorted([*self.snapshots, snapshot_id])
+
+    def clean(self, now_ms: int) -> None:
+        """Drops the oldest snapshots, and the log below the oldest that remains, while metadata.max.retention.* asks for it.
+
+        The newest snapshot always stays.
+        """
+        while len(self.snapshots) > 1 and self._too_much(now_ms):
+            oldest, following = self.snapshots[0], self.snapshots[1]
+            self._disk.remove(self.snapshot_path(oldest))
+            self.snapshots = self.snapshots[1:]
+            self._delete_before(following.offset)
+        if self.snapshots and self.snapshots[0].offset > self.start_offset and self._log_too_large():
+            self._delete_before(self.snapshots[0].offset)
+
+    def _delete_before(self, offset: int) -> None:
+        if self.log.maybe_increment_log_start_offset(offset):
+            self.log.delete_old_segments()
+
+    def _too_much(self, now_ms: int) -> bool:
+        if self._retention_ms >= 0 and now_ms - self._disk.modified_ms(self.snapshot_path(self.snapshots[0])) > self._retention_ms:
+            return True
+        return self._log_too_large()
+
+    def _log_too_large(self) -> bool:
+        if self._retention_bytes < 0:
+            return False
+        size = self.log.size + sum(self.snapshot_size(snapshot) or 0 for snapshot in self.snapshots)
+        return size > self._retention_bytes
+
+    def take_deletions(self) -> Sequence[str]:
+        return self.log.take_deletions()
+
+    def close(self) -> None:
+        self.log.close()
+
+
+def next_offset_after(data: bytes, offset: int) -> int:
+    """Where the batches in `data` end; StorageError when there is none, for then the log is shorter than it says."""
+    from odradek.records.batch import iter_headers
+
+    found = offset
+    for _, header in iter_headers(memoryview(data)):
+        found = header.next_offset
+    if found <= offset:
+        raise StorageError(f"the metadata log holds no batch at offset {offset}")
+    return found

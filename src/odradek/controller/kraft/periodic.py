@@ -1,0 +1,101 @@
+"""What the active controller does by timer (org.apache.kafka.controller.PeriodicTaskControlManager)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.core.result import ControllerResult
+from odradek.metadata.versioned import VersionedRecord
+from odradek.protocol.messages.metadata_records import NoOpRecord
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.controller.core.quorum import QuorumControllerCore
+
+logger = logging.getLogger(__name__)
+
+AGAIN_AT_ONCE_S = 0.01
+"""How soon a task that did not finish its work in one operation runs again (PeriodicTask's immediate period)."""
+
+
+class Submit(Protocol):
+    """`KRaftNode.submit`."""
+
+    def __call__(self, operation: Callable[[QuorumControllerCore], ControllerResult[object]], name: str) -> Deferred[object]: ...
+
+
+class PeriodicTasks:
+    """Runs while `start`ed. One timer a task, set anew after each run."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, submit: Submit) -> None:
+        self._config = config
+        self._clock = clock
+        self._submit = submit
+        self._timers: dict[str, TimerHandle] = {}
+        self._running = False
+
+    def start(self) -> None:
+        """This node has become the active controller."""
+        self._running = True
+        config = self._config
+        idle_ms = config.integer("metadata.max.idle.interval.ms")
+        if idle_ms > 0:
+            # Replicas that have nothing else to fetch learn from it that they are not behind (KIP-835).
+            self._every("writeNoOpRecord", idle_ms / 1000, _no_op)
+        if config.flag("auto.leader.rebalance.enable"):
+            self._every(
+                "electPreferred", config.integer("leader.imbalance.check.interval.seconds"), lambda core: _widen(core.balance_leaders())
+            )
+        unclean_s = config.integer("unclean.leader.election.interval.ms") / 1000
+        self._every("electUnclean", unclean_s, lambda core: _widen(core.elect_unclean_leaders()))
+
+    def stop(self) -> None:
+        self._running = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def watch_heartbeats(self, core: QuorumControllerCore) -> None:
+        """To be called after operations: sets the timer for the next session that may run out, if none is set."""
+        if not self._running or "fenceStaleBroker" in self._timers:
+            return
+        at_s = core.next_heartbeat_check_s()
+        if at_s is not None:
+            delay_s = max(at_s - self._clock.monotonic(), AGAIN_AT_ONCE_S)
+            self._timers["fenceStaleBroker"] = self._clock.call_later(delay_s, self._check_heartbeats)
+
+    def _check_heartbeats(self) -> None:
+        self._timers.pop("fenceStaleBroker", None)
+        # The operation itself, like every other, has `watch_heartbeats` called after it.
+        self._report("fenceStaleBroker", self._submit(lambda core: _widen(core.fence_stale_broker()), "fenceStaleBroker"))
+
+    def _every(self, name: str, interval_s: float, operation: Callable[[QuorumControllerCore], ControllerResult[object]]) -> None:
+        def run() -> None:
+            deferred = self._submit(operation, name)
+            self._report(name, deferred)
+            again = deferred.done and deferred.error is None and deferred.result() is True
+            if self._running:
+                self._timers[name] = self._clock.call_later(AGAIN_AT_ONCE_S if again else interval_s, run)
+
+        self._timers[name] = self._clock.call_later(interval_s, run)
+
+    def _report(self, name: str, deferred: Deferred[object]) -> None:
+        def done(finished: Deferred[object]) -> None:
+            error = finished.error
+            if error is not None and not (isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER):
+                logger.error("The controller's task %s failed: %s", name, error, exc_info=error)
+
+        deferred.add_callback(done)
+
+
+def _no_op(_core: QuorumControllerCore) -> ControllerResult[object]:
+    return ControllerResult([VersionedRecord(NoOpRecord(), 0)], None)
+
+
+def _widen(result: ControllerResult[bool] | ControllerResult[int | None]) -> ControllerResult[object]:
+    return ControllerResult(result.records, result.response, atomic=result.atomic)

@@ -1,0 +1,211 @@
+"""Batches of the metadata log: metadata records in Kafka's frame, and the control records of Raft and of snapshots."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID
+from odradek.consensus.messages import ControlRecord, ControlUpdate, KRaftVersionChange, LeaderChange
+from odradek.consensus.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from odradek.metadata.versioned import VersionedRecord
+from odradek.protocol.messages.raft_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from odradek.protocol.registry import decode_metadata_record, encode_metadata_record
+from odradek.protocol.schema import Message
+from odradek.records.batch import BatchHeader, check_crc, decode_batch, encode_batch, iter_headers
+
+LEADER_CHANGE = 2
+SNAPSHOT_HEADER = 3
+SNAPSHOT_FOOTER = 4
+KRAFT_VERSION = 5
+KRAFT_VOTERS = 6
+"""Types of control records (org.apache.kafka.common.record.ControlRecordType)."""
+
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+MAX_BATCH_RECORDS = 10_000
+"""What one batch of the metadata log holds at the most (KafkaRaftClient.MAX_BATCH_SIZE_BYTES, QuorumController.MAX_RECORDS_PER_BATCH)."""
+
+_CONTROL_KEY = struct.Struct(">hh")
+
+
+class Batch(NamedTuple):
+    """A decoded batch: metadata records, or control records as (type, value)."""
+
+    base_offset: int
+    end_offset: int
+    epoch: int
+    append_time_ms: int
+    size: int
+    records: list[VersionedRecord]
+    control: list[tuple[int, bytes]]
+
+
+def encode_metadata_batch(records: Sequence[VersionedRecord], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """One batch of metadata records, uncompressed as Kafka writes it. ValueError for an empty one."""
+    return encode_values([encode_record(record) for record in records], base_offset=base_offset, epoch=epoch, now_ms=now_ms)
+
+
+def encode_record(record: VersionedRecord) -> bytes:
+    return encode_metadata_record(cast(Message, record.message), record.version)
+
+
+def encode_values(values: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """As `encode_metadata_batch`, of records that are encoded already."""
+    if not values:
+        raise ValueError("a metadata batch without records")
+    return encode_batch([(now_ms, None, value, ()) for value in values], base_offset=base_offset, partition_leader_epoch=epoch)
+
+
+def split_values(
+    values: Sequence[bytes], *, max_bytes: int = MAX_BATCH_BYTES, max_records: int = MAX_BATCH_RECORDS
+) -> Iterator[list[bytes]]:
+    """Cuts encoded records into batches of the size Kafka allows itself; a single larger record stands alone."""
+    room = max_bytes - 1024
+    part: list[bytes] = []
+    size = 0
+    for value in values:
+        needed = len(value) + 32
+        if part and (size + needed > room or len(part) >= max_records):
+            yield part
+            part, size = [], 0
+        part.append(value)
+        size += needed
+    if part:
+        yield part
+
+
+def encode_control_batch(control: Sequence[ControlRecord], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """One batch of Raft's control records."""
+    return encode_control_values([_control_value(record) for record in control], base_offset=base_offset, epoch=epoch, now_ms=now_ms)
+
+
+def encode_control_values(values: Sequence[tuple[int, bytes]], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """One batch of control records given as (type, value)."""
+    records = [(now_ms, _CONTROL_KEY.pack(0, kind), value, ()) for kind, value in values]
+    return encode_batch(records, base_offset=base_offset, partition_leader_epoch=epoch, control=True)
+
+
+def snapshot_header(last_contained_log_time_ms: int) -> tuple[int, bytes]:
+    return SNAPSHOT_HEADER, SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_time_ms).encode(0)
+
+
+def snapshot_footer() -> tuple[int, bytes]:
+    return SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0).encode(0)
+
+
+def kraft_version_value(level: int) -> tuple[int, bytes]:
+    return KRAFT_VERSION, KRaftVersionRecord(version=0, k_raft_version=level).encode(0)
+
+
+def voters_value(voters: VoterSet) -> tuple[int, bytes]:
+    record = VotersRecord(
+        version=0,
+        voters=[
+            VotersRecord.Voter(
+                voter_id=voter.id,
+                voter_directory_id=voter.directory_id or ZERO_UUID,
+                endpoints=[VotersRecord.Endpoint(name=each.name, host=each.host, port=each.port) for each in voter.endpoints],
+                k_raft_version_feature=VotersRecord.KRaftVersionFeature(
+                    min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
+                ),
+            )
+            for voter in voters
+        ],
+    )
+    return KRAFT_VOTERS, record.encode(0)
+
+
+def _control_value(record: ControlRecord) -> tuple[int, bytes]:
+    if isinstance(record, LeaderChange):
+        message = LeaderChangeMessage(
+            version=record.version,
+            leader_id=record.leader_id,
+            voters=[_leader_change_voter(voter) for voter in record.voters],
+            granting_voters=[_leader_change_voter(voter) for voter in record.granting],
+        )
+        return LEADER_CHANGE, message.encode(record.version)
+    if isinstance(record, KRaftVersionChange):
+        return kraft_version_value(record.level)
+    return voters_value(record.voters)
+
+
+def _leader_change_voter(key: ReplicaKey) -> LeaderChangeMessage.Voter:
+    return LeaderChangeMessage.Voter(voter_id=key.id, voter_directory_id=key.directory_id or ZERO_UUID)
+
+
+def decode_batches(data: bytes | memoryview, *, check: bool = True) -> Iterator[Batch]:
+    """Every whole batch in `data`; KafkaError CORRUPT_MESSAGE for a wrong CRC, ProtocolError for a record we cannot read."""
+    view = memoryview(data)
+    for position, header in iter_headers(view):
+        if check and not check_crc(view, position, header):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the metadata batch at offset {header.base_offset} has a wrong CRC")
+        yield _decode(view, position, header)
+
+
+def _decode(view: memoryview, position: int, header: BatchHeader) -> Batch:
+    records: list[VersionedRecord] = []
+    control: list[tuple[int, bytes]] = []
+    for record in decode_batch(view, position, header):
+        if header.is_control:
+            if record.key is None or len(record.key) < _CONTROL_KEY.size or record.value is None:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the control record at offset {record.offset} has no type")
+            control.append((_CONTROL_KEY.unpack_from(record.key)[1], bytes(record.value)))
+        elif record.value is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the metadata record at offset {record.offset} is empty")
+        else:
+            message, version = decode_metadata_record(record.value)
+            records.append(VersionedRecord(message, version))
+    return Batch(header.base_offset, header.next_offset, header.partition_leader_epoch, header.max_timestamp, header.size, records, control)
+
+
+def control_updates(data: bytes | memoryview) -> Iterator[ControlUpdate]:
+    """What the control batches in `data` say about voters; other batches are passed over undecoded."""
+    view = memoryview(data)
+    for position, header in iter_headers(view):
+        if header.is_control:
+            batch = _decode(view, position, header)
+            for index, (kind, value) in enumerate(batch.control):
+                update = control_update(header.base_offset + index, kind, value)
+                if update is not None:
+                    yield update
+
+
+def control_update(offset: int, kind: int, value: bytes) -> ControlUpdate | None:
+    """The voters or the kraft.version in a control record; None for the other types."""
+    if kind == KRAFT_VERSION:
+        return ControlUpdate(offset, kraft_version=KRaftVersionRecord.decode(value, 0).k_raft_version)
+    if kind == KRAFT_VOTERS:
+        return ControlUpdate(offset, voters=_voter_set(VotersRecord.decode(value, 0)))
+    return None
+
+
+def snapshot_header_time(value: bytes) -> int:
+    """The last contained log time in a snapshot's header record."""
+    return SnapshotHeaderRecord.decode(value, 0).last_contained_log_timestamp
+
+
+def _voter_set(record: VotersRecord) -> VoterSet:
+    return VoterSet(
+        Voter(
+            voter.voter_id,
+            directory_or_none(voter.voter_directory_id),
+            tuple(Endpoint(each.name, each.host, each.port) for each in voter.endpoints),
+            voter.k_raft_version_feature.min_supported_version,
+            voter.k_raft_version_feature.max_supported_version,
+        )
+        for voter in record.voters
+    )
+
+
+def directory_or_none(directory_id: UUID) -> UUID | None:
+    """The wire's zero id is no id."""
+    return directory_id if directory_id != ZERO_UUID else None
