@@ -1,0 +1,140 @@
+"""Where each value comes from, as DescribeConfigs shows it (kafka.server.ConfigHelper, kafka.server.DynamicBrokerConfig)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from odradek.config.broker import BROKER_CONFIG, BrokerConfig
+from odradek.config.definition import PASSWORD, ConfigType, format_value
+from odradek.config.deviations import OWN_DEFAULTS
+from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms
+from odradek.config.topic import (
+    SOURCE_DEFAULT,
+    SOURCE_DYNAMIC_BROKER,
+    SOURCE_DYNAMIC_DEFAULT_BROKER,
+    SOURCE_STATIC_BROKER,
+    SOURCE_TOPIC,
+    SYNONYMS,
+    TOPIC_CONFIG,
+    TopicConfig,
+)
+
+
+class Synonym(NamedTuple):
+    """A key that gives, or would give, the value; the first in a list is the one that does."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class DescribedConfig(NamedTuple):
+    """A key as DescribeConfigs shows it; `value` is None for sensitive keys and where nothing is set."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    source: int
+    sensitive: bool
+    synonyms: tuple[Synonym, ...]
+    type: ConfigType | None
+    documentation: str
+
+
+class BrokerLayers(NamedTuple):
+    """What a broker's values are made of: its properties file, and the keys set at run time for it and for all brokers."""
+
+    config: BrokerConfig
+    dynamic: Mapping[str, str] = {}
+    dynamic_default: Mapping[str, str] = {}
+
+    def synonyms(self, name: str, *, sensitive: bool) -> tuple[Synonym, ...]:
+        """All that may give `name` its value, the strongest first; what stands before the key itself is left out."""
+        found: list[Synonym] = []
+        layers = (
+            (self.dynamic, SOURCE_DYNAMIC_BROKER),
+            (self.dynamic_default, SOURCE_DYNAMIC_DEFAULT_BROKER),
+            (self.config.given, SOURCE_STATIC_BROKER),
+        )
+        names = broker_synonyms(name)
+        for layer, source in layers:
+            found += [Synonym(each, None if sensitive else layer[each], source) for each in names if each in layer]
+        for each in names:
+            default = default_text(each)
+            if default is not None:
+                found.append(Synonym(each, None if sensitive else default, SOURCE_DEFAULT))
+        while found and found[0].name != name:
+            del found[0]
+        return tuple(found)
+
+
+def default_text(name: str) -> str | None:
+    """The default of a broker key as text, ours where it deviates; None where there is none."""
+    own = OWN_DEFAULTS.get(name)
+    if own is not None:
+        return own.default
+    if name not in BROKER_CONFIG or BROKER_CONFIG[name].required:
+        return None
+    return BROKER_CONFIG[name].default
+
+
+def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
+    """A topic's keys, all or those named."""
+    effective = TopicConfig.build(layers.config, overrides)
+    described: list[DescribedConfig] = []
+    for key in TOPIC_CONFIG:
+        if (key.internal and key.name not in overrides) or (keys is not None and key.name not in keys):
+            continue
+        value = format_value(key.type, effective.get(key.name))
+        broker_key = SYNONYMS.get(key.name)
+        synonyms = layers.synonyms(broker_key[0][0], sensitive=False) if broker_key else ()
+        if key.name in overrides:
+            synonyms = (Synonym(key.name, value, SOURCE_TOPIC), *synonyms)
+        source = synonyms[0].source if synonyms else SOURCE_DEFAULT
+        described.append(DescribedConfig(key.name, value, False, source, False, synonyms, key.type, key.doc))
+    return described
+
+
+def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -> list[DescribedConfig]:
+    """A broker's keys, all or those named."""
+    config = layers.config
+    described: list[DescribedConfig] = []
+    for key in BROKER_CONFIG:
+        name = key.name
+        if (key.internal and name not in config.given) or (keys is not None and name not in keys):
+            continue
+        sensitive = key.type is PASSWORD
+        value = _broker_value(layers, name)
+        synonyms = layers.synonyms(name, sensitive=sensitive)
+        source = synonyms[0].source if synonyms else SOURCE_DEFAULT
+        read_only = name not in DYNAMIC_KEYS
+        described.append(DescribedConfig(name, None if sensitive else value, read_only, source, sensitive, synonyms, key.type, key.doc))
+    return described
+
+
+def _broker_value(layers: BrokerLayers, name: str) -> str | None:
+    for layer in (layers.dynamic, layers.dynamic_default):
+        if name in layer:
+            return layer[name]
+    key = BROKER_CONFIG[name]
+    if key.required and not layers.config.is_set(name):
+        return None
+    return format_value(key.type, layers.config.get(name))
+
+
+def describe_cluster_default(layers: BrokerLayers, keys: Collection[str] | None = None) -> list[DescribedConfig]:
+    """What is set at run time for all brokers (the broker resource named "")."""
+    described: list[DescribedConfig] = []
+    for name, value in layers.dynamic_default.items():
+        if keys is not None and name not in keys:
+            continue
+        known = name in BROKER_CONFIG
+        sensitive = not known or BROKER_CONFIG[name].type is PASSWORD
+        synonyms = tuple(s for s in layers.synonyms(name, sensitive=sensitive) if s.source == SOURCE_DYNAMIC_DEFAULT_BROKER)
+        source = synonyms[0].source if synonyms else SOURCE_DEFAULT
+        kind = BROKER_CONFIG[name].type if known else None
+        doc = BROKER_CONFIG[name].doc if known else ""
+        shown = None if sensitive else value
+        described.append(DescribedConfig(name, shown, name not in DYNAMIC_KEYS, source, sensitive, synonyms, kind, doc))
+    return described

@@ -1,0 +1,64 @@
+"""The request by which a broker has topics created that clients ask for (kafka.server.DefaultAutoTopicCreationManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
+
+def creation_request(config: BrokerConfig, names: Iterable[str]) -> CreateTopicsRequest:
+    """With the broker's own num.partitions and default.replication.factor, or what a coordinator's topic needs."""
+    topics = [_creatable(config, name) for name in names]
+    return CreateTopicsRequest(topics=topics, timeout_ms=config.integer("request.timeout.ms"))
+
+
+def _creatable(config: BrokerConfig, name: str) -> CreateTopicsRequest.CreatableTopic:
+    keys = _COORDINATOR_KEYS.get(name)
+    if keys is None:
+        return CreateTopicsRequest.CreatableTopic(
+            name=name, num_partitions=config.num_partitions, replication_factor=config.default_replication_factor
+        )
+    partitions, factor, segment_bytes, min_isr = keys
+    configs = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": str(config.integer(segment_bytes))}
+    if name == "__transaction_state":
+        configs["compression.type"] = "uncompressed"
+        configs["unclean.leader.election.enable"] = "false"
+    if name == "__share_group_state":
+        configs["cleanup.policy"] = "delete"
+        configs["retention.ms"] = "-1"
+    if min_isr is not None:
+        configs["min.insync.replicas"] = str(config.integer(min_isr))
+    return CreateTopicsRequest.CreatableTopic(
+        name=name,
+        num_partitions=config.integer(partitions),
+        replication_factor=config.integer(factor),
+        configs=[CreateTopicsRequest.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+
+
+_COORDINATOR_KEYS: dict[str, tuple[str, str, str, str | None]] = {
+    "__consumer_offsets": (
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
+        None,
+    ),
+    "__transaction_state": (
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "transaction.state.log.min.isr",
+    ),
+    "__share_group_state": (
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
+        "share.coordinator.state.topic.min.isr",
+    ),
+}
+"""Topic -> keys for partitions, replication factor, segment size and min.insync.replicas."""

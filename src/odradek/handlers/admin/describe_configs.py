@@ -1,0 +1,92 @@
+"""DescribeConfigs (API key 32): configuration of topics and brokers, with where each value comes from (KIP-133, KIP-226, KIP-569).
+
+Versions: 1-4. ACL: DESCRIBE_CONFIGS on Topic or Cluster. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet; loggers, client-metrics subscriptions and groups are refused with INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.describe import BrokerLayers, DescribedConfig, describe_broker, describe_cluster_default, describe_topic
+from odradek.handlers.registration import BROKER, CONTROLLER, handler
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from odradek.metadata.topic_names import check_topic_name
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import MetadataImage
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+Result = DescribeConfigsResponse.DescribeConfigsResult
+Config = DescribeConfigsResponse.DescribeConfigsResourceResult
+
+
+@handler(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), listeners=(BROKER, CONTROLLER))
+def handle(context: RequestContext, request: DescribeConfigsRequest, services: Services) -> DescribeConfigsResponse:
+    image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
+    layers = BrokerLayers(
+        services.config,
+        image.configs.of(RESOURCE_BROKER, str(services.node_id)),
+        image.configs.of(RESOURCE_BROKER, ""),
+    )
+    response = DescribeConfigsResponse()
+    for resource in request.resources:
+        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        response.results.append(result)
+        try:
+            described = _describe(resource, image, layers, services.node_id)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+        else:
+            result.error_message = ""
+            result.configs = [_shown(config, request) for config in described]
+    return response
+
+
+def error_response(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
+    """Every resource of the request with the same error."""
+    return DescribeConfigsResponse(
+        results=[
+            Result(error_code=error.code, error_message=error.message, resource_type=r.resource_type, resource_name=r.resource_name)
+            for r in request.resources
+        ]
+    )
+
+
+def _describe(
+    resource: DescribeConfigsRequest.DescribeConfigsResource, image: MetadataImage, layers: BrokerLayers, node_id: int
+) -> list[DescribedConfig]:
+    name = resource.resource_name
+    keys = frozenset(resource.configuration_keys) if resource.configuration_keys else None
+    if resource.resource_type == RESOURCE_TOPIC:
+        check_topic_name(name)
+        if name not in image.topics.by_name:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(layers, image.configs.topic(name), keys)
+    if resource.resource_type != RESOURCE_BROKER:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration of resource type {resource.resource_type} is not served yet")
+    if not name:
+        return describe_cluster_default(layers, keys)
+    if not name.lstrip("-").isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+    return describe_broker(layers, keys)
+
+
+def _shown(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+    synonym = DescribeConfigsResponse.DescribeConfigsSynonym
+    return Config(
+        name=config.name,
+        value=config.value,
+        read_only=config.read_only,
+        config_source=config.source,
+        is_sensitive=config.sensitive,
+        synonyms=[synonym(name=s.name, value=s.value, source=s.source) for s in config.synonyms] if request.include_synonyms else [],
+        config_type=0 if config.type is None else config.type,
+        documentation=config.documentation if request.include_documentation else None,
+    )

@@ -1,0 +1,78 @@
+"""DescribeCluster (API key 60): the brokers of the cluster, or on a controller listener the controllers (KIP-700, KIP-919, KIP-1073).
+
+Versions: 0-2. ACL: DESCRIBE on Cluster. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.cluster.metadata import any_alive_broker
+from odradek.handlers.operations import CLUSTER_OPERATIONS
+from odradek.handlers.registration import BROKER, CONTROLLER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+Broker = DescribeClusterResponse.DescribeClusterBroker
+
+ENDPOINT_NAMES = {1: "BROKER", 2: "CONTROLLER"}
+"""org.apache.kafka.clients.admin EndpointType."""
+
+
+@handler(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), listeners=(BROKER, CONTROLLER))
+def handle(context: RequestContext, request: DescribeClusterRequest, services: Services) -> DescribeClusterResponse:
+    on_controller = context.listener_scope == CONTROLLER
+    expected = 2 if on_controller else 1
+    wanted = request.endpoint_type if context.api_version >= 1 else 1
+    if wanted not in ENDPOINT_NAMES:
+        return _error(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {wanted}")
+    if wanted != expected:
+        return _error(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            f"The request was sent to an endpoint of type {ENDPOINT_NAMES[expected]}, "
+            f"but we wanted an endpoint of type {ENDPOINT_NAMES[wanted]}",
+        )
+    response = DescribeClusterResponse(cluster_id=services.cluster_id, endpoint_type=expected)
+    if on_controller:
+        _add_controllers(context, services, response)
+    else:
+        _add_brokers(context, request, services, response)
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def error_response(request: DescribeClusterRequest, error: KafkaError) -> DescribeClusterResponse:
+    """The error, and nothing else."""
+    return _error(error.code, error.message)
+
+
+def _error(code: ErrorCode, message: str | None) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, error_message=message)
+
+
+def _add_brokers(context: RequestContext, request: DescribeClusterRequest, services: Services, response: DescribeClusterResponse) -> None:
+    image = services.metadata.image
+    response.controller_id = any_alive_broker(image, services)
+    for broker_id in sorted(image.cluster.brokers):
+        broker = image.cluster.brokers[broker_id]
+        endpoint = broker.endpoint(context.listener_name)
+        if endpoint is not None and (request.include_fenced_brokers or not broker.fenced):
+            response.brokers.append(
+                Broker(broker_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced)
+            )
+
+
+def _add_controllers(context: RequestContext, services: Services, response: DescribeClusterResponse) -> None:
+    image = services.kraft.image
+    response.controller_id = services.kraft.leader_and_epoch.leader_id
+    for controller_id in sorted(image.cluster.controllers):
+        for endpoint in image.cluster.controllers[controller_id].listeners:
+            if endpoint.name == context.listener_name:
+                response.brokers.append(Broker(broker_id=controller_id, host=endpoint.host, port=endpoint.port))

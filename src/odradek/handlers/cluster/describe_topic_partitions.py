@@ -1,0 +1,53 @@
+"""DescribeTopicPartitions (API key 75): topics page by page, with eligible leader replicas (KIP-966).
+
+Versions: 0. ACL: DESCRIBE on Topic. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.operations import TOPIC_OPERATIONS
+from odradek.handlers.registration import BROKER, handler
+from odradek.metadata.queries import describe_topics
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+
+@handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), listeners=(BROKER,))
+def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, services: Services) -> DescribeTopicPartitionsResponse:
+    image = services.metadata.image
+    cursor = request.cursor
+    first_topic = "" if cursor is None else cursor.topic_name
+    everything = not request.topics
+    asked = set(image.topics.by_name) if everything else {topic.name for topic in request.topics}
+    names = {name for name in asked if name >= first_topic}
+    if cursor is not None and not everything and first_topic not in names:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The topics asked for do not contain the cursor's topic {first_topic}")
+    if cursor is not None and cursor.partition_index < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The cursor's partition {cursor.partition_index} is not valid")
+    limit = max(min(services.config.integer("max.request.partition.size.limit"), request.response_partition_limit), 1)
+    response = describe_topics(
+        image,
+        sorted(names),
+        context.listener_name,
+        first_topic=first_topic,
+        first_partition=0 if cursor is None else cursor.partition_index,
+        limit=limit,
+        only_existing=everything,
+    )
+    for topic in response.topics:
+        topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return response
+
+
+def error_response(request: DescribeTopicPartitionsRequest, error: KafkaError) -> DescribeTopicPartitionsResponse:
+    """Every topic of the request with the same error."""
+    topic_class = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+    return DescribeTopicPartitionsResponse(topics=[topic_class(error_code=error.code, name=topic.name) for topic in request.topics])

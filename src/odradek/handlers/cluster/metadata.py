@@ -1,0 +1,137 @@
+"""Metadata (API key 3): brokers, topics, partitions and their leaders; creates topics that are asked for by name where that is on.
+
+Versions: 0-13. ACL: DESCRIBE on Topic, CREATE on Topic or Cluster for automatic creation. Quota: request time, controller mutations.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID
+from odradek.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from odradek.handlers.registration import BROKER, handler
+from odradek.metadata.queries import alive_nodes, metadata_topics, unknown_topic_error
+from odradek.metadata.topic_names import is_internal
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from odradek.base.deferred import Deferred
+    from odradek.metadata.image import MetadataImage
+    from odradek.protocol.schema import Message
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+logger = logging.getLogger(__name__)
+
+Topic = MetadataResponse.MetadataResponseTopic
+
+TOPIC_IDS_SINCE = 12
+
+_being_created: set[str] = set()
+"""Topics whose automatic creation is under way: asking again must not create them twice."""
+
+
+@handler(ApiKey.METADATA, versions=(0, 13), listeners=(BROKER,))
+def handle(context: RequestContext, request: MetadataRequest, services: Services) -> MetadataResponse:
+    version = context.api_version
+    image = services.metadata.image
+    asked = request.topics
+    everything = asked is None or (version == 0 and not asked)
+    _check(asked or [], version)
+    unknown_ids: list[MetadataResponse.MetadataResponseTopic] = []
+    by_id = False
+    if everything:
+        names = list(image.topics.by_name)
+    else:
+        names, unknown_ids, by_id = _names(image, asked or [])
+    topics = metadata_topics(image, names, context.listener_name, hide_unreachable=version == 0, listener_errors=version >= 6)
+    if not everything:
+        missing = [name for name in names if name not in image.topics.by_name]
+        create = request.allow_auto_topic_creation and not by_id and services.config.auto_create_topics_enable
+        topics += [_missing_topic(name) for name in missing]
+        if create:
+            _create(context, [name for name in missing if unknown_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], services)
+    if version >= 8 and request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(cluster_id=services.cluster_id, topics=unknown_ids + topics)
+    for broker, endpoint in alive_nodes(image, context.listener_name):
+        response.brokers.append(
+            MetadataResponse.MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+        )
+    if 8 <= version <= 10 and request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    response.controller_id = any_alive_broker(image, services)
+    return response
+
+
+def error_response(request: MetadataRequest, error: KafkaError) -> MetadataResponse:
+    """Every topic of the request with the same error."""
+    topics = [Topic(error_code=error.code, name=topic.name or "", topic_id=topic.topic_id) for topic in request.topics or []]
+    return MetadataResponse(topics=topics, error_code=error.code)
+
+
+def any_alive_broker(image: MetadataImage, services: Services) -> int:
+    """What clients are told is the controller: with KRaft any broker will do, since all forward; -1 when none is alive."""
+    alive = [broker.broker_id for broker in image.cluster.alive_brokers()]
+    if not alive:
+        return -1
+    return alive[0] if len(alive) == 1 else services.random.choice(alive)
+
+
+def _check(asked: list[MetadataRequest.MetadataRequestTopic], version: int) -> None:
+    """Versions 10 and 11 have fields for topic ids but no meaning for them."""
+    if version >= TOPIC_IDS_SINCE:
+        return
+    for topic in asked:
+        if topic.name is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
+        if topic.topic_id != ZERO_UUID:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}")
+
+
+def _names(
+    image: MetadataImage, asked: list[MetadataRequest.MetadataRequestTopic]
+) -> tuple[list[str], list[MetadataResponse.MetadataResponseTopic], bool]:
+    """The names asked for, each once; errors for unknown ids; whether the request goes by ids (then names in it do not count)."""
+    ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID)
+    if not ids:
+        return list(dict.fromkeys(topic.name for topic in asked if topic.name is not None)), [], False
+    known = [name for name in map(image.topics.topic_name, ids) if name is not None]
+    unknown = [
+        Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=[])
+        for topic_id in ids
+        if topic_id not in image.topics.by_id
+    ]
+    return known, unknown, True
+
+
+def _missing_topic(name: str) -> MetadataResponse.MetadataResponseTopic:
+    return Topic(error_code=unknown_topic_error(name), name=name, is_internal=is_internal(name))
+
+
+# -- automatic creation -------------------------------------------------------------------------------------------------------------------
+
+
+def _create(context: RequestContext, names: list[str], services: Services) -> None:
+    """Asks the controller for the topics; the client will ask again (org.apache.kafka AutoTopicCreationManager)."""
+    wanted = [name for name in names if name not in _being_created]
+    if not wanted:
+        return
+    from odradek.handlers.admin.auto_creation import creation_request
+    from odradek.server.channel import TO_CONTROLLER
+
+    _being_created.update(wanted)
+    logger.info("creating topics %s, which %s asked for", ", ".join(wanted), context.client_id)
+
+    def created(done: Deferred[Message]) -> None:
+        _being_created.difference_update(wanted)
+        if done.error is not None:
+            logger.warning("topics %s could not be created: %s", ", ".join(wanted), done.error)
+
+    request = creation_request(services.config, wanted)
+    services.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, 7).add_callback(created)
