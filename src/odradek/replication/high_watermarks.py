@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.disk import Disk
@@ -47,15 +47,17 @@ class HighWatermarkCheckpoints:
         for saved in self._read.values():
             saved.pop(topic_partition, None)
 
-    def write(self, logs: Iterable[Log]) -> list[tuple[str, OSError]]:
-        """Writes the files of the directories in which something changed; returns the directories that failed. Blocks on the disk."""
+    def collect(self, logs: Iterable[Log]) -> dict[str, dict[TopicPartition, int]]:
+        """What is to be written now: log directory -> high watermarks, for the directories in which something changed."""
         by_directory: dict[str, dict[TopicPartition, int]] = {}
         for log in logs:
             by_directory.setdefault(_parent(log.directory), {})[log.topic_partition] = log.high_watermark
+        return {directory: offsets for directory, offsets in by_directory.items() if self._written.get(directory) != offsets}
+
+    def write(self, collected: Mapping[str, dict[TopicPartition, int]]) -> list[tuple[str, OSError]]:
+        """Writes the files, in any thread but one at a time; returns the directories that failed."""
         failed: list[tuple[str, OSError]] = []
-        for directory, offsets in by_directory.items():
-            if self._written.get(directory) == offsets:
-                continue
+        for directory, offsets in collected.items():
             try:
                 write_offset_checkpoint(self._disk, f"{directory}/{FILE_NAME}", offsets)
             except OSError as error:

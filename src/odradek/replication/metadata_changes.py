@@ -2,8 +2,7 @@
 
 1. What this broker no longer hosts is taken off the table first: a topic of the same name may have been created since.
 2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint.
-3. Leaders and followers take their roles, logs their changed configurations; a directory that fails on the way leaves the partition
-   offline.
+3. Leaders and followers take their roles; a directory that fails on the way leaves the partition offline.
 4. Requests that waited for something that is now different are answered, after everything is in place.
 """
 
@@ -17,7 +16,6 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.config.topic import TopicConfig
-from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.replication.partition import NO_LEADER, Partition, Role
 
 if TYPE_CHECKING:
@@ -73,18 +71,9 @@ class MetadataChanges:
             self._take_role(topic_partition, info, image, leads=True)
         for topic_partition, info in changes.followers.items():
             self._take_role(topic_partition, info, image, leads=False)
-        self._update_configs(delta, image)
         for listener in self.on_leadership:
             listener(changes.leaders, changes.followers)
         self._manager.delayed.drain()
-
-    def _update_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        changed = {name for resource_type, name in delta.config_changes if resource_type == RESOURCE_TOPIC}
-        if not changed:
-            return
-        for partition in self._manager.online_partitions():
-            if partition.topic_partition.topic in changed and partition.log is not None:
-                partition.log.update_config(self._topic_config(partition.topic_partition.topic, image))
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
         return TopicConfig.build(self._manager.config, image.configs.topic(topic))

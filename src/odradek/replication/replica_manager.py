@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.clock import Clock
+from odradek.base.deferred import Deferred
 from odradek.base.disk import Disk
 from odradek.base.ids import TopicPartition
 from odradek.replication.alter_partition import AlterPartitionManager, SendAlterPartition
@@ -66,6 +67,8 @@ class ReplicaManager:
         self.checkpoints = HighWatermarkCheckpoints(disk)
         self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
         self._broker_epoch = broker_epoch
+        self._run_job = run_job
+        self._checkpointing = False
         self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
         self.producer = VerifiedAppender(self.partitions, self.appender, verifier)
@@ -118,10 +121,24 @@ class ReplicaManager:
         for partition in list(self.leader_partitions()):
             partition.maybe_shrink_isr()
 
-    def checkpoint_high_watermarks(self) -> None:
-        """Every replica.high.watermark.checkpoint.interval.ms and at shutdown. Blocks on the disk."""
-        logs = [partition.log for partition in self.online_partitions() if partition.log is not None]
-        for directory, error in self.checkpoints.write(logs):
+    def checkpoint_high_watermarks(self) -> Deferred[None] | None:
+        """Every replica.high.watermark.checkpoint.interval.ms, in the executor; None when nothing is new or the last is not done."""
+        collected = self.checkpoints.collect([partition.log for partition in self.online_partitions() if partition.log is not None])
+        if not collected or self._checkpointing:
+            return None
+        self._checkpointing = True
+        failed: list[tuple[str, OSError]] = []
+
+        def finished(_: Deferred[None]) -> None:
+            self._checkpointing = False
+            self._report_failed(failed)
+
+        done = self._run_job(lambda: failed.extend(self.checkpoints.write(collected)))
+        done.add_callback(finished)
+        return done
+
+    def _report_failed(self, failed: list[tuple[str, OSError]]) -> None:
+        for directory, error in failed:
             self._log_manager.directory_failed(directory, error)
 
     def directory_failed(self, directory: str) -> None:
@@ -148,4 +165,5 @@ class ReplicaManager:
         """Answers what waits, writes the high watermarks. The log manager closes the logs afterwards."""
         self.alter_partition.close()
         self.delayed.close()
-        self.checkpoint_high_watermarks()
+        logs = [partition.log for partition in self.online_partitions() if partition.log is not None]
+        self._report_failed(self.checkpoints.write(self.checkpoints.collect(logs)))

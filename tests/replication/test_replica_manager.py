@@ -1,0 +1,236 @@
+"""The broker's partitions follow the metadata; high watermarks survive; failing disks and topics made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.protocol.messages.metadata_records import PartitionChangeRecord
+from odradek.replication.partition import Role
+from odradek.storage.append import AppendOrigin
+from odradek.storage.checkpoints import read_offset_checkpoint
+from tests.handlers.support import Broker, batch, topic_id
+
+TP = TopicPartition("orders", 0)
+CHECKPOINT = "/data/replication-offset-checkpoint"
+
+
+def append(broker: Broker, acks: int = 1, topic_partition: TopicPartition = TP, **options: Any) -> Any:
+    return broker.manager.appender.append(
+        [(topic_partition, batch(b"a", **options))], required_acks=acks, timeout_ms=100, origin=AppendOrigin.CLIENT
+    )
+
+
+def test_a_created_topic_is_led_and_a_deleted_one_is_gone() -> None:
+    broker = Broker()
+    id_ = broker.create_topic("orders", partitions=3)
+    assert [partition.role for partition in broker.manager.online_partitions()] == [Role.LEADER] * 3
+    assert broker.disk.exists("/data/orders-2/partition.metadata")
+    old = broker.manager.partition(TP)
+    broker.delete_topic(id_)
+    assert list(broker.manager.online_partitions()) == []
+    assert old.role is Role.DELETED
+    assert not broker.disk.exists("/data/orders-0")
+    with pytest.raises(KafkaError) as caught:
+        broker.manager.partition(TP)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_made_anew_in_one_step_starts_empty() -> None:
+    broker = Broker()
+    id_ = broker.create_topic("orders", number=1)
+    append(broker)
+    from odradek.protocol.messages.metadata_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+
+    broker.apply(
+        RemoveTopicRecord(topic_id=id_),
+        TopicRecord(name="orders", topic_id=topic_id(2)),
+        PartitionRecord(
+            partition_id=0,
+            topic_id=topic_id(2),
+            replicas=[1],
+            isr=[1],
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[topic_id(0)],
+        ),
+    )
+    partition = broker.manager.partition(TP)
+    assert (partition.topic_id, broker.log_end("orders")) == (topic_id(2), 0)
+
+
+def test_roles_change_with_the_leader() -> None:
+    broker = Broker()
+    id_ = broker.create_topic("orders", replicas=(1, 2))
+    changes: list[tuple[list[TopicPartition], list[TopicPartition]]] = []
+    broker.manager.changes.on_leadership.append(lambda leaders, followers: changes.append((list(leaders), list(followers))))
+    broker.move_leader(id_, 2)
+    assert broker.manager.partition(TP).role is Role.FOLLOWER
+    broker.move_leader(id_, 1)
+    assert (broker.manager.partition(TP).role, broker.manager.partition(TP).leader_epoch) == (Role.LEADER, 2)
+    assert changes == [([], [TP]), ([TP], [])]
+
+
+def test_a_replica_moved_away_is_deleted() -> None:
+    broker = Broker()
+    id_ = broker.create_topic("orders", replicas=(1, 2))
+    broker.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, replicas=[2], isr=[2], leader=2, directories=[topic_id(0)]))
+    assert TP not in broker.manager.partitions.by_name
+    assert not broker.disk.exists("/data/orders-0")
+
+
+def test_the_high_watermark_is_restored_from_its_checkpoint() -> None:
+    broker = Broker()
+    broker.create_topic("orders", replicas=(1, 2), number=3)
+    append(broker)
+    append(broker)
+    log = broker.manager.partition(TP).log
+    assert log is not None
+    log.update_high_watermark(1)
+    broker.manager.checkpoint_high_watermarks()
+    assert read_offset_checkpoint(broker.disk, CHECKPOINT) == {TP: 1}
+    log.update_high_watermark(0)
+    broker.manager.checkpoints._read.clear()
+    broker.manager.checkpoints.restore(log)
+    assert log.high_watermark == 1
+
+
+def test_an_unchanged_checkpoint_is_not_written_again() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    append(broker)
+    assert broker.manager.checkpoint_high_watermarks() is not None
+    assert broker.manager.checkpoint_high_watermarks() is None
+
+
+def test_closing_answers_who_waits_and_writes_the_checkpoint() -> None:
+    broker = Broker()
+    broker.create_topic("orders", replicas=(1, 2))
+    waiting = append(broker, acks=-1)
+    assert isinstance(waiting, Deferred)
+    broker.manager.close()
+    assert waiting.done
+    assert read_offset_checkpoint(broker.disk, CHECKPOINT) == {TP: 0}
+
+
+def test_a_failed_directory_takes_its_partitions_offline_and_answers_who_waits() -> None:
+    broker = Broker()
+    broker.create_topic("orders", replicas=(1, 2))
+    waiting = append(broker, acks=-1)
+    broker.services.log_manager.directory_failed("/data", OSError(5, "gone"))
+    broker.clock.advance()
+    assert waiting.result()[0].error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.manager.partition(TP).role is Role.OFFLINE
+    broker.move_leader(topic_id(1), 2)
+    assert append(broker)[0].error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_failing_checkpoint_takes_the_directory_offline() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    append(broker)
+
+    def fail(operation: str, path: str) -> None:
+        if path.startswith(CHECKPOINT):
+            raise OSError(28, "No space left on device", path)
+
+    broker.disk.fault = fail
+    broker.manager.checkpoint_high_watermarks()
+    assert broker.manager.partition(TP).role is Role.OFFLINE
+
+
+def test_a_lagging_follower_is_reported_to_the_controller() -> None:
+    broker = Broker(replica_lag_time_max_ms="1000")
+    broker.create_topic("orders", replicas=(1, 2))
+    append(broker)
+    broker.clock.advance(1001)
+    broker.manager.shrink_isrs()
+    broker.clock.advance()
+    [(request, _)] = broker.alter_partition_requests
+    [partition] = request.topics[0].partitions
+    assert [(state.broker_id, state.broker_epoch) for state in partition.new_isr_with_epochs] == [(1, 100)]
+
+
+def test_delete_records_moves_the_log_start_up_to_the_high_watermark() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    for _ in range(3):
+        append(broker)
+    partition = broker.manager.partition(TP)
+    assert partition.delete_records_before(2) == (2, 2)
+    for offset in (4, -2):
+        with pytest.raises(KafkaError) as caught:
+            partition.delete_records_before(offset)
+        assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert partition.delete_records_before(-1) == (3, 3)
+
+
+class TestVerification:
+    """KIP-890: a transactional append waits until the coordinator has confirmed it."""
+
+    class Coordinator:
+        def __init__(self) -> None:
+            self.asked: list[tuple[str, int, int, tuple[TopicPartition, ...]]] = []
+            self.answer: Deferred[dict[TopicPartition, ErrorCode]] = Deferred()
+
+        def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Any) -> Any:
+            self.asked.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
+            return self.answer
+
+    def setup_method(self) -> None:
+        self.broker = Broker()
+        self.broker.create_topic("orders")
+        self.coordinator = self.Coordinator()
+        self.broker.manager.producer.verifier = self.coordinator
+
+    def produce(self, sequence: int = 0) -> Any:
+        records = batch(b"t", producer_id=7, producer_epoch=3, base_sequence=sequence, transactional=True)
+        return self.broker.manager.producer.append(
+            [(TP, records)], required_acks=1, timeout_ms=100, origin=AppendOrigin.CLIENT, transactional_id="mine"
+        )
+
+    def test_is_appended_once_confirmed_and_not_asked_about_again(self) -> None:
+        answer = self.produce()
+        assert not answer.done
+        assert self.broker.log_end("orders") == 0
+        assert self.coordinator.asked == [("mine", 7, 3, (TP,))]
+        self.coordinator.answer.complete({})
+        assert answer.result()[0].error is ErrorCode.NONE
+        assert self.produce(sequence=1)[0].base_offset == 1
+        assert len(self.coordinator.asked) == 1
+
+    @pytest.mark.parametrize(
+        ("refusal", "told"),
+        [
+            (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
+            (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS),
+            (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+        ],
+    )
+    def test_is_refused_when_the_coordinator_does(self, refusal: ErrorCode, told: ErrorCode) -> None:
+        answer = self.produce()
+        self.coordinator.answer.complete({TP: refusal})
+        assert answer.result()[0].error is told
+        assert self.broker.log_end("orders") == 0
+
+    def test_is_retriable_when_the_coordinator_cannot_be_asked(self) -> None:
+        answer = self.produce()
+        self.coordinator.answer.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        assert answer.result()[0].error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    def test_two_producers_in_one_request_are_refused(self) -> None:
+        self.broker.create_topic("others", number=2)
+        entries = [
+            (key, batch(b"t", producer_id=id_, producer_epoch=0, base_sequence=0, transactional=True))
+            for id_, key in ((1, TP), (2, TopicPartition("others", 0)))
+        ]
+        with pytest.raises(KafkaError) as caught:
+            self.broker.manager.producer.append(
+                entries, required_acks=1, timeout_ms=100, origin=AppendOrigin.CLIENT, transactional_id="mine"
+            )
+        assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
