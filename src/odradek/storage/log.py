@@ -641,7 +641,8 @@ class Log:
         while self.bases[-1] > offset:
             self._remove(len(self.segments) - 1)
         self.active = self.segments[-1]
-        offset = self.active.truncate_to(offset, self._clock.time_ms())
+        # A batch that contains the offset goes as a whole, but the log does not end below its start for that.
+        offset = max(self.active.truncate_to(offset, self._clock.time_ms()), min(offset, self.log_start_offset))
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)

@@ -395,6 +395,7 @@ class LogManager:
     def _truncated(self, log: Log) -> None:
         directory = self._by_path[log.parent_directory]
         self._write(directory, directory.write_recovery_points)
+        self._write(directory, directory.write_log_start_offsets)
 
     # -- shutdown ----------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,284 @@
+"""JVM Kafka reads what we write, and we read what it writes."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.records.batch import iter_headers
+from odradek.records.compression import Compression
+from odradek.storage.append import AppendOrigin
+from odradek.storage.disk import OsDisk
+from odradek.storage.index import OffsetIndex, TimeIndex
+from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.log_manager import LogManager
+from odradek.storage.meta_properties import read_meta_properties
+from tests.storage.support import ManualClock, batch, marker, read_all, topic_config
+from tests.storage.test_model import _no_broker
+
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
+
+LIBS = os.environ.get("ODRADEK_JVM_LIBS") or str(Path(__file__).parents[2] / ".cache" / "jvm" / "libs")
+COMPLAINTS = re.compile(
+    r"mismatch|Mismatch|isvalid: false|out of order|Found timestamp|non-consecutive|invalid bytes|Exception|corrupt", re.IGNORECASE
+)
+
+
+def java(*arguments: str) -> str:
+    done = subprocess.run(["java", "-cp", f"{LIBS}/*", *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def dump(files: list[Path], *options: str) -> str:
+    """What the tool says, without what 4.3.1 says of the JVM's own files too: every log that does not begin at 0 has "non-consecutive offsets"."""
+    output = java("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options)
+    return re.sub(r"Non-consecutive offsets in \S+\n  -1 is followed by \d+\n", "", output)
+
+
+def test_dump_log_segments_reads_our_files(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    clock = ManualClock()
+    log = load_log(
+        OsDisk(),
+        clock,
+        TopicPartition("orders", 0),
+        str(directory),
+        topic_config(segment_bytes=60_000, index_interval_bytes=1000),
+        options=LogOptions(verify_transactions=False),
+    )
+    sequence = 0
+    for index in range(300):
+        count = index % 7 + 1
+        compression = Compression(index % 5)
+        log.append_as_leader(
+            batch(count, size=150, timestamp=clock.now_ms, compression=compression, producer_id=11, producer_epoch=0, sequence=sequence),
+            index // 100,
+        )
+        sequence += count
+        clock.now_ms += 10
+    for index in range(6):
+        log.append_as_leader(
+            batch(3, producer_id=20 + index % 2, producer_epoch=0, sequence=index // 2 * 3, transactional=True, timestamp=clock.now_ms), 3
+        )
+        end = marker(20 + index % 2, 0, commit=index % 3 != 0, timestamp=clock.now_ms)
+        log.append_as_leader(end, 3, origin=AppendOrigin.COORDINATOR)
+    log.roll()
+    log.append_as_leader(batch(2, timestamp=clock.now_ms), 3)
+    end_offset = log.log_end_offset
+    log.close(durable=True)
+    files = sorted(path for path in directory.iterdir() if path.suffix in {".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
+    assert {path.suffix for path in files} == {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
+    deep = dump(files, "--deep-iteration")
+    assert not COMPLAINTS.search(deep), COMPLAINTS.findall(deep)
+    assert len(re.findall(r"^\| offset: ", deep, re.MULTILINE)) == end_offset
+    assert "producerId: 11 producerEpoch: 0" in deep
+    indexes = [path for path in files if path.suffix in {".index", ".timeindex"}]
+    checked = dump(indexes, "--index-sanity-check")
+    assert checked.count("passed sanity check") >= len([path for path in indexes if path.suffix == ".index"])
+    assert not COMPLAINTS.search(checked), checked
+    assert not COMPLAINTS.search(dump(indexes, "--verify-index-only"))
+
+
+class JvmBroker:
+    """A combined KRaft node on a directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.port, controller = _free_port(), _free_port()
+        self.properties = folder / "server.properties"
+        self.properties.write_text(
+            "process.roles=broker,controller\nnode.id=1\n"
+            f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
+            f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}\n"
+            f"controller.listener.names=CONTROLLER\nlog.dirs={self.data}\n"
+            "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n"
+            "offsets.topic.num.partitions=1\ntransaction.state.log.num.partitions=1\n"
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def format(self) -> None:
+        cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
+        java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self.properties))
+
+    def start(self) -> None:
+        with (self.folder / "broker.log").open("ab") as output:
+            command = ["java", "-Xmx400m", "-cp", f"{LIBS}/*", "kafka.Kafka", str(self.properties)]
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            assert self.process.poll() is None, (self.folder / "broker.log").read_text()[-3000:]
+            time.sleep(0.1)
+        raise AssertionError("the JVM broker does not answer")
+
+    def stop(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.terminate()
+            process.wait(60)
+
+    def kill(self) -> None:
+        process, self.process = self.process, None
+        assert process is not None
+        process.kill()
+        process.wait(60)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JvmBroker]:
+    broker = JvmBroker(tmp_path_factory.mktemp("jvm"))
+    broker.format()
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def fill(broker: JvmBroker) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": f"127.0.0.1:{broker.port}"}
+    topics = [NewTopic("plain", 1, 1, config={"segment.bytes": "1048576"}), NewTopic("transactions", 1, 1)]
+    admin = AdminClient(settings)
+    for future in admin.create_topics(topics).values():
+        future.result(60)
+    producer = Producer({**settings, "enable.idempotence": True, "batch.size": 16384})
+    for index in range(5000):
+        producer.produce("plain", key=b"%d" % index, value=b"x" * 1000)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    writer = Producer({**settings, "transactional.id": "t1"})
+    writer.init_transactions()
+    for transaction in range(6):
+        writer.begin_transaction()
+        for index in range(10):
+            writer.produce("transactions", b"v%d" % index)
+        assert writer.flush(60) == 0
+        if transaction % 2:
+            writer.commit_transaction()
+        else:
+            writer.abort_transaction()
+    writer.begin_transaction()
+    writer.produce("transactions", b"open")
+    assert writer.flush(60) == 0
+
+
+def load(broker: JvmBroker) -> LogManager:
+    manager = LogManager(OsDisk(), ManualClock(int(time.time() * 1000)), [str(broker.data)], _no_broker(), random=random.Random(1))
+    manager.load(lambda _: topic_config(segment_bytes=1 << 20))
+    return manager
+
+
+def indexes_equal_those_of_an_append(directory: Path, copy: Path) -> None:
+    """The JVM's batches appended here give the JVM's index files, byte for byte."""
+    copy.mkdir()
+    log = load_log(OsDisk(), ManualClock(), TopicPartition("plain", 0), str(copy), topic_config(segment_bytes=1 << 20))
+    for path in sorted(directory.glob("*.log")):
+        data = path.read_bytes()
+        for position, header in iter_headers(data):
+            log.append_as_follower(memoryview(data)[position : position + header.size], header.partition_leader_epoch)
+    log.close(durable=True)
+    for path in sorted(directory.glob("*")):
+        if path.suffix in {".log", ".index", ".timeindex"}:
+            assert (copy / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_directories_change_hands_both_ways(jvm: JvmBroker, tmp_path: Path) -> None:
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as ConsumerPartition
+
+    fill(jvm)
+    jvm.stop()
+    properties = read_meta_properties(OsDisk(), str(jvm.data))
+    assert properties is not None
+    assert (properties.cluster_id, properties.node_id) == ("MkU3OEVBNTcwNTJENDM2Qg", 1)
+    indexes_equal_those_of_an_append(jvm.data / "plain-0", tmp_path / "plain-0")
+
+    manager = load(jvm)
+    assert manager.previous_broker_epoch >= 0
+    plain = manager.get_log(TopicPartition("plain", 0))
+    transactions = manager.get_log(TopicPartition("transactions", 0))
+    assert plain is not None
+    assert transactions is not None
+    assert (plain.log_end_offset, plain.recovery_point, len(plain.segments)) == (5000, 5000, 5)
+    assert [record.key for record in read_all(plain)] == [b"%d" % index for index in range(5000)]
+    assert len(transactions.aborted_transactions(0, 1000)) == 3
+    assert transactions.producer_state.first_undecided_offset == 66
+    # The JVM's producer goes on here, and only where it left off.
+    (entry,) = plain.producer_state.producers.values()
+    assert entry.last_sequence == 4999
+    with pytest.raises(KafkaError) as caught:
+        plain.append_as_leader(batch(1, producer_id=entry.producer_id, producer_epoch=entry.epoch, sequence=5001), 0)
+    assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    now = int(time.time() * 1000)
+    for index in range(2000):
+        plain.append_as_leader(
+            batch(1, size=1000, timestamp=now, producer_id=entry.producer_id, producer_epoch=entry.epoch, sequence=5000 + index), 0
+        )
+    manager.shutdown(5)
+
+    jvm.start()
+    consumer = Consumer({"bootstrap.servers": f"127.0.0.1:{jvm.port}", "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([ConsumerPartition("plain", 0, 0)])
+    offsets: list[int] = []
+    deadline = time.monotonic() + 60
+    while len(offsets) < 7000 and time.monotonic() < deadline:
+        offsets += [message.offset() or 0 for message in consumer.consume(1000, 1.0) if not message.error()]
+    consumer.close()
+    assert offsets == list(range(7000))
+    jvm.kill()
+
+    # After kill -9 the JVM's preallocated indexes are there in full length; recovery makes short work of them.
+    manager = load(jvm)
+    plain = manager.get_log(TopicPartition("plain", 0))
+    assert plain is not None
+    assert plain.log_end_offset == 7000
+    assert len(read_all(plain)) == 7000
+    manager.shutdown()
+    files = sorted(path for path in (jvm.data / "plain-0").iterdir() if path.suffix in {".index", ".timeindex", ".log"})
+    assert not COMPLAINTS.search(dump(files, "--deep-iteration"))
+
+
+def test_trailing_zeros_of_a_preallocated_index_are_no_entries(tmp_path: Path) -> None:
+    disk = OsDisk()
+    path = tmp_path / "00000000000000000100.index"
+    offsets = OffsetIndex(disk, str(path), 100, 1 << 20)
+    times = TimeIndex(disk, str(path.with_suffix(".timeindex")), 100, 1 << 20)
+    for index in range(1, 2000):
+        offsets.append(100 + 3 * index, 5000 * index)
+        times.maybe_append(1000 + index, 100 + 3 * index)
+    for written in (offsets, times):
+        written.trim()
+        written.close()
+        with open(written.path, "ab") as file:
+            file.write(bytes(12_000))
+    again = OffsetIndex(disk, str(path), 100, 1 << 20)
+    again.load()
+    assert again.entries == 1999
+    for index in range(1, 2000, 7):
+        assert again.lookup(100 + 3 * index + 2) == (100 + 3 * index, 5000 * index)
+    assert again.lookup(101) == (100, 0)
+    times = TimeIndex(disk, times.path, 100, 1 << 20)
+    times.load()
+    assert times.lookup(1500) == (1500, 1600)
+    assert times.last_timestamp == 2999
