@@ -47,6 +47,12 @@ async def listening(
         await acceptor.close()
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Turns the loop until the condition holds."""
+    while not condition():  # noqa: ASYNC110 (the condition is about the other side of a socket; there is no event to wait for)
+        await asyncio.sleep(0.001)
+
+
 class Peer:
     """A raw client."""
 

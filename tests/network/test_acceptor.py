@@ -15,7 +15,7 @@ from odradek.network.acceptor import Listener, ListenError
 from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.server.process import new_event_loop
-from tests.network.support import echo, framed, listening, peer
+from tests.network.support import echo, framed, listening, peer, until
 
 MIB = 1024 * 1024
 Pending = Deferred[Sequence[Chunk] | None]
@@ -31,12 +31,6 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
             loop_runner.run(asyncio.wait_for(main, 10))
 
     return runner
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Turns the loop until the condition holds."""
-    while not condition():  # noqa: ASYNC110 (the condition is about the other side of a socket; there is no event to wait for)
-        await asyncio.sleep(0.001)
 
 
 Run = Callable[[Coroutine[Any, Any, None]], None]

@@ -1,0 +1,55 @@
+"""A dispatcher behind a real listener, with nothing of a broker behind it but an empty cluster image."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from odradek.handlers.registration import BROKER
+from odradek.metadata.image import EMPTY
+from odradek.network.acceptor import Acceptor, BoundListener, Listener
+from odradek.network.limits import AcceptorLimits
+from odradek.protocol.headers import encode_request_header
+from odradek.server.clock import LoopClock
+from odradek.server.dispatch import Dispatcher
+from odradek.server.metadata_cache import MetadataCache
+from odradek.server.services import Services
+
+
+def bare_services() -> Services:
+    """What APIs need that know only the cluster image."""
+    services = Services()
+    services.clock = LoopClock(asyncio.get_running_loop())
+    services.metadata = MetadataCache(EMPTY)
+    services.node_id = 1
+    services.dispatcher = Dispatcher(services)
+    return services
+
+
+@asynccontextmanager
+async def dispatching(limits: AcceptorLimits | None = None, scope: str = BROKER) -> AsyncIterator[tuple[Acceptor, BoundListener]]:
+    services = bare_services()
+    acceptor = Acceptor(asyncio.get_running_loop(), services.clock, services.dispatcher, limits or AcceptorLimits())
+    bound = await acceptor.bind(Listener("PLAINTEXT", scope, "127.0.0.1", 0))
+    await acceptor.serve(bound)
+    try:
+        yield acceptor, bound
+    finally:
+        await acceptor.close()
+
+
+def request(api_key: int, version: int, body: bytes = b"", *, correlation_id: int = 7, client_id: str | None = "test") -> bytes:
+    """A request without its size."""
+    return encode_request_header(api_key, version, correlation_id, client_id) + body
+
+
+def api_versions(version: int = 0) -> bytes:
+    """An ApiVersions request without its size."""
+    return request(18, version, b"" if version < 3 else b"\x05test\x021\x00")
+
+
+def response_error(frame: bytes) -> tuple[int, int]:
+    """Correlation id and the error code of an ApiVersions response."""
+    return struct.unpack(">ih", frame[:6])

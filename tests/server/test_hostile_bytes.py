@@ -1,0 +1,178 @@
+"""Hostile bytes over real sockets: the answer that the reliability table gives, nobody else harmed, memory bounded.
+
+The rows on framing and parsing; those about records, ACLs and SASL stand with their rooms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import tracemalloc
+
+import pytest
+
+from odradek.network.limits import AcceptorLimits
+from odradek.server.process import run_loop
+from tests.network.support import Peer, framed, peer, until
+from tests.server.support import api_versions, dispatching, request, response_error
+
+MIB = 1024 * 1024
+FIND_COORDINATOR, PRODUCE, FETCH, API_VERSIONS = 10, 0, 1, 18
+
+
+async def alive(client: Peer) -> None:
+    """The connection is served."""
+    client.send(api_versions())
+    assert response_error(await client.frame()) == (7, 0)
+
+
+def uvarint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+ONE_TAG_TOO_LONG = b"\x01" + uvarint(5) + uvarint(1000) + b"x"
+
+CLOSES: dict[str, bytes] = {
+    "negative length": struct.pack(">i", -5),
+    "empty frame": struct.pack(">i", 0),
+    "oversize length": struct.pack(">i", 2**31 - 1),
+    "TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "HTTP request": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "header of one byte": framed(b"\x00"),
+    "header without a client id": framed(struct.pack(">hhi", 18, 0, 7)),
+    "client id longer than the request": framed(struct.pack(">hhih", 18, 0, 7, 500) + b"short"),
+    "client id with a negative length": framed(struct.pack(">hhih", 18, 0, 7, -2)),
+    "client id that is not UTF-8": framed(struct.pack(">hhih", 18, 0, 7, 2) + b"\xff\xfe"),
+    "unknown key": framed(struct.pack(">hhih", 9999, 0, 7, -1)),
+    "negative key": framed(struct.pack(">hhih", -3, 0, 7, -1)),
+    "key that is not served": framed(struct.pack(">hhih", 4, 0, 7, -1)),
+    "version too old": framed(struct.pack(">hhih", FETCH, 3, 7, -1)),
+    "version too new": framed(struct.pack(">hhih", FETCH, 19, 7, -1) + b"\x00"),
+    "negative version": framed(struct.pack(">hhih", FETCH, -1, 7, -1)),
+    "produce version that is advertised but not served": framed(struct.pack(">hhih", PRODUCE, 2, 7, -1)),
+    "controller's API on a broker's listener": framed(struct.pack(">hhih", 52, 0, 7, -1)),
+    "empty body": framed(request(FIND_COORDINATOR, 0)),
+    "string longer than what is left": framed(request(FIND_COORDINATOR, 0, struct.pack(">h", 100) + b"abc")),
+    "string with length -2": framed(request(FIND_COORDINATOR, 0, struct.pack(">h", -2))),
+    "null where none is allowed": framed(request(FIND_COORDINATOR, 0, struct.pack(">h", -1))),
+    "text that is not UTF-8": framed(request(FIND_COORDINATOR, 0, struct.pack(">h", 2) + b"\xc3\x28")),
+    "array longer than what is left": framed(request(FIND_COORDINATOR, 4, b"\x00" + uvarint(1 << 31) + b"\x00")),
+    "varint of six bytes": framed(request(FIND_COORDINATOR, 4, b"\x00" + b"\xff" * 5 + b"\x01\x00")),
+    "null array": framed(request(FIND_COORDINATOR, 4, b"\x00\x00\x00")),
+    "array of 20 million empty strings": framed(
+        request(FIND_COORDINATOR, 4, b"\x00" + uvarint(20_000_001) + b"\x01" * 20_000_000 + b"\x00")
+    ),
+    "20 million tagged fields": framed(request(API_VERSIONS, 3, b"\x02a\x02b" + uvarint(20_000_000) + b"\x00\x00" * 10_000_000)),
+    "tags out of order": framed(request(API_VERSIONS, 3, b"\x02a\x02b\x02\x05\x00\x04\x00")),
+    "tag longer than what is left": framed(request(API_VERSIONS, 3, b"\x02a\x02b" + ONE_TAG_TOO_LONG)),
+    "tags in the header out of bounds": framed(struct.pack(">hhih", 18, 3, 7, -1) + ONE_TAG_TOO_LONG),
+    "fetch with a negative array": framed(request(FETCH, 4, struct.pack(">iiiibi", -1, 0, 0, 100, 0, -7))),
+}
+
+
+@pytest.mark.parametrize("name", CLOSES)
+def test_the_connection_is_closed_and_its_neighbour_is_not(name: str) -> None:
+    async def main() -> None:
+        async with dispatching() as (acceptor, bound), peer(bound) as neighbour, peer(bound) as hostile:
+            await alive(neighbour)
+            hostile.writer.write(CLOSES[name])
+            assert await hostile.closed()
+            await alive(neighbour)
+            await asyncio.sleep(0)
+            assert acceptor.pool.in_use == 0
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+@pytest.mark.parametrize("name", ["array of 20 million empty strings", "20 million tagged fields"])
+def test_amplifiers_cost_little_more_than_their_own_bytes(name: str) -> None:
+    async def main() -> None:
+        data = CLOSES[name]
+        async with dispatching() as (_, bound), peer(bound) as hostile:
+            tracemalloc.start()
+            try:
+                hostile.writer.write(data)
+                assert await hostile.closed()
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            # The client's own copy in the writer counts as well: its frame once, the server's buffers twice, and 32 MiB.
+            assert peak <= 3 * len(data) + 32 * MIB
+
+    run_loop(asyncio.wait_for(main(), 60))
+
+
+def test_api_versions_too_new_is_answered_in_version_0_with_the_range() -> None:
+    async def main() -> None:
+        async with dispatching() as (_, bound), peer(bound) as client:
+            client.send(struct.pack(">hhih", 18, 77, 7, -1) + b"\x00garbage")
+            answer = await client.frame()
+            assert answer == struct.pack(">ihi", 7, 35, 1) + struct.pack(">hhh", 18, 0, 4)
+            await alive(client)
+
+    run_loop(asyncio.wait_for(main(), 10))
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_api_versions_is_answered_in_every_version(version: int) -> None:
+    async def main() -> None:
+        async with dispatching() as (_, bound), peer(bound) as client:
+            client.send(api_versions(version))
+            assert response_error(await client.frame()) == (7, 0)
+
+    run_loop(asyncio.wait_for(main(), 10))
+
+
+def test_a_software_name_that_is_none_is_an_invalid_request() -> None:
+    async def main() -> None:
+        async with dispatching() as (_, bound), peer(bound) as client:
+            client.send(request(18, 3, b"\x02 \x021\x00"))
+            assert response_error(await client.frame()) == (7, 42)
+
+    run_loop(asyncio.wait_for(main(), 10))
+
+
+def test_a_thousand_declarations_of_99_mib_cost_their_floor() -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(frame_grace_s=1.0)
+        async with dispatching(limits) as (acceptor, bound):
+            writers: list[asyncio.StreamWriter] = []
+            for _ in range(400):
+                _, writer = await asyncio.open_connection("127.0.0.1", bound.port)
+                writer.write(struct.pack(">i", 99 * MIB) + b"\x00\x12")
+                writers.append(writer)
+            async with peer(bound) as neighbour:
+                await alive(neighbour)
+                await until(lambda: len(acceptor.connections) == 1)
+                await alive(neighbour)
+            for writer in writers:
+                writer.close()
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_flooding_while_never_reading_is_pushed_back() -> None:
+    """Millions of requests whose answers nobody takes: the answers stay within the socket and the transport, then reading stops."""
+
+    async def main() -> None:
+        async with dispatching() as (acceptor, bound), peer(bound) as neighbour:
+            reader, writer = await asyncio.open_connection("127.0.0.1", bound.port, limit=1024)
+            flood = framed(api_versions()) * 2000
+
+            async def send_for_ever() -> None:
+                while True:
+                    writer.write(flood)
+                    await writer.drain()
+
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(send_for_ever(), 2)
+            assert acceptor.pool.in_use <= MIB
+            await alive(neighbour)
+            writer.transport.abort()
+            del reader
+
+    run_loop(asyncio.wait_for(main(), 20))
