@@ -257,6 +257,7 @@ STANDALONE = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
     "inter.broker.listener.name": "PLAINTEXT",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
