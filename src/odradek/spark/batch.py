@@ -26,7 +26,7 @@ FETCH_BYTES = 16 * 1024 * 1024
 _COMPRESSED_STEP = 2 * 1024 * 1024
 """Compressed batches are decoded in steps of about this many bytes, so that what they unpack to stays of moderate size."""
 
-_SILENCE_S = 120.0
+_SILENCE_MS = 120_000
 """No data for that long although there must be some is an error (the connector's kafkaConsumer.pollTimeoutMs)."""
 
 
@@ -92,12 +92,12 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
         consumer.seek(partition, start)
         while position < end:
             try:
-                chunk = consumer.next_chunk(_SILENCE_S)
+                chunk = consumer.next_chunk(_SILENCE_MS)
             except OffsetOutOfRange:
                 position = _after_loss(options, consumer, offset_range, position)
                 continue
             if chunk is None:
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no data from offset {position} on within {_SILENCE_S:g} s")
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no data from offset {position} on within {_SILENCE_MS} ms")
             for buffer in _steps(chunk.buffer):
                 batch = decode_to_arrow(
                     buffer,

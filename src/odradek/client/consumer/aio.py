@@ -101,13 +101,13 @@ class AsyncConsumer:
         """The first record at or after each time (Unix milliseconds); None where there is none."""
         return await self.engine.offsets_for_times(times)
 
-    async def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` seconds without any."""
-        return await self.engine.poll(timeout_s, max_records)
+    async def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any."""
+        return await self.engine.poll(timeout_ms / 1000, max_records)
 
-    async def next_chunk(self, timeout_s: float = 1.0) -> Chunk | None:
-        """The next batches as fetched, undecoded; None after `timeout_s` seconds without any. Not to be mixed with `poll`."""
-        return await self.engine.next_chunk(timeout_s)
+    async def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
+        """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
+        return await self.engine.next_chunk(timeout_ms / 1000)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:

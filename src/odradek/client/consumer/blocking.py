@@ -90,17 +90,17 @@ class Consumer:
         """The first record at or after each time (Unix milliseconds); None where there is none."""
         return self._run(lambda: self._consumer.offsets_for_times(times))
 
-    def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` seconds without any."""
-        return self._run(lambda: self._consumer.poll(timeout_s, max_records))
+    def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any."""
+        return self._run(lambda: self._consumer.poll(timeout_ms, max_records))
 
-    def next_chunk(self, timeout_s: float = 1.0) -> Chunk | None:
-        """The next batches as fetched, undecoded; None after `timeout_s` seconds without any. Not to be mixed with `poll`."""
-        return self._run(lambda: self._consumer.next_chunk(timeout_s))
+    def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
+        """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
+        return self._run(lambda: self._consumer.next_chunk(timeout_ms))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
-            yield from self.poll(3600.0)
+            yield from self.poll(3_600_000)
 
     def close(self) -> None:
         """Stops and closes the connections."""

@@ -1,0 +1,196 @@
+"""`odradek consume`: prints the records of a topic. The one-letter options are kcat's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import click
+
+from odradek.base.errors import OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.cli.client_command import client_settings, connection_options, run, unescape
+from odradek.client.admin.blocking import Admin
+from odradek.client.consumer.blocking import Consumer
+from odradek.client.types import ConsumerRecord
+
+Formatter = Callable[[ConsumerRecord], bytes]
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="What to read.")
+@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition; may be repeated.")
+@click.option("-o", "--offset", default="beginning", show_default=True, metavar="beginning|end|N|-N|s@MS", help="Where to start: N counts from 0, -N from the end, s@ is a time in Unix milliseconds.")
+@click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many records.")
+@click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end of the partitions instead of waiting for more.")
+@click.option("-K", "--key-delimiter", metavar="DELIM", help="Print the key before the value, with this between them.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, metavar="DELIM", help="What to print after each record.")
+@click.option("-f", "--format", "template", metavar="FORMAT", help="%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp, %S and %K lengths (-1: null), %% percent; \\n, \\t, \\xHH.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per record, as kcat's.")
+@click.option("-q", "--quiet", is_flag=True, help="No remarks on standard error.")
+@connection_options
+def command(
+    topic: str,
+    partitions: tuple[int, ...],
+    offset: str,
+    count: int | None,
+    exit_at_end: bool,
+    key_delimiter: str | None,
+    delimiter: str,
+    template: str | None,
+    as_json: bool,
+    quiet: bool,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """Print the records of a topic."""
+    if as_json and (template is not None or key_delimiter is not None):
+        raise click.UsageError("-J excludes -f and -K")
+    if template is not None:
+        formatter = template_formatter(unescape(template))
+    elif as_json:
+        formatter = json_line
+    else:
+        formatter = _plain(unescape(delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
+    start = parse_offset(offset)
+    chosen = client_settings(bootstrap, settings)
+    known = _known_partitions(chosen, topic)
+    unknown = sorted(set(partitions) - set(known))
+    if unknown:
+        raise OdradekError(f"topic {topic} has partitions 0 to {len(known) - 1}, not {unknown[0]}")
+    reading = [TopicPartition(topic, number) for number in (sorted(set(partitions)) or known)]
+    fetching = {"auto.offset.reset": "earliest", "allow.auto.create.topics": "false", "max.poll.records": "10000", **chosen}
+    with Consumer(fetching) as consumer:
+        consumer.assign(reading)
+        _seek(consumer, reading, start)
+        ends = consumer.end_offsets(reading) if exit_at_end else None
+        _print_records(consumer, reading, ends, count, formatter)
+    if exit_at_end and not quiet and sys.stderr.isatty():
+        click.echo(f"% Reached the end of {topic}", err=True)
+
+
+def _known_partitions(chosen: dict[str, str], topic: str) -> list[int]:
+    administration = {name: value for name, value in chosen.items() if name in ("bootstrap.servers", "client.id", "default.api.timeout.ms")}
+    with Admin(administration) as admin:
+        return sorted(admin.describe_topics([topic])[topic].partitions)
+
+
+def parse_offset(text: str) -> tuple[str, int]:
+    """("beginning" | "end" | "offset" | "tail" | "time", number); UsageError for anything else."""
+    if text in ("beginning", "end"):
+        return text, 0
+    if text.startswith("s@") and text[2:].isdecimal():
+        return "time", int(text[2:])
+    if text.isdecimal():
+        return "offset", int(text)
+    if text.startswith("-") and text[1:].isdecimal():
+        return "tail", int(text[1:])
+    raise click.UsageError(f"-o {text}: this must be beginning, end, N, -N or s@MILLISECONDS")
+
+
+def _seek(consumer: Consumer, reading: list[TopicPartition], start: tuple[str, int]) -> None:
+    kind, number = start
+    if kind == "beginning":
+        consumer.seek_to_beginning()
+    elif kind == "end":
+        consumer.seek_to_end()
+    elif kind == "offset":
+        for partition in reading:
+            consumer.seek(partition, number)
+    elif kind == "tail":
+        first, last = consumer.beginning_offsets(reading), consumer.end_offsets(reading)
+        for partition in reading:
+            consumer.seek(partition, max(first[partition], last[partition] - number))
+    else:
+        ends = consumer.end_offsets(reading)
+        for partition, found in consumer.offsets_for_times(dict.fromkeys(reading, number)).items():
+            consumer.seek(partition, ends[partition] if found is None else found.offset)
+
+
+def _print_records(
+    consumer: Consumer, reading: list[TopicPartition], ends: dict[TopicPartition, int] | None, count: int | None, formatter: Formatter
+) -> None:
+    output = sys.stdout.buffer
+    left = count
+    while left != 0 and not (ends is not None and _at_end(consumer, reading, ends)):
+        records = consumer.poll(500 if ends is not None else 3_600_000, max_records=min(left, 10_000) if left is not None else None)
+        if ends is not None:
+            records = [record for record in records if record.offset < ends[TopicPartition(record.topic, record.partition)]]
+        if left is not None:
+            left -= len(records)
+        output.write(b"".join([formatter(record) for record in records]))
+        output.flush()
+
+
+def _at_end(consumer: Consumer, reading: list[TopicPartition], ends: dict[TopicPartition, int]) -> bool:
+    return all(consumer.position(partition) >= ends[partition] for partition in reading)
+
+
+def _plain(delimiter: bytes, key_delimiter: bytes | None) -> Formatter:
+    if key_delimiter is None:
+        return lambda record: (record.value or b"") + delimiter
+    return lambda record: (record.key or b"") + key_delimiter + (record.value or b"") + delimiter
+
+
+def template_formatter(template: bytes) -> Formatter:
+    """A formatter for kcat's -f; UsageError for an unknown directive."""
+    parts: list[bytes | Formatter] = []
+    for index, piece in enumerate(template.replace(b"%%", b"\xff\xfe").split(b"%")):
+        if index:
+            directive, piece = piece[:1].decode("latin-1"), piece[1:]
+            if directive not in _DIRECTIVES:
+                raise click.UsageError(f"-f: there is no %{directive}; there are {' '.join('%' + name for name in _DIRECTIVES)}")
+            parts.append(_DIRECTIVES[directive])
+        parts.append(piece.replace(b"\xff\xfe", b"%"))
+
+    def render(record: ConsumerRecord) -> bytes:
+        return b"".join([part if isinstance(part, bytes) else part(record) for part in parts])
+
+    return render
+
+
+def _length(content: bytes | None) -> bytes:
+    return b"-1" if content is None else str(len(content)).encode()
+
+
+def _headers(record: ConsumerRecord) -> bytes:
+    return b",".join([name.encode() + b"=" + (b"NULL" if value is None else value) for name, value in record.headers])
+
+
+_DIRECTIVES: dict[str, Formatter] = {
+    "s": lambda record: record.value or b"",
+    "S": lambda record: _length(record.value),
+    "k": lambda record: record.key or b"",
+    "K": lambda record: _length(record.key),
+    "h": _headers,
+    "t": lambda record: record.topic.encode(),
+    "p": lambda record: str(record.partition).encode(),
+    "o": lambda record: str(record.offset).encode(),
+    "T": lambda record: str(record.timestamp).encode(),
+}
+
+
+def json_line(record: ConsumerRecord) -> bytes:
+    """kcat's JSON envelope; bytes that are not UTF-8 are shown with U+FFFD."""
+    entry: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "tstype": "logappend" if record.timestamp_type else "create",
+        "ts": record.timestamp,
+    }
+    if record.headers:
+        entry["headers"] = [part for name, value in record.headers for part in (name, _shown(value))]
+    entry["key"] = _shown(record.key)
+    entry["payload"] = _shown(record.value)
+    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+
+
+def _shown(content: bytes | None) -> str | None:
+    return None if content is None else content.decode("utf-8", "replace")
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, "odradek consume", arguments)

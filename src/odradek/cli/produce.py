@@ -1,0 +1,228 @@
+"""`odradek produce`: lines of standard input or of files become records. The one-letter options are kcat's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Protocol
+
+import click
+
+from odradek.cli.client_command import client_settings, connection_options, run, unescape
+from odradek.client.producer.blocking import Producer
+from odradek.client.producer.futures import RecordFuture
+
+_BLOCK = 1 << 20
+_RUN = 10_000
+
+
+class Progress(Protocol):
+    """Told how many bytes have been read."""
+
+    def advance(self, size: int) -> None: ...
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Where to write.")
+@click.option("-p", "--partition", type=click.IntRange(0), help="Always this partition; otherwise by key, or spread.")
+@click.option("-K", "--key-delimiter", metavar="DELIM", help="What separates key and value in a line; a line without it has no key.")
+@click.option("-k", "--key", metavar="KEY", help="The same key for all records.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, metavar="DELIM", help="What separates records.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for all records; may be repeated.")
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty keys and values are null (a tombstone).")
+@click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many records.")
+@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", help="Codec.")
+@click.option("-l", "--lines", "line_files", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read records from this file; may be repeated.")
+@click.argument("whole_files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE...]")
+@connection_options
+def command(
+    topic: str,
+    partition: int | None,
+    key_delimiter: str | None,
+    key: str | None,
+    delimiter: str,
+    headers: tuple[str, ...],
+    empty_is_null: bool,
+    count: int | None,
+    compression: str,
+    line_files: tuple[Path, ...],
+    whole_files: tuple[Path, ...],
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """Write records to a topic: lines of standard input, lines of the files of -l, or each FILE as one record.
+
+    Returns when every record is acknowledged; the first one that is not ends the command with status 1.
+    """
+    if key is not None and key_delimiter is not None:
+        raise click.UsageError("-k and -K exclude one another")
+    chosen = client_settings(
+        bootstrap, settings, compression_type=compression, max_block_ms="10000", batch_size="262144", linger_ms="20", max_request_size="67108864"
+    )
+    shape = _Shape(unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null)
+    with Producer(chosen) as producer:
+        sink = _Sink(producer, topic, partition, shape)
+        if whole_files:
+            sink.write(_limit((path.read_bytes() for path in whole_files), count))
+        elif line_files:
+            _write_files(sink, line_files, unescape(delimiter), count)
+        else:
+            sink.write(_limit(split(sys.stdin.buffer, unescape(delimiter), None), count))
+        sink.finish()
+
+
+def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
+    output: list[tuple[str, bytes | None]] = []
+    for header in given:
+        name, equals, value = header.partition("=")
+        if not name:
+            raise click.UsageError(f"-H {header}: this must be name=value")
+        output.append((name, value.encode() if equals else None))
+    return output
+
+
+def _write_files(sink: _Sink, files: tuple[Path, ...], delimiter: bytes, count: int | None) -> None:
+    with _progress(sum(path.stat().st_size for path in files)) as progress:
+
+        def records() -> Iterator[bytes]:
+            for path in files:
+                with path.open("rb") as file:
+                    yield from split(file, delimiter, progress)
+
+        sink.write(_limit(records(), count))
+
+
+def split(stream: IO[bytes], delimiter: bytes, progress: Progress | None) -> Iterator[bytes]:
+    """The records of a stream, as they arrive; the last needs no delimiter after it."""
+    rest = b""
+    read = getattr(stream, "read1", stream.read)
+    while block := read(_BLOCK):
+        if progress is not None:
+            progress.advance(len(block))
+        parts = (rest + block).split(delimiter)
+        rest = parts.pop()
+        yield from parts
+    if rest:
+        yield rest
+
+
+def _limit(records: Iterable[bytes], count: int | None) -> Iterator[bytes]:
+    for number, record in enumerate(records, 1):
+        yield record
+        if number == count:
+            return
+
+
+class _Shape:
+    """How a line becomes key, value and headers."""
+
+    def __init__(self, key_delimiter: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]], empty_is_null: bool) -> None:
+        self.key_delimiter = key_delimiter
+        self.key = key
+        self.headers = headers
+        self.empty_is_null = empty_is_null
+
+    @property
+    def is_plain(self) -> bool:
+        return self.key_delimiter is None and self.key is None and not self.headers
+
+    def key_and_value(self, record: bytes) -> tuple[bytes | None, bytes | None]:
+        key: bytes | None = self.key
+        value: bytes | None = record
+        if self.key_delimiter is not None and self.key_delimiter in record:
+            key, _, value = record.partition(self.key_delimiter)
+        if self.empty_is_null:
+            return key or None, value or None
+        return key, value
+
+
+class _Sink:
+    """Hands records to the producer and keeps an eye on what became of them."""
+
+    def __init__(self, producer: Producer, topic: str, partition: int | None, shape: _Shape) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._partition = partition
+        self._shape = shape
+        self._pending: list[RecordFuture] = []
+
+    def write(self, records: Iterator[bytes]) -> None:
+        """Sends records; the KafkaError of the first that failed, as soon as that is known."""
+        if self._shape.is_plain:
+            self._write_runs(records)
+            return
+        for record in records:
+            key, value = self._shape.key_and_value(record)
+            self._keep([self._producer.send(self._topic, value, key=key, partition=self._partition, headers=self._shape.headers)])
+
+    def _write_runs(self, records: Iterator[bytes]) -> None:
+        # Typed lines go out one by one; from a file or a pipe whole runs are handed over.
+        interactive = sys.stdin.isatty()
+        run_: list[bytes | None] = []
+        for record in records:
+            run_.append(None if self._shape.empty_is_null and not record else record)
+            if interactive or len(run_) >= _RUN:
+                self._keep(self._producer.send_many(self._topic, run_, partition=self._partition))
+                run_ = []
+        if run_:
+            self._keep(self._producer.send_many(self._topic, run_, partition=self._partition))
+
+    def _keep(self, futures: list[RecordFuture]) -> None:
+        self._pending += futures
+        if len(self._pending) >= 1000:
+            self._check()
+
+    def _check(self) -> None:
+        for future in self._pending:
+            if future.done():
+                future.result()
+        self._pending = [future for future in self._pending if not future.done()]
+
+    def finish(self) -> None:
+        """Waits for every acknowledgement."""
+        self._producer.flush()
+        for future in self._pending:
+            future.result()
+
+
+class _Bar:
+    """A progress bar on standard error where that is a terminal, else nothing."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import Progress as RichProgress
+
+        self._bar = RichProgress(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+        self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def advance(self, size: int) -> None:
+        self._bar.advance(self._task, size)
+
+
+class _Silence:
+    def __enter__(self) -> _Silence:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def advance(self, size: int) -> None:
+        return
+
+
+def _progress(total: int) -> _Bar | _Silence:
+    return _Bar(total) if sys.stderr.isatty() else _Silence()
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, "odradek produce", arguments)

@@ -1,0 +1,145 @@
+"""`odradek topics create|list|describe|delete`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import uuid_to_string
+from odradek.cli.client_command import client_settings, connection_options, run
+from odradek.client.admin.blocking import Admin
+from odradek.client.core.metadata import TopicInfo
+from odradek.client.types import ConfigResource, NewTopic
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Create, list, describe and delete topics."""
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-p", "--partitions", type=click.IntRange(1), help="Number of partitions; the broker's default when left out.")
+@click.option("-r", "--replication-factor", type=click.IntRange(1), help="Copies of each partition; the broker's default when left out.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic configuration; may be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@connection_options
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Create topics."""
+    chosen: dict[str, str | None] = {}
+    for config in configs:
+        key, equals, value = config.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"--config {config}: this must be key=value")
+        chosen[key.strip()] = value
+    failed = 0
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        wanted = [NewTopic(name, partitions or -1, replication_factor or -1, chosen) for name in dict.fromkeys(names)]
+        for topic in admin.try_create_topics(wanted, validate_only=validate_only):
+            if topic.error is ErrorCode.NONE:
+                counts = f" ({topic.num_partitions} partition{'s' if topic.num_partitions != 1 else ''})" if topic.num_partitions > 0 else ""
+                click.echo(f"{'Would create' if validate_only else 'Created'} topic {topic.name}{counts}.")
+            elif topic.error is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+                click.echo(f"Topic {topic.name} exists already.")
+            else:
+                failed += 1
+                click.echo(f"odradek topics: {topic.name}: {KafkaError(topic.error, topic.message)}", err=True)
+    return 1 if failed else 0
+
+
+@command.command(name="list")
+@click.option("--internal", is_flag=True, help="Also Kafka's own topics.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="As a JSON array of names.")
+@connection_options
+def list_(internal: bool, as_json: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """List the names of all topics."""
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        names = [topic.name for topic in admin.list_topics(internal=internal)]
+    if as_json:
+        click.echo(json.dumps(names))
+    elif names:
+        click.echo("\n".join(names))
+
+
+@command.command()
+@click.argument("names", nargs=-1, metavar="[TOPIC...]")
+@click.option("-J", "--json", "as_json", is_flag=True, help="As JSON, one topic a line.")
+@connection_options
+def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """Show partitions, leaders, replicas and changed configuration; all topics when none is named."""
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        topics = list(admin.describe_topics(names).values()) if names else admin.list_topics()
+        resources = [ConfigResource("topic", topic.name) for topic in topics]
+        found = admin.describe_configs(resources)
+    for topic, resource in zip(topics, resources, strict=True):
+        # 1: set on the topic itself (DescribeConfigs source TOPIC_CONFIG).
+        changed = {entry.name: entry.value for entry in found[resource] if entry.source == 1}
+        click.echo(_json_line(topic, changed) if as_json else _text(topic, changed))
+
+
+def _json_line(topic: TopicInfo, changed: dict[str, str | None]) -> str:
+    partitions = [
+        {"partition": part.partition, "leader": part.leader, "leader_epoch": part.leader_epoch, "replicas": part.replicas, "isr": part.isr}
+        for part in topic.partitions.values()
+    ]
+    return json.dumps({"topic": topic.name, "topic_id": uuid_to_string(topic.topic_id), "configs": changed, "partitions": partitions})
+
+
+def _text(topic: TopicInfo, changed: dict[str, str | None]) -> str:
+    replication = max((len(part.replicas) for part in topic.partitions.values()), default=0)
+    configs = ",".join(f"{name}={value}" for name, value in changed.items())
+    lines = [
+        f"Topic: {topic.name}\tTopicId: {uuid_to_string(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}"
+        f"\tReplicationFactor: {replication}\tConfigs: {configs}"
+    ]
+    for _, part in sorted(topic.partitions.items()):
+        leader = str(part.leader) if part.leader >= 0 else "none"
+        lines.append(f"\tPartition: {part.partition}\tLeader: {leader}\tReplicas: {_ids(part.replicas)}\tIsr: {_ids(part.isr)}")
+    return "\n".join(lines)
+
+
+def _ids(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+@connection_options
+def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, settings: tuple[str, ...]) -> int:
+    """Delete topics and their records."""
+    failed = 0
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        for name in dict.fromkeys(names):
+            try:
+                admin.describe_topics([name])  # An unknown topic is told at once, instead of being retried.
+                admin.delete_topics([name])
+                click.echo(f"Deleted topic {name}.")
+            except KafkaError as error:
+                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
+                    click.echo(f"Topic {name} does not exist.")
+                elif error.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION):
+                    raise
+                else:
+                    failed += 1
+                    click.echo(f"odradek topics: {error}", err=True)
+    return 1 if failed else 0
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, "odradek topics", arguments)
+
+
