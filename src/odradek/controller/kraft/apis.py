@@ -203,7 +203,9 @@ def handle_fetch_snapshot(node: KRaftNode, request: FetchSnapshotRequest) -> Def
     if topic.name != TOPIC or partition.partition != PARTITION:
         unknown = FetchSnapshotResponse.PartitionSnapshot(index=partition.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         unknown.unaligned_records = b""
-        return Deferred.of(FetchSnapshotResponse(topics=[FetchSnapshotResponse.TopicSnapshot(name=topic.name, partitions=[unknown])]))
+        answer: Deferred[FetchSnapshotResponse] = Deferred()
+        answer.complete(FetchSnapshotResponse(topics=[FetchSnapshotResponse.TopicSnapshot(name=topic.name, partitions=[unknown])]))
+        return answer
 
     def to_wire(answer: raft.FetchSnapshotResponse) -> FetchSnapshotResponse:
         data = b""

@@ -56,6 +56,12 @@ if TYPE_CHECKING:
     from odradek.controller.core.result import ControllerResult
     from odradek.controller.kraft.wire import RaftChannel
     from odradek.metadata.image import MetadataImage
+    from odradek.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+    from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+    from odradek.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+    from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+    from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+    from odradek.protocol.messages.vote import VoteRequest, VoteResponse
     from odradek.storage.flushing import Flush
 
 logger = logging.getLogger(__name__)
@@ -244,6 +250,42 @@ class KRaftNode:
         self._tokens[token] = deferred
         self._step(RequestReceived(token, request))
         return deferred
+
+    def handle_vote(self, request: VoteRequest) -> Deferred[VoteResponse]:
+        """Vote (52). KafkaError for the request as a whole, here and in the next four."""
+        from odradek.controller.kraft.apis import handle_vote
+
+        return handle_vote(self, request)
+
+    def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> Deferred[BeginQuorumEpochResponse]:
+        """BeginQuorumEpoch (53)."""
+        from odradek.controller.kraft.apis import handle_begin_quorum_epoch
+
+        return handle_begin_quorum_epoch(self, request)
+
+    def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> Deferred[EndQuorumEpochResponse]:
+        """EndQuorumEpoch (54)."""
+        from odradek.controller.kraft.apis import handle_end_quorum_epoch
+
+        return handle_end_quorum_epoch(self, request)
+
+    def handle_fetch(self, request: FetchRequest) -> Deferred[FetchResponse]:
+        """Fetch (1) of the metadata topic."""
+        from odradek.controller.kraft.apis import handle_fetch
+
+        return handle_fetch(self, request)
+
+    def handle_fetch_snapshot(self, request: FetchSnapshotRequest) -> Deferred[FetchSnapshotResponse]:
+        """FetchSnapshot (59)."""
+        from odradek.controller.kraft.apis import handle_fetch_snapshot
+
+        return handle_fetch_snapshot(self, request)
+
+    def handle_describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        """DescribeQuorum (55)."""
+        from odradek.controller.kraft.apis import handle_describe_quorum
+
+        return handle_describe_quorum(self, request)
 
     # For `wire` and `apis` --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,391 @@
+"""`storage format`, `storage info` and `storage random-uuid`: the decisions and the files, not the command line (StorageTool, Formatter).
+
+What formatting writes, as Kafka 4.3 does:
+
+- into every log directory: `bootstrap.checkpoint` (the first records of a new cluster), then `meta.properties`, which makes it formatted;
+- into the metadata log directory of a dynamic quorum (`standalone`, `initial_controllers`): a snapshot 0-0 with kraft.version and voters.
+
+Features are finalized at the levels that Odradek serves, which may be lower than Kafka's defaults.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.disk import Disk
+from odradek.base.errors import OdradekError, StorageError
+from odradek.base.ids import random_uuid as new_uuid
+from odradek.base.ids import uuid_from_string, uuid_to_string
+from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, Endpoint, Voter, VoterSet
+from odradek.metadata import features
+from odradek.metadata.versioned import VersionedRecord
+from odradek.storage.meta_properties import MetaProperties, read_identities, read_meta_properties, write_meta_properties
+from odradek.storage.names import META_PROPERTIES
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
+METADATA_DIRECTORY: Final = "__cluster_metadata-0"
+
+SERVED_LEVELS: Final[dict[str, int]] = {
+    "eligible.leader.replicas.version": 0,
+    "group.version": 0,
+    "share.version": 0,
+    "streams.version": 0,
+    "transaction.version": 0,
+}
+"""The highest level of each feature that Odradek serves; metadata.version and kraft.version are served whole."""
+
+
+class FormatError(OdradekError):
+    """Why a directory cannot be formatted or described, in one line; the command ends with status 1."""
+
+
+class FormatResult(NamedTuple):
+    """`lines` are what the command prints; `directories` those that were formatted now."""
+
+    lines: list[str]
+    directories: list[str]
+
+
+class InfoResult(NamedTuple):
+    """`lines` are what the command prints; `problems` tells that it ends with status 1."""
+
+    lines: list[str]
+    problems: bool
+
+
+def random_uuid(rng: random.Random) -> str:
+    """A new id in Kafka's text form, for a cluster or a directory; it does not begin with a dash."""
+    return uuid_to_string(new_uuid(rng))
+
+
+def log_directories(config: BrokerConfig) -> list[str]:
+    """log.dirs and, where it is another, metadata.log.dir; sorted, each once."""
+    return sorted({*config.log_dirs, config.metadata_log_dir})
+
+
+# Voters --------------------------------------------------------------------------------------------------------------------
+
+
+def parse_initial_controllers(text: str, listener: str) -> VoterSet:
+    """`id@host:port:directory id,...` as --initial-controllers takes it; FormatError says what is wrong (DynamicVoters)."""
+    voters: dict[int, Voter] = {}
+    for part in (each.strip() for each in text.split(",")):
+        if not part:
+            continue
+        voter = _parse_voter(part, listener)
+        if voter.id in voters:
+            raise FormatError(f"Node id {voter.id} was specified more than once.")
+        voters[voter.id] = voter
+    if not voters:
+        raise FormatError("No voters given.")
+    return VoterSet(voters.values())
+
+
+def _parse_voter(text: str, listener: str) -> Voter:
+    node, at, rest = text.partition("@")
+    if not at:
+        raise FormatError("No @ found in dynamic voter string.")
+    if not node:
+        raise FormatError("Invalid @ at beginning of dynamic voter string.")
+    node_id = _number(node, "Failed to parse node id in dynamic voter string.")
+    if node_id < 0:
+        raise FormatError(f"Invalid negative node id {node_id} in dynamic voter string.")
+    if not rest:
+        raise FormatError("No hostname found after node id.")
+    if rest.startswith("["):
+        host, bracket, rest = rest[1:].partition("]")
+        if not bracket:
+            raise FormatError("Hostname began with left bracket, but no right bracket was found.")
+        if not rest.startswith(":"):
+            raise FormatError("Port section must start with a colon.")
+        rest = rest[1:]
+    else:
+        host, colon, rest = rest.partition(":")
+        if not colon:
+            raise FormatError("No colon following hostname could be found.")
+    port_text, colon, directory = rest.partition(":")
+    if not colon:
+        raise FormatError("No colon following port could be found.")
+    port = _number(port_text, "Failed to parse port in dynamic voter string.")
+    if not 0 <= port <= 65535:
+        raise FormatError(f"Invalid port {port} in dynamic voter string.")
+    try:
+        directory_id = uuid_from_string(directory)
+    except ValueError:
+        raise FormatError("Failed to parse directory ID in dynamic voter string.") from None
+    return Voter(node_id, directory_id, (Endpoint(listener, host, port),))
+
+
+def _number(text: str, error: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise FormatError(error) from None
+
+
+# Features ------------------------------------------------------------------------------------------------------------------
+
+
+def bootstrap_records(release_version: str | None, chosen: Mapping[str, int]) -> list[VersionedRecord]:
+    """The records of `bootstrap.checkpoint`: metadata.version, then the other features that are not at level 0, by name.
+
+    FormatError for a release or feature that does not exist, a level not served, or one whose dependencies are missing.
+    """
+    from odradek.protocol.messages.metadata_records import FeatureLevelRecord
+
+    metadata_version = features.LATEST_METADATA_VERSION
+    if release_version is not None:
+        try:
+            metadata_version = features.metadata_version_from_name(release_version)
+        except ValueError as error:
+            raise FormatError(str(error)) from None
+    if features.METADATA_VERSION in chosen:
+        if release_version is not None:
+            raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
+        metadata_version = chosen[features.METADATA_VERSION]
+    if metadata_version not in features.METADATA_VERSION_NAMES:
+        raise FormatError(f"No MetadataVersion with feature level {metadata_version}.")
+    levels: dict[str, int] = {}
+    for name in sorted(features.FEATURES):
+        if name != features.KRAFT_VERSION:
+            default = min(features.default_feature_level(name, metadata_version), SERVED_LEVELS.get(name, 0))
+            levels[name] = chosen.get(name, default)
+    _check_features(chosen, levels)
+    records = [VersionedRecord(FeatureLevelRecord(name=features.METADATA_VERSION, feature_level=metadata_version), 0)]
+    records += [VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in levels.items() if level > 0]
+    return records
+
+
+def _check_features(chosen: Mapping[str, int], levels: Mapping[str, int]) -> None:
+    supported = features.supported_features()
+    for name, level in chosen.items():
+        if name not in supported:
+            names = ", ".join(sorted(each for each in supported if each != features.METADATA_VERSION))
+            raise FormatError(f"Unsupported feature: {name}. Supported features are: {names}")
+        if level not in supported[name]:
+            raise FormatError(f"Feature level {level} is not supported for feature {name}")
+    for name, level in levels.items():
+        if level > SERVED_LEVELS.get(name, 0):
+            raise FormatError(f"{name} {level} is not served by Odradek yet; the highest level it serves is {SERVED_LEVELS.get(name, 0)}.")
+
+
+# Format --------------------------------------------------------------------------------------------------------------------
+
+
+def format_storage(
+    disk: Disk,
+    config: BrokerConfig,
+    *,
+    cluster_id: str,
+    rng: random.Random,
+    now_ms: int,
+    standalone: bool = False,
+    initial_controllers: str | None = None,
+    no_initial_controllers: bool = False,
+    release_version: str | None = None,
+    feature_levels: Mapping[str, int] | None = None,
+    ignore_formatted: bool = False,
+) -> FormatResult:
+    """Formats the log directories of `config`; FormatError or OSError when it cannot, then nothing or only whole directories are written.
+
+    At most one of `standalone`, `initial_controllers` and `no_initial_controllers` may be given; the command line sees to that.
+    """
+    chosen = dict(feature_levels or {})
+    directories = log_directories(config)
+    if not config.items("process.roles"):
+        raise FormatError(
+            "The kafka configuration file appears to be for a legacy cluster. Formatting is only supported for clusters in KRaft mode."
+        )
+    if not cluster_id:
+        raise FormatError("You must specify the cluster id.")
+    metadata_directory_id = new_uuid(rng)
+    voters = _initial_voters(config, standalone, initial_controllers, no_initial_controllers, metadata_directory_id)
+    kraft_version = _kraft_version(chosen, dynamic=not config.controller_quorum_voters)
+    records = bootstrap_records(release_version, chosen)
+    lines: list[str] = []
+    empty = _unformatted(disk, config, directories, cluster_id, ignore_formatted=ignore_formatted, lines=lines)
+    if not empty:
+        lines.append("All of the log directories are already formatted.")
+        return FormatResult(lines, [])
+    lines.append(_describe_bootstrap(records))
+    own = voters.get(config.node_id) if voters is not None else None
+    if own is not None and own.directory_id is not None:
+        metadata_directory_id = own.directory_id
+    release = features.METADATA_VERSION_NAMES[_level_of(records)]
+    for directory in sorted(empty, key=lambda each: each != config.metadata_log_dir):
+        is_metadata = directory == config.metadata_log_dir
+        kind = _directory_kind(is_metadata, voters, config.node_id)
+        lines.append(f"Formatting {kind} {directory} with metadata.version {release}.")
+        directory_id = metadata_directory_id if is_metadata else new_uuid(rng)
+        disk.makedirs(directory)
+        _write_bootstrap(disk, directory, records, now_ms)
+        if is_metadata and voters is not None:
+            _write_initial_snapshot(disk, directory, voters, kraft_version, now_ms)
+        write_meta_properties(disk, directory, MetaProperties(cluster_id, config.node_id, directory_id))
+    return FormatResult(lines, empty)
+
+
+def _initial_voters(
+    config: BrokerConfig, standalone: bool, initial_controllers: str | None, no_initial_controllers: bool, directory_id: UUID
+) -> VoterSet | None:
+    static = bool(config.controller_quorum_voters)
+    if static and (standalone or initial_controllers is not None):
+        raise FormatError(
+            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. If you want to use "
+            "dynamic quorum, please remove controller.quorum.voters and specify controller.quorum.bootstrap.servers instead."
+        )
+    if initial_controllers is not None:
+        names = config.controller_listener_names
+        if not names:
+            raise FormatError("You must specify the name of the initial controller listener.")
+        return parse_initial_controllers(initial_controllers, names[0])
+    if standalone:
+        if not config.is_controller:
+            raise FormatError("You can only use --standalone on a controller.")
+        endpoints = config.advertised_controller_listeners
+        if not endpoints:
+            raise FormatError("No controller listeners found.")
+        first = endpoints[0]
+        return VoterSet([Voter(config.node_id, directory_id, (Endpoint(first.listener, first.host or "localhost", first.port),))])
+    if not no_initial_controllers and config.is_controller and not static:
+        raise FormatError(
+            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: --standalone, "
+            "--initial-controllers, or --no-initial-controllers."
+        )
+    return None
+
+
+def _kraft_version(chosen: Mapping[str, int], *, dynamic: bool) -> int:
+    level = chosen.get(features.KRAFT_VERSION)
+    flags = "one of the flags --standalone, --initial-controllers, or --no-initial-controllers"
+    if level is None:
+        return 1 if dynamic else 0
+    if level == 0 and dynamic:
+        raise FormatError(
+            f"Cannot set kraft.version to 0 if controller.quorum.voters is empty and {flags} is used. For dynamic controllers support, "
+            "try removing the --feature flag for kraft.version."
+        )
+    if level > 0 and not dynamic:
+        raise FormatError(
+            f"Cannot set kraft.version to {level} unless controller.quorum.voters is empty and {flags} is used. For dynamic controllers "
+            "support, try using one of --standalone, --initial-controllers, or --no-initial-controllers and removing "
+            "controller.quorum.voters."
+        )
+    return level
+
+
+def _unformatted(
+    disk: Disk, config: BrokerConfig, directories: Sequence[str], cluster_id: str, *, ignore_formatted: bool, lines: list[str]
+) -> list[str]:
+    """The directories that have no meta.properties; those that have must be of this cluster and node."""
+    identities = read_identities(disk, directories)
+    for directory in identities.failed:
+        lines.append(f"I/O error trying to read log directory {directory}. Ignoring...")
+    if not identities.formatted and not identities.empty:
+        raise FormatError("No available log directories to format.")
+    for directory, properties in identities.formatted.items():
+        if not ignore_formatted:
+            raise FormatError(
+                f"Log directory {directory} is already formatted. Use --ignore-formatted to ignore this directory and format the others."
+            )
+        path = f"{directory}/{META_PROPERTIES}"
+        if properties.cluster_id != cluster_id:
+            raise FormatError(f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}")
+        if properties.node_id != config.node_id:
+            raise FormatError(f"Stored node id {properties.node_id} doesn't match previous node id {config.node_id} in {path}.")
+    return identities.empty
+
+
+def _directory_kind(is_metadata: bool, voters: VoterSet | None, node_id: int) -> str:
+    if not is_metadata:
+        return "data directory"
+    if voters is None:
+        return "metadata directory"
+    return "dynamic metadata voter directory" if voters.get(node_id) is not None else "dynamic metadata directory"
+
+
+def _level_of(records: Sequence[VersionedRecord]) -> int:
+    from odradek.protocol.messages.metadata_records import FeatureLevelRecord
+
+    message = records[0].message
+    assert isinstance(message, FeatureLevelRecord)
+    return message.feature_level
+
+
+def _describe_bootstrap(records: Sequence[VersionedRecord]) -> str:
+    from odradek.protocol.messages.metadata_records import FeatureLevelRecord
+
+    shown = ", ".join(
+        f"ApiMessageAndVersion(FeatureLevelRecord(name='{record.message.name}', featureLevel={record.message.feature_level}) "
+        f"at version {record.version})"
+        for record in records
+        if isinstance(record.message, FeatureLevelRecord)
+    )
+    return f"Bootstrap metadata: BootstrapMetadata(records=[{shown}], metadataVersionLevel={_level_of(records)}, source=format command)"
+
+
+def _write_bootstrap(disk: Disk, directory: str, records: Sequence[VersionedRecord], now_ms: int) -> None:
+    from odradek.controller.kraft.bootstrap import BOOTSTRAP_CHECKPOINT, encode_bootstrap
+
+    disk.write_atomic(f"{directory}/{BOOTSTRAP_CHECKPOINT}", encode_bootstrap(records, now_ms))
+
+
+def _write_initial_snapshot(disk: Disk, directory: str, voters: VoterSet, kraft_version: int, now_ms: int) -> None:
+    from odradek.controller.kraft.snapshots import encode_snapshot, write_snapshot
+
+    target = f"{directory}/{METADATA_DIRECTORY}"
+    disk.makedirs(target)
+    batches = encode_snapshot([], epoch=0, last_contained_log_time_ms=now_ms, now_ms=now_ms, kraft_version=kraft_version, voters=voters)
+    write_snapshot(disk, target, BOOTSTRAP_SNAPSHOT_ID, batches)
+    disk.fsync_dir(directory)
+
+
+# Info ----------------------------------------------------------------------------------------------------------------------
+
+
+def storage_info(disk: Disk, config: BrokerConfig) -> InfoResult:
+    """What `storage info` prints: the log directories, what meta.properties says in them, and what is wrong."""
+    directories = log_directories(config)
+    found = [directory for directory in directories if disk.is_dir(directory)]
+    problems = [
+        f"{directory} is not a directory" if disk.exists(directory) else f"{directory} does not exist"
+        for directory in directories
+        if directory not in found
+    ]
+    identity: MetaProperties | None = None
+    for directory in found:
+        try:
+            properties = read_meta_properties(disk, directory)
+        except (OSError, StorageError) as error:
+            problems.append(f"Error loading {directory}/{META_PROPERTIES}: {error}")
+            continue
+        if properties is None:
+            problems.append(f"{directory} is not formatted.")
+        elif identity is None:
+            identity = properties
+        else:
+            if properties.cluster_id != identity.cluster_id:
+                problems.append("Mismatched cluster IDs between storage directories.")
+            if properties.node_id != identity.node_id:
+                problems.append("Mismatched node IDs between storage directories.")
+    lines: list[str] = []
+    if found:
+        lines += ["Found log directory:" if len(found) == 1 else "Found log directories:", *(f"  {each}" for each in found), ""]
+    if identity is not None:
+        lines += [f"Found metadata: {_describe(identity)}", ""]
+    if problems:
+        lines += ["Found problem:" if len(problems) == 1 else "Found problems:", *(f"  {each}" for each in problems), ""]
+    return InfoResult(lines, bool(problems))
+
+
+def _describe(properties: MetaProperties) -> str:
+    fields = [f"cluster.id={properties.cluster_id}"]
+    if properties.directory_id is not None:
+        fields.append(f"directory.id={uuid_to_string(properties.directory_id)}")
+    fields += [f"node.id={properties.node_id}", f"version={properties.version}"]
+    return "{" + ", ".join(fields) + "}"
