@@ -9,7 +9,7 @@ from uuid import UUID
 
 from odradek.base.clock import Clock
 from odradek.base.disk import Disk
-from odradek.base.errors import StorageError
+from odradek.base.errors import KafkaError, StorageError
 from odradek.base.ids import TopicPartition
 from odradek.storage.checkpoints import read_partition_metadata
 from odradek.storage.index import CorruptIndexError
@@ -135,7 +135,14 @@ class _Loader:
         else:
             if not self.clean:
                 self._recover()
-            end_offset = self._end_offset()
+            try:
+                end_offset = self._end_offset()
+            except KafkaError as error:
+                logger.error("Recovering the end of a log that was shut down cleanly: %s", error)
+                self.recovery_point = self.segments[-1].base_offset
+                self.clean = False
+                self._recover()
+                end_offset = self._end_offset()
         if not self.segments:
             self.segments.append(self._new_segment(self.log_start_offset))
             end_offset = self.log_start_offset
@@ -187,10 +194,10 @@ class _Loader:
         try:
             segment.sanity_check(time_index_missing=segment_file(offset, TIME_INDEX_SUFFIX) not in present)
         except CorruptIndexError as error:
-            # Whatever lies at or beyond the recovery point is recovered in a moment anyway.
+            # What lies at or beyond the recovery point is recovered in a moment anyway, in its turn.
             if self.clean or offset < self.recovery_point:
                 logger.warning("Rebuilding the indexes of %s: %s", segment.log_path, error)
-            self._recover_segment(segment)
+                self._recover_segment(segment)
         self.segments.append(segment)
 
     def _recover_segment(self, segment: Segment) -> Recovered:
@@ -211,6 +218,9 @@ class _Loader:
                 first = index
         unflushed = self.segments[first:]
         del self.segments[first:]
+        if unflushed and not self.config.compact:
+            # The batches themselves say which epochs begin there; entries of a future that never came would hide them.
+            self.leader_epochs.truncate_from_end(unflushed[0].base_offset)
         for done, segment in enumerate(unflushed):
             if self.on_segment is not None:
                 self.on_segment(done, len(unflushed))

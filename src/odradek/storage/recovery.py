@@ -168,10 +168,10 @@ def rebuild_producer_state(
 
 
 def _replay(segment: Segment, state: ProducerStateManager, start: int, end_offset: int) -> None:
-    first = segment.find(start)
-    if first is None:
-        return
     try:
+        first = segment.find(start)
+        if first is None:
+            return
         for _, buffer, at, header in walk_batches(segment, first.position):
             if header.base_offset >= end_offset:
                 return

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from odradek.base.disk import Disk, File
-from odradek.base.errors import StorageError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.index import CorruptIndexError, OffsetIndex, TimeIndex
 from odradek.storage.names import (
     DELETED_SUFFIX,
@@ -56,7 +56,7 @@ class SegmentLimits(NamedTuple):
 class Segment:
     """Appends go to the end; everything else looks positions up. Offsets are absolute, positions bytes in the `.log` file.
 
-    Errors: OSError from the disk, StorageError when a batch header in the file makes no sense.
+    Errors: OSError from the disk, KafkaError CORRUPT_MESSAGE when a batch header in the file makes no sense.
     """
 
     __slots__ = (
@@ -174,8 +174,12 @@ class Segment:
         times.reset()
         self.bytes_since_index_entry = 0
         self.max_timestamp, self.max_timestamp_offset, self.max_timestamp_known = -1, self.base_offset, True
-        for batch in _walk(self, 0, size, 1 << 16):
-            self.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
+        try:
+            for batch in _walk(self, 0, size, 1 << 16):
+                self.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
+        except KafkaError as error:
+            # Whoever reads there is told; what lies before it stays readable.
+            logger.error("The index ends early: %s", error)
         self.size = size
         times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         offsets.trim()
@@ -245,7 +249,7 @@ class Segment:
         """The batch that begins at `position`."""
         for batch in _walk(self, position, self.size, _SMALLEST_BATCH):
             return batch
-        raise StorageError(f"{self.log_path}: no batch at position {position}")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.log_path}: no batch at position {position}")
 
     def read_next_offset(self) -> int:
         """The offset after the last batch in the file; the base offset when it is empty."""
@@ -380,7 +384,7 @@ class Segment:
 
 
 def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterator[BatchPosition]:
-    """Headers by small reads. Ends quietly at `end`; StorageError when the bytes there are no batch header."""
+    """Headers by small reads. Ends quietly at `end`; CORRUPT_MESSAGE when the bytes there are no batch header."""
     file = segment.file
     window = b""
     window_start = position
@@ -395,7 +399,9 @@ def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterato
         base_offset, length, epoch, magic, _, attributes, delta, base_timestamp, max_timestamp = unpack(window, at)
         size = length + _LOG_OVERHEAD
         if magic != 2 or size < _SMALLEST_BATCH or delta < 0:
-            raise StorageError(f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})")
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})"
+            )
         if position + size > end:
             return
         yield BatchPosition(position, size, base_offset, base_offset + delta, epoch, attributes, base_timestamp, max_timestamp)

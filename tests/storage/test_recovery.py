@@ -1,0 +1,247 @@
+"""What is left of a log after damage: RELIABILITY section 5, row by row."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.base.errors import StorageError
+from odradek.storage.log import Log
+from odradek.testing.disk import VirtualDisk
+from tests.storage.support import DIRECTORY, NOW_MS, ManualClock, batch, open_log, read_all, topic_config
+
+CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100)
+
+
+def filled(disk: VirtualDisk, count: int = 30) -> Log:
+    log = open_log(disk, ManualClock(), CONFIG)
+    for index in range(count):
+        log.append_as_leader(batch(2, tag=str(index), producer_id=5, producer_epoch=0, sequence=2 * index), index // 10)
+    return log
+
+
+def change(disk: VirtualDisk, name: str, *, cut: int | None = None, flip: int | None = None) -> None:
+    file = disk.open(f"{DIRECTORY}/{name}")
+    if cut is not None:
+        file.truncate(cut)
+    if flip is not None:
+        file.pwritev([bytes([file.pread(1, flip)[0] ^ 0x55])], flip)
+    file.close()
+
+
+def name(log: Log, index: int, suffix: str) -> str:
+    return f"{log.bases[index]:020d}{suffix}"
+
+
+def offsets(log: Log) -> list[int]:
+    return [record.offset for record in read_all(log)]
+
+
+@given(st.integers(0, 10_000), st.booleans())
+@settings(max_examples=100, derandomize=True, deadline=None)
+def test_a_torn_active_segment_keeps_its_whole_batches(position: int, zeros: bool) -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    ends = [(batch_.position + batch_.size, batch_.last_offset + 1) for batch_ in log.active.scan()]
+    size = log.active.size
+    position %= size
+    last = name(log, -1, ".log")
+    change(disk, last, cut=position)
+    if zeros:
+        change(disk, last, cut=size)
+    again = open_log(disk.kill(), ManualClock(), CONFIG)
+    expected = max([next_offset for end, next_offset in ends if end <= position], default=log.bases[-1])
+    assert again.log_end_offset == expected
+    assert offsets(again) == list(range(expected))
+    assert again.producer_state.producers[5].last_sequence == expected - 1
+    assert again.append_as_leader(batch(1), 9).first_offset == expected
+
+
+@given(st.integers(0, 1 << 30))
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_damage_in_the_middle_ends_the_log_there(seed: int) -> None:
+    rng = random.Random(seed)
+    disk = VirtualDisk()
+    log = filled(disk)
+    segment = rng.randrange(len(log.segments))
+    position = rng.randrange(log.segments[segment].size)
+    damaged = next(found for found in log.segments[segment].scan() if found.position <= position < found.position + found.size)
+    if position - damaged.position in {*range(8), *range(12, 16)}:
+        return  # Base offset and leader epoch are not covered by the checksum.
+    change(disk, name(log, segment, ".log"), flip=position)
+    again = open_log(disk.kill(), ManualClock(), CONFIG)
+    assert again.log_end_offset == damaged.base_offset
+    assert offsets(again) == list(range(damaged.base_offset))
+    assert len(again.segments) == segment + 1
+    assert again.leader_epochs.latest_epoch <= log.leader_epochs.latest_epoch
+
+
+def test_what_lies_below_the_recovery_point_is_not_read_again() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.flush()
+    reads: list[str] = []
+    survivor = disk.kill()
+    survivor.fault = lambda operation, path: reads.append(path) if operation == "read" and path.endswith(".log") else None
+    open_log(survivor, ManualClock(), CONFIG, recovery_point=log.checkpointed_recovery_point)
+    assert {path.rpartition("/")[2] for path in reads} <= {name(log, -2, ".log"), name(log, -1, ".log")}
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "torn", "garbage"])
+def test_damaged_indexes_are_rebuilt_even_below_the_recovery_point(suffix: str, damage: str) -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    path = f"{DIRECTORY}/{name(log, 0, suffix)}"
+    original = disk.read_bytes(path)
+    assert original
+    if damage == "missing":
+        disk.remove(path)
+    elif damage == "torn":
+        change(disk, name(log, 0, suffix), cut=len(original) - 3)
+    else:
+        file = disk.open(path)
+        file.pwritev([b"\xff" * len(original)], 0)
+        file.close()
+    again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
+    assert offsets(again) == list(range(60))
+    assert again.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 1, 1, 0)
+    for offset in range(60):
+        found = again.read(offset, max_bytes=1, max_offset=60, min_one_message=True)
+        assert found.first_offset == offset // 2 * 2
+        found.release()
+
+
+def test_orphan_indexes_and_left_overs_go() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    for stray in ("00000000000000009999.index", "00000000000000000000.log.deleted", "00000000000000000000.log.cleaned"):
+        disk.open(f"{DIRECTORY}/{stray}", create=True).close()
+    open_log(disk, ManualClock(), CONFIG, clean=True)
+    assert not [found for found in disk.listdir(DIRECTORY) if found.endswith((".deleted", ".cleaned")) or "9999" in found]
+
+
+def test_an_interrupted_swap_is_finished() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    # The cleaner had merged the first two segments into one that begins at 0.
+    joined = b"".join(disk.read_bytes(f"{DIRECTORY}/{name(log, index, '.log')}") for index in (0, 1))
+    file = disk.open(f"{DIRECTORY}/00000000000000000000.log.swap", create=True)
+    file.pwritev([joined], 0)
+    file.close()
+    again = open_log(disk, ManualClock(), CONFIG, clean=True)
+    assert again.bases == [0, *log.bases[2:]]
+    assert offsets(again) == list(range(60))
+    assert not [found for found in disk.listdir(DIRECTORY) if found.endswith(".swap")]
+
+
+def test_a_swap_that_was_not_complete_is_dropped() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    for stray in ("00000000000000000000.log.cleaned", f"{log.bases[1]:020d}.log.swap"):
+        disk.open(f"{DIRECTORY}/{stray}", create=True).close()
+    again = open_log(disk, ManualClock(), CONFIG, clean=True)
+    assert again.bases == log.bases
+    assert offsets(again) == list(range(60))
+
+
+def test_a_damaged_producer_snapshot_is_replaced_by_an_older_one_or_a_scan() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    for snapshot in log.producer_state.snapshots[1:]:
+        change(disk, f"{snapshot:020d}.snapshot", flip=10)
+    again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
+    assert again.producer_state.producers[5].last_sequence == 59
+
+
+def test_stray_snapshots_go_except_the_newest() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    good = log.producer_state.snapshots
+    data = disk.read_bytes(f"{DIRECTORY}/{good[0]:020d}.snapshot")
+    disk.write_atomic(f"{DIRECTORY}/{7:020d}.snapshot", data)
+    again = open_log(disk, ManualClock(), CONFIG, clean=True)
+    assert again.producer_state.snapshots == good
+
+
+def test_epochs_beyond_the_log_end_are_dropped_and_missing_ones_rebuilt() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    disk.write_atomic(path, b"0\n2\n0 0\n8 500\n")
+    again = open_log(disk.kill(), ManualClock(), CONFIG)
+    assert [tuple(entry) for entry in again.leader_epochs.entries] == [(0, 0), (1, 20), (2, 40)]
+    disk.remove(path)
+    assert open_log(disk.kill(), ManualClock(), CONFIG).leader_epochs.entries == log.leader_epochs.entries
+
+
+@pytest.mark.parametrize("content", [b"0\n1\nrubbish\n", b"7\n0\n", b"0\n3\n0 0\n", b"x"])
+def test_a_malformed_epoch_checkpoint_is_an_error(content: bytes) -> None:
+    disk = VirtualDisk()
+    filled(disk)
+    disk.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", content)
+    with pytest.raises(StorageError):
+        open_log(disk, ManualClock(), CONFIG)
+
+
+def test_an_empty_epoch_checkpoint_is_none() -> None:
+    disk = VirtualDisk()
+    filled(disk)
+    disk.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", b"")
+    assert open_log(disk, ManualClock(), CONFIG).leader_epochs.latest_epoch == 2
+
+
+def test_a_log_that_ends_below_its_start_begins_anew_there() -> None:
+    disk = VirtualDisk()
+    filled(disk)
+    log = open_log(disk.kill(), ManualClock(), CONFIG, log_start_offset=500)
+    assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (500, 500, 1)
+
+
+def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    first_end = [found.position for found in log.segments[1].scan()][-1]
+    change(disk, name(log, 1, ".log"), cut=first_end)
+    again = open_log(disk.kill(), ManualClock(), CONFIG)
+    assert again.log_end_offset == log.bases[2] - 2
+    assert len(again.segments) == 2
+
+
+def test_aborted_transactions_survive_recovery() -> None:
+    from odradek.storage.append import AppendOrigin
+    from tests.storage.support import marker
+
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    for round_ in range(20):
+        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * round_, transactional=True), 0)
+        log.append_as_leader(marker(9, 0, commit=round_ % 3 != 0), 0, origin=AppendOrigin.COORDINATOR)
+    expected = log.aborted_transactions(0, 1000)
+    assert len(expected) == 7
+    again = open_log(disk.kill(), ManualClock(), CONFIG)
+    assert again.aborted_transactions(0, 1000) == expected
+    log.close(durable=True)
+    assert open_log(disk.kill(), ManualClock(), CONFIG, clean=True).aborted_transactions(0, 1000) == expected
+
+
+def test_a_clean_shutdown_does_not_hide_a_destroyed_end() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    last = [found for found in log.active.scan()][-1]
+    log.close(durable=True)
+    file = disk.open(f"{DIRECTORY}/{name(log, -1, '.log')}")
+    file.pwritev([bytes(last.size)], last.position)
+    file.close()
+    again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
+    assert again.log_end_offset == last.base_offset
+    assert offsets(again) == list(range(last.base_offset))
