@@ -22,10 +22,14 @@ with its data in --data-dir (default: $XDG_DATA_HOME/odradek, else ~/.local/shar
 
   --override key=value  sets a key, over the file; may be repeated
   --data-dir DIR        where the data goes when no properties file says so
-  --quiet               print nothing but warnings and errors
+  --quiet               print nothing but warnings and errors (with a properties file: the log at level INFO without it)
   --help                print this text
 
 SIGTERM and SIGINT shut it down in order."""
+
+
+_LISTENERS = "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
+_CONTROLLER_KEYS = frozenset({"controller.listener.names", "process.roles", "controller.quorum.voters"})
 
 
 class UsageError(OdradekError):
@@ -87,8 +91,11 @@ def load(options: Options) -> BrokerConfig:
     from odradek.config.broker import load_broker_config, standalone_config
 
     if options.properties is None:
-        overrides = {"log.dirs": options.data_dir or default_data_dir(), **options.overrides}
-        return standalone_config(overrides)
+        settings = {"listeners": _LISTENERS, "log.dirs": options.data_dir or default_data_dir(), **options.overrides}
+        if "CONTROLLER://" not in settings["listeners"] and not settings.keys() & _CONTROLLER_KEYS:
+            # Who only says where clients are served wants a controller all the same; nobody else has to find it.
+            settings["listeners"] += ",CONTROLLER://127.0.0.1:0"
+        return standalone_config(settings)
     try:
         with open(options.properties, encoding="utf-8") as file:
             text = file.read()
@@ -106,7 +113,8 @@ def main(arguments: list[str]) -> int:
     config = load(options)
     from odradek.server.process import run
 
-    return run(config, format_if_empty=options.properties is None, quiet=options.quiet, on_ready=None if options.quiet else announce)
+    alone = options.properties is None
+    return run(config, format_if_empty=alone, quiet=alone or options.quiet, on_ready=None if options.quiet else announce)
 
 
 def announce(broker: Broker) -> None:

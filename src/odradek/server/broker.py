@@ -170,9 +170,7 @@ class Broker:
         directories = self._all_directories()
         identities = read_identities(self.disk, directories)
         if self.format_if_empty and not identities.formatted and not identities.failed:
-            from odradek.server.formatting import format_standalone
-
-            format_standalone(self.config, self.disk, self.clock, self.random)
+            self._format()
             identities = read_identities(self.disk, directories)
         verify_identities(identities, metadata_directory=self.config.metadata_log_dir, node_id=self.config.node_id)
         complete = complete_identities(self.disk, identities, lambda: random_uuid(self.random))
@@ -181,6 +179,20 @@ class Broker:
             self._directory_ids[directory] = properties.directory_id
             self.services.cluster_id = properties.cluster_id
         self.services.incarnation_id = random_uuid(self.random)
+
+    def _format(self) -> None:
+        from odradek.controller.format import format_storage, random_uuid
+
+        result = format_storage(
+            self.disk,
+            self.config,
+            cluster_id=random_uuid(self.random),
+            rng=self.random,
+            now_ms=self.clock.time_ms(),
+            standalone=not self.config.controller_quorum_voters,
+        )
+        for line in result.lines:
+            logger.info("%s", line)
 
     async def start_directories(self) -> None:
         from odradek.storage.log_manager import LogManager

@@ -70,7 +70,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
             if on_ready is not None and not stopped.done():
                 on_ready(broker)
         await stopped
-    except OdradekError as error:
+    except (OdradekError, OSError) as error:
         print(f"odradek start: {error}", file=sys.stderr)
         return 1
     finally:

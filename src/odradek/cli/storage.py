@@ -1,0 +1,86 @@
+"""`odradek storage format|info|random-uuid`: kafka-storage.sh's options and output."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+
+from odradek.base.errors import OdradekError
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="odradek storage", description="Formats and inspects the log directories of a node.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    info = commands.add_parser("info", help="say what is in the log directories")
+    form = commands.add_parser("format", help="format the log directories")
+    commands.add_parser("random-uuid", help="print a new id for a cluster or a directory")
+    for command in (info, form):
+        command.add_argument("-c", "--config", required=True, metavar="FILE", help="the node's server.properties")
+    form.add_argument("-t", "--cluster-id", required=True, help="the id of the cluster, the same on all of its nodes")
+    form.add_argument("-g", "--ignore-formatted", action="store_true", help="skip directories that are formatted instead of failing")
+    form.add_argument("-r", "--release-version", metavar="VERSION", help="the release whose features the cluster begins with, such as 4.3")
+    form.add_argument("-f", "--feature", action="append", default=[], metavar="NAME=LEVEL", help="the level of a feature; may be repeated")
+    quorum = form.add_mutually_exclusive_group()
+    quorum.add_argument("-s", "--standalone", action="store_true", help="this controller is a quorum of its own, which others may join")
+    quorum.add_argument("-N", "--no-initial-controllers", action="store_true", help="this node joins a quorum that exists")
+    quorum.add_argument("-I", "--initial-controllers", metavar="LIST", help="the first voters: id@host:port:directory-id,...")
+    return parser
+
+
+class _Failure(OdradekError):
+    """A file or an argument that cannot be used; one line."""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command; 0 when it did what was asked, 1 when it could not."""
+    options = _parser().parse_args(arguments)
+    rng = random.SystemRandom()
+    if options.command == "random-uuid":
+        from odradek.controller.format import random_uuid
+
+        print(random_uuid(rng))
+        return 0
+    from odradek.config.broker import load_broker_config
+    from odradek.controller.format import format_storage, storage_info
+    from odradek.storage.disk import OsDisk
+
+    try:
+        with open(options.config, encoding="utf-8") as file:
+            config = load_broker_config(file.read())
+        if options.command == "info":
+            info = storage_info(OsDisk(), config)
+            print("\n".join(info.lines))
+            return 1 if info.problems else 0
+        result = format_storage(
+            OsDisk(),
+            config,
+            cluster_id=options.cluster_id,
+            rng=rng,
+            now_ms=time.time_ns() // 1_000_000,
+            standalone=options.standalone,
+            initial_controllers=options.initial_controllers,
+            no_initial_controllers=options.no_initial_controllers,
+            release_version=options.release_version,
+            feature_levels=_levels(options.feature),
+            ignore_formatted=options.ignore_formatted,
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise _Failure(str(error)) from None
+    print("\n".join(result.lines))
+    return 0
+
+
+def _levels(texts: list[str]) -> dict[str, int]:
+    levels: dict[str, int] = {}
+    for text in texts:
+        name, equals, level = text.partition("=")
+        if not equals or not level.strip().isdecimal():
+            raise _Failure(f"--feature {text}: this must be name=level")
+        levels[name.strip()] = int(level)
+    return levels
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
