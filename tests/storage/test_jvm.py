@@ -41,7 +41,7 @@ def java(*arguments: str) -> str:
 
 
 def dump(files: list[Path], *options: str) -> str:
-    """What the tool says, without what 4.3.1 says of the JVM's own files too: every log that does not begin at 0 has "non-consecutive offsets"."""
+    """What the tool says; 4.3.1 finds "non-consecutive offsets" in every log that does not begin at 0, the JVM's own too."""
     output = java("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options)
     return re.sub(r"Non-consecutive offsets in \S+\n  -1 is followed by \d+\n", "", output)
 

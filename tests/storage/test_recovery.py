@@ -237,7 +237,7 @@ def test_aborted_transactions_survive_recovery() -> None:
 def test_a_clean_shutdown_does_not_hide_a_destroyed_end() -> None:
     disk = VirtualDisk()
     log = filled(disk)
-    last = [found for found in log.active.scan()][-1]
+    last = list(log.active.scan())[-1]
     log.close(durable=True)
     file = disk.open(f"{DIRECTORY}/{name(log, -1, '.log')}")
     file.pwritev([bytes(last.size)], last.position)

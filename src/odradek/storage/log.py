@@ -641,8 +641,12 @@ class Log:
         while self.bases[-1] > offset:
             self._remove(len(self.segments) - 1)
         self.active = self.segments[-1]
-        # A batch that contains the offset goes as a whole, but the log does not end below its start for that.
-        offset = max(self.active.truncate_to(offset, self._clock.time_ms()), min(offset, self.log_start_offset))
+        wanted = offset
+        offset = self.active.truncate_to(offset, self._clock.time_ms())
+        if offset < min(wanted, self.log_start_offset):
+            # The batch that contains the log start went as a whole: nothing readable is left, and the log does not end below its start.
+            self._start_over(min(wanted, self.log_start_offset), keep_epochs=True)
+            return
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)
@@ -661,14 +665,17 @@ class Log:
                 self.high_watermark = max(log_start_offset, min(self.high_watermark, offset))
             self._truncated()
 
-    def _start_over(self, offset: int) -> None:
+    def _start_over(self, offset: int, *, keep_epochs: bool = False) -> None:
         self._forget_boundaries()
         while self.segments:
             self._remove(len(self.segments) - 1)
         self._add(self._new_segment(offset))
         self.log_start_offset = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
-        self.leader_epochs.clear()
+        if keep_epochs:
+            self.leader_epochs.truncate_from_end(offset)
+        else:
+            self.leader_epochs.clear()
         self.producer_state.truncate_fully(offset)
         self.high_watermark = offset
 

@@ -1,0 +1,269 @@
+"""Several logs in several directories: load, delete, checkpoints, failing disks, identity."""
+
+from __future__ import annotations
+
+import errno
+import random
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError, StorageError
+from odradek.base.ids import TopicPartition
+from odradek.storage.checkpoints import read_offset_checkpoint, read_partition_metadata, write_offset_checkpoint
+from odradek.storage.log_manager import LoadProgress, LogManager
+from odradek.storage.meta_properties import (
+    MetaProperties,
+    complete_identities,
+    read_identities,
+    read_meta_properties,
+    verify_identities,
+    write_meta_properties,
+)
+from odradek.storage.names import parse_directory_name
+from odradek.testing.disk import VirtualDisk
+from tests.storage.support import PARTITION, TOPIC_ID, ManualClock, batch, read_all, topic_config
+from tests.storage.test_model import _no_broker
+
+CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
+
+
+def manager(disk: VirtualDisk, *directories: str, clock: ManualClock | None = None) -> LogManager:
+    made = LogManager(disk, clock or ManualClock(), directories or ("/data",), _no_broker(), random=random.Random(3))
+    made.load(lambda _: CONFIG)
+    return made
+
+
+def test_new_logs_go_where_the_fewest_are() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk, "/a", "/b")
+    for partition in range(6):
+        logs.create_log(TopicPartition("t", partition), TOPIC_ID, CONFIG)
+    assert [len(directory.logs) for directory in logs.directories] == [3, 3]
+    assert read_partition_metadata(disk, "/a/t-0/partition.metadata") == TOPIC_ID
+
+
+def test_a_log_belongs_to_one_topic_id() -> None:
+    logs = manager(VirtualDisk())
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    assert logs.create_log(PARTITION, TOPIC_ID, CONFIG) is log
+    with pytest.raises(KafkaError) as caught:
+        logs.create_log(PARTITION, UUID(int=999), CONFIG)
+    assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_a_clean_shutdown_leaves_a_marker_that_the_next_start_takes() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    logs.create_log(PARTITION, TOPIC_ID, CONFIG).append_as_leader(batch(3), 0)
+    logs.shutdown(broker_epoch=42)
+    assert disk.read_bytes("/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
+    assert read_offset_checkpoint(disk, "/data/recovery-point-offset-checkpoint") == {PARTITION: 3}
+    again = manager(disk)
+    assert again.previous_broker_epoch == 42
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+    log = again.get_log(PARTITION)
+    assert log is not None
+    assert (log.topic_id, log.log_end_offset, log.recovery_point) == (TOPIC_ID, 3, 3)
+    assert manager(disk.kill()).previous_broker_epoch == -1
+
+
+def test_an_unreadable_marker_still_marks() -> None:
+    disk = VirtualDisk()
+    manager(disk).shutdown(7)
+    disk.write_atomic("/data/.kafka_cleanshutdown", b"")
+    again = manager(disk)
+    assert again.directories[0].clean
+    assert again.previous_broker_epoch == -1
+
+
+def test_the_second_process_is_refused() -> None:
+    disk = VirtualDisk()
+    first = manager(disk)
+    with pytest.raises(StorageError, match=r"\.lock"):
+        manager(disk)
+    first.shutdown()
+    manager(disk)
+
+
+def test_deleted_logs_go_after_their_delay() -> None:
+    disk, clock = VirtualDisk(), ManualClock()
+    logs = manager(disk, clock=clock)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    log.append_as_leader(batch(3), 0)
+    logs.checkpoint_recovery_points()
+    found = log.read(0, max_bytes=1000, max_offset=3, min_one_message=True)
+    logs.delete_log(PARTITION)
+    assert logs.get_log(PARTITION) is None
+    assert read_offset_checkpoint(disk, "/data/recovery-point-offset-checkpoint") == {}
+    (name,) = [name for name in disk.listdir("/data") if name.endswith("-delete")]
+    assert parse_directory_name(name) == PARTITION
+    assert logs.due_deletions() is None
+    # Created anew at once, and still there after the old one is gone.
+    logs.create_log(PARTITION, UUID(int=5000), CONFIG)
+    clock.now_ms += 60_000
+    deletion = logs.due_deletions()
+    assert deletion is not None
+    assert deletion.run() == []
+    assert not disk.exists(f"/data/{name}")
+    assert disk.exists("/data/orders-0")
+    assert len(found.slices[0].read(0, found.size)) == found.size
+    found.release()
+
+
+def test_a_deletion_that_a_restart_interrupted_is_resumed() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    logs.delete_log(PARTITION)
+    again = manager(disk.kill())
+    assert again.get_log(PARTITION) is None
+    deletion = again.due_deletions()
+    assert deletion is not None
+    deletion.run()
+
+
+def test_strays_are_set_aside_and_stay() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    logs.create_log(PARTITION, TOPIC_ID, CONFIG).append_as_leader(batch(3), 0)
+    logs.shutdown()
+    again = LogManager(disk, ManualClock(), ["/data"], _no_broker(), random=random.Random(3))
+    again.load(lambda _: CONFIG, is_stray=lambda partition, topic_id: topic_id == TOPIC_ID)
+    assert again.get_log(PARTITION) is None
+    (stray,) = again.strays
+    assert stray.endswith("-stray")
+    assert disk.exists(f"{stray}/00000000000000000000.log")
+    again.shutdown()
+    assert manager(disk).strays == [stray]
+
+
+def test_the_same_partition_twice_is_refused() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk, "/a", "/b")
+    logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    logs.shutdown()
+    disk.makedirs("/b/orders-0")
+    with pytest.raises(StorageError, match="Duplicate"):
+        manager(disk, "/a", "/b")
+
+
+def test_a_directory_that_is_no_log_is_refused() -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/data/photographs")
+    with pytest.raises(StorageError, match="photographs"):
+        manager(disk)
+
+
+def test_a_failing_directory_goes_offline_and_the_others_serve_on() -> None:
+    failing = False
+
+    def fault(operation: str, path: str) -> None:
+        if failing and path.startswith("/a/") and operation != "read":
+            raise OSError(errno.EIO, "I/O error", path)
+
+    disk = VirtualDisk(fault=fault)
+    failures: list[str] = []
+    logs = manager(disk, "/a", "/b")
+    logs.on_directory_failure = lambda path, error: failures.append(path)
+    one = logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG)
+    two = logs.create_log(TopicPartition("t", 1), TOPIC_ID, CONFIG)
+    failing = True
+    with pytest.raises(KafkaError) as caught:
+        one.append_as_leader(batch(1), 0)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert failures == ["/a"]
+    assert logs.get_log(TopicPartition("t", 0)) is None
+    assert two.append_as_leader(batch(1), 0).first_offset == 0
+    logs.shutdown()
+    assert disk.exists("/b/.kafka_cleanshutdown")
+    assert not disk.exists("/a/.kafka_cleanshutdown")
+
+
+def test_a_damaged_recovery_checkpoint_only_costs_a_scan() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    logs.create_log(PARTITION, TOPIC_ID, CONFIG).append_as_leader(batch(3), 0)
+    disk.write_atomic("/data/recovery-point-offset-checkpoint", b"0\nrubbish\n")
+    log = manager(disk.kill()).get_log(PARTITION)
+    assert log is not None
+    assert log.log_end_offset == 3
+
+
+def test_the_log_start_survives() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    for _ in range(10):
+        log.append_as_leader(batch(3), 0)
+    log.update_high_watermark(30)
+    log.maybe_increment_log_start_offset(7)
+    logs.checkpoint_log_start_offsets()
+    again = manager(disk.kill()).get_log(PARTITION)
+    assert again is not None
+    assert again.log_start_offset == 7
+    assert read_all(again)[0].offset == 7
+
+
+def test_loading_reports_its_progress() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    for partition in range(3):
+        logs.create_log(TopicPartition("t", partition), TOPIC_ID, CONFIG).append_as_leader(batch(1), 0)
+    reports: list[LoadProgress] = []
+    again = LogManager(disk.kill(), ManualClock(), ["/data"], _no_broker(), random=random.Random(3))
+    again.load(lambda _: CONFIG, on_progress=reports.append)
+    assert {report.done for report in reports} == {0, 1, 2}
+    assert any(report.segments_total == 1 and report.segments_done == 1 for report in reports)
+
+
+def test_checkpoints_have_kafkas_text() -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/data")
+    write_offset_checkpoint(disk, "/data/c", {TopicPartition("a.b", 0): 5, TopicPartition("x", 12): 0})
+    assert disk.read_bytes("/data/c") == b"0\n2\na.b 0 5\nx 12 0\n"
+    assert read_offset_checkpoint(disk, "/data/c") == {TopicPartition("a.b", 0): 5, TopicPartition("x", 12): 0}
+
+
+def test_identities_must_fit() -> None:
+    disk = VirtualDisk()
+    for index, path in enumerate(("/a", "/b")):
+        disk.makedirs(path)
+        write_meta_properties(disk, path, MetaProperties("cluster", 1, UUID(int=1000 + index)))
+    disk.makedirs("/c")
+    found = read_identities(disk, ["/a", "/b", "/c"])
+    assert (found.cluster_id, found.node_id, found.empty) == ("cluster", 1, ["/c"])
+    verify_identities(found, metadata_directory="/a", node_id=1)
+    with pytest.raises(StorageError, match=r"node id 1 .*configured node id 2"):
+        verify_identities(found, metadata_directory="/a", node_id=2)
+    with pytest.raises(StorageError, match=r"Invalid cluster\.id"):
+        verify_identities(found, metadata_directory="/a", node_id=1, cluster_id="other")
+    with pytest.raises(StorageError, match="not formatted"):
+        verify_identities(found, metadata_directory="/c", node_id=1)
+    complete = complete_identities(disk, found, lambda: UUID(int=7777))
+    assert complete["/c"] == read_meta_properties(disk, "/c") == MetaProperties("cluster", 1, UUID(int=7777))
+    write_meta_properties(disk, "/b", MetaProperties("cluster", 1, UUID(int=1000)))
+    with pytest.raises(StorageError, match="Duplicate directory id"):
+        verify_identities(read_identities(disk, ["/a", "/b"]), metadata_directory="/a", node_id=1)
+
+
+@pytest.mark.parametrize(
+    "content", [b"version=0\nbroker.id=1\n", b"version=1\nnode.id=1\n", b"version=1\ncluster.id=x\nnode.id=-\n", b"version=9\n"]
+)
+def test_unusable_meta_properties_say_so(content: bytes) -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/a")
+    disk.write_atomic("/a/meta.properties", content)
+    assert isinstance(read_identities(disk, ["/a"]).failed["/a"], StorageError)
+
+
+@pytest.mark.parametrize("name", ["t", "-1", "t-", "t-x", "t-1-delete", "t-1.x", "t--future"])
+def test_names_that_are_no_logs(name: str) -> None:
+    with pytest.raises(StorageError):
+        parse_directory_name(name)
+
+
+def test_names_of_logs() -> None:
+    assert parse_directory_name("a-b-3") == TopicPartition("a-b", 3)
+    assert parse_directory_name("a-b-3.0123456789abcdef0123456789abcdef-delete") == TopicPartition("a-b", 3)
+    assert parse_directory_name("a.b-3.0123456789abcdef0123456789abcdef-future") == TopicPartition("a.b", 3)
