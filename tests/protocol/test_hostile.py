@@ -8,14 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.base.errors import ProtocolError
+from odradek.protocol.errors import InvalidMessageError, UnsupportedVersionError
 from odradek.protocol.headers import decode_request_header, decode_response_header
-from odradek.protocol.schema import Array, Message, Struct
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.schema import BYTES_PER_OBJECT, FREE_OBJECTS, Array, Message, Struct
 from odradek.protocol.varint import encode_uvarint
 from tests.campaigns import frames
 from tests.protocol.generate import all_messages
 
 FRAME = 1 << 20
 PEAK_LIMIT = 2 * FRAME + (32 << 20)
+SAMPLE = 500
 
 
 def test_mutated_messages_raise_nothing_but_protocol_errors() -> None:
@@ -32,13 +35,13 @@ def elements(cls: type[Struct], depth: int = 0) -> Iterator[tuple[list[str], typ
             element = item.type.element
             inner = cls.struct(element) if isinstance(element, str) else None
             yield [item.name], inner or element.name  # type: ignore[union-attr]
-            if inner is not None and depth < 2:
+            if inner is not None and depth < 1:
                 for path, leaf in elements(inner, depth + 1):
                     yield [item.name, *path], leaf
 
 
 def amplifier(cls: type[Struct], path: list[str], size: int) -> Struct:
-    """A struct whose array at `path` holds as many of the smallest elements as a frame of a megabyte might."""
+    """A struct whose array at `path` holds `size` of the smallest elements."""
     item = next(item for item in cls.FIELDS if item.name == path[0])
     assert isinstance(item.type, Array)
     if len(path) > 1:
@@ -55,23 +58,32 @@ def amplifier(cls: type[Struct], path: list[str], size: int) -> Struct:
 @pytest.mark.parametrize("message", [cls for cls in all_messages() if any(elements(cls))], ids=lambda cls: cls.__name__)
 def test_arrays_of_tiny_elements_do_not_fill_the_memory(message: type[Message]) -> None:
     version = message.VALID_VERSIONS.high
-    for path, _ in elements(message):
+    allowed = FREE_OBJECTS + FRAME // BYTES_PER_OBJECT
+    for path, element in elements(message):
+        if isinstance(element, str):
+            continue  # Empty texts and small numbers are shared objects.
         try:
-            one = len(amplifier(message, path, 1).encode(version))  # type: ignore[attr-defined]
-            two = len(amplifier(message, path, 101).encode(version))  # type: ignore[attr-defined]
-        except ProtocolError:
-            continue  # The latest version has no such field.
-        width = max(1, (two - one) // 100)
-        data = amplifier(message, path, FRAME // width).encode(version)  # type: ignore[attr-defined]
+            small = amplifier(message, path, 1).encode(version)  # type: ignore[attr-defined]
+            large = amplifier(message, path, SAMPLE).encode(version)  # type: ignore[attr-defined]
+        except (UnsupportedVersionError, InvalidMessageError):
+            continue  # The latest version has no such field, or a null elsewhere is not allowed.
+        if len(small) == len(large):
+            continue  # An ignorable field that the latest version lacks.
+        message.decode(small, version)
         tracemalloc.start()
-        try:
-            message.decode(data, version)
-        except ProtocolError:
-            pass
-        finally:
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-        assert peak < PEAK_LIMIT, (path, peak >> 20)
+        message.decode(large, version)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        elements_in_frame = FRAME * (SAMPLE - 1) // (len(large) - len(small))
+        if elements_in_frame <= allowed:
+            assert elements_in_frame * peak / SAMPLE < PEAK_LIMIT, (path, peak / SAMPLE)
+
+
+def test_more_tiny_elements_than_the_size_of_the_message_allows_are_refused() -> None:
+    topics = [MetadataRequest.MetadataRequestTopic(name="")] * (2 * FREE_OBJECTS)
+    MetadataRequest.decode(MetadataRequest(topics=topics[:FREE_OBJECTS]).encode(9), 9)
+    with pytest.raises(ProtocolError, match="objects"):
+        MetadataRequest.decode(MetadataRequest(topics=topics).encode(9), 9)
 
 
 def test_headers_cut_short_or_mutated_are_refused() -> None:
