@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 MODULES = {"odradek.records._codec": "src/odradek/records/_codec.py"}
 
-_INLINE = {"max-inline-insns-single": 4000, "max-inline-insns-auto": 4000, "inline-unit-growth": 1000, "large-function-growth": 10000}
-_INLINE |= {"large-function-insns": 100000, "large-stack-frame-growth": 10000}
-INLINE = ["-finline-limit=4000", *(part for name, value in _INLINE.items() for part in ("--param", f"{name}={value}"))]
-"""The loops pass buffer descriptors of 200 bytes by value to small functions: worth 50 % when these are inlined. Compilers that do not know
-the options warn."""
-
 
 def extensions() -> list[Extension]:
     """The extensions to build: none when they are not wanted or Cython is missing; optional, so that a failing compiler is no failure."""
@@ -36,7 +30,9 @@ def extensions() -> list[Extension]:
         return []
     checked = flavour == "checked"
     # -fwrapv: timestamps and offsets wrap as in Java. The .py never relies on an index error, so that bounds checks are for finding bugs.
-    arguments = ["-g", "-O1", "-fwrapv", "-fsanitize=address", "-fno-omit-frame-pointer"] if checked else ["-O3", "-fwrapv", *INLINE]
+    arguments = (
+        ["-g", "-O1", "-fwrapv", "-fsanitize=address", "-fno-omit-frame-pointer"] if checked else ["-O2", "-ftree-vectorize", "-fwrapv"]
+    )
     return cythonize(
         [
             Extension(

@@ -65,10 +65,10 @@ cdef int _varint_size(unsigned long long value) noexcept
 
 cdef Py_ssize_t _put_varint(unsigned char[::1] view, Py_ssize_t position, unsigned long long value) noexcept
 
-@cython.locals(index="Py_ssize_t")
+@cython.locals(index="Py_ssize_t", to="unsigned char*", of="const unsigned char*")
 cdef int _copy(unsigned char[::1] target, Py_ssize_t at, const unsigned char[::1] source, Py_ssize_t start, Py_ssize_t size) except -1
 
-@cython.locals(index="Py_ssize_t", size="Py_ssize_t", octets="const unsigned char*")
+@cython.locals(index="Py_ssize_t", size="Py_ssize_t", octets="const unsigned char*", to="unsigned char*")
 cdef Py_ssize_t _put_bytes(unsigned char[::1] view, Py_ssize_t position, bytes source) except -1
 
 cdef bytes _encode_headers(headers)

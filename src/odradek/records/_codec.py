@@ -12,7 +12,10 @@ then for each header key size, key, value size, value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import cython  # for the compiler; the interpreter never comes to where it is used
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -299,22 +302,31 @@ def _put_varint(view: memoryview, position: int, value: int) -> int:
     return position + 1
 
 
-def _copy(target: memoryview, at: int, source: memoryview, start: int, size: int) -> None:
-    """target[at : at + size] = source[start : start + size]"""
+def _copy(target: memoryview, at: int, source: memoryview, start: int, size: int) -> int:
+    """target[at : at + size] = source[start : start + size]; returns 0."""
+    if size <= 0:
+        return 0
     if _probe():
+        # Bare pointers, or the compiler must fear that a byte written changes the buffer descriptors.
+        to = cython.address(target[at])
+        of = cython.address(source[start])
         for index in range(size):
-            target[at + index] = source[start + index]
+            to[index] = of[index]
     else:
         target[at : at + size] = source[start : start + size]
+    return 0
 
 
 def _put_bytes(view: memoryview, position: int, source: bytes) -> int:
     """Writes the bytes; returns the position behind them."""
     size = len(source)
     octets = source
+    if size == 0:
+        return position
     if _probe():
+        to = cython.address(view[position])
         for index in range(size):
-            view[position + index] = octets[index]
+            to[index] = octets[index]
     else:
         view[position : position + size] = source
     return position + size
