@@ -28,6 +28,9 @@ BROKER = "broker"
 CONTROLLER = "controller"
 """Listener scopes: a client-facing or inter-broker listener, and a controller listener."""
 
+TO_CONTROLLER = -1
+"""Destination of a request through `services.channel`: whoever is the active controller."""
+
 HandlerFunction = Callable[..., object]
 F = TypeVar("F", bound=HandlerFunction)
 
@@ -89,7 +92,9 @@ def handler(
         for listener in listeners:
             other = REGISTRATIONS.get((api_key, listener))
             if other is not None and other.function.__module__ != function.__module__:
-                raise RuntimeError(f"{api_key.name} on {listener} listeners is served by both {other.function.__module__} and {function.__module__}")
+                raise RuntimeError(
+                    f"{api_key.name} on {listener} listeners is served by both {other.function.__module__} and {function.__module__}"
+                )
             REGISTRATIONS[(api_key, listener)] = registration
         return function
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.handlers.registration import BROKER, CONTROLLER
+from odradek.handlers.registration import BROKER, CONTROLLER, TO_CONTROLLER
 from odradek.handlers.table import ROWS
 from odradek.network.connection import release_chunks
 from odradek.protocol.framing import encode_size
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from odradek.server.dispatch import Dispatcher, Route
 
 R = TypeVar("R", bound="Message")
-
-TO_CONTROLLER: Final = -1
-"""Destination: whoever is the active controller."""
 
 _RETRY_S = 0.05
 _FORWARD_TIMEOUT_S = 30.0

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.server.channel import TO_CONTROLLER, InterBrokerChannel
+from odradek.handlers.registration import TO_CONTROLLER
+from odradek.server.channel import InterBrokerChannel
 
 if TYPE_CHECKING:
     from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse

@@ -20,7 +20,8 @@ from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.metadata.features import supported_features
-from odradek.server.channel import TO_CONTROLLER, InterBrokerChannel
+from odradek.handlers.registration import TO_CONTROLLER
+from odradek.server.channel import InterBrokerChannel
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from odradek.base.deferred import Deferred
-from odradek.server.channel import TO_CONTROLLER, InterBrokerChannel
+from odradek.handlers.registration import TO_CONTROLLER
+from odradek.server.channel import InterBrokerChannel
 
 if TYPE_CHECKING:
     from odradek.protocol.messages.alter_partition import AlterPartitionResponse

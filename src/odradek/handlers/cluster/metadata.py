@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from odradek.handlers.registration import BROKER, handler
+from odradek.handlers.registration import BROKER, TO_CONTROLLER, handler
 from odradek.metadata.queries import alive_nodes, metadata_topics, unknown_topic_error
 from odradek.metadata.topic_names import is_internal
 from odradek.protocol.api_keys import ApiKey
@@ -123,7 +123,6 @@ def _create(context: RequestContext, names: list[str], services: Services) -> No
     if not wanted:
         return
     from odradek.handlers.admin.auto_creation import creation_request
-    from odradek.server.channel import TO_CONTROLLER
 
     _being_created.update(wanted)
     logger.info("creating topics %s, which %s asked for", ", ".join(wanted), context.client_id)
