@@ -11,6 +11,8 @@ from collections.abc import Sequence
 _IOV_MAX = 512
 """Buffers per system call, well below the IOV_MAX (1024) of Linux."""
 
+_READ_AHEAD = 1 << 16
+
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
@@ -130,8 +132,18 @@ class OsDisk:
         return OsFile(path, os.open(path, flags, 0o644))
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(descriptor, _READ_AHEAD)
+            if len(data) < _READ_AHEAD:
+                return data
+            parts = [data]
+            while data:
+                data = os.read(descriptor, _READ_AHEAD)
+                parts.append(data)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
 
     def write_atomic(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"

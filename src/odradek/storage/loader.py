@@ -25,7 +25,6 @@ from odradek.storage.names import (
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
     offset_of_file,
     segment_file,
 )
@@ -192,7 +191,7 @@ class _Loader:
         now_ms = self.clock.time_ms()
         segment = Segment.load(self.disk, self.directory, offset, self.limits, now_ms)
         try:
-            segment.sanity_check(time_index_missing=segment_file(offset, TIME_INDEX_SUFFIX) not in present)
+            segment.sanity_check(present)
         except CorruptIndexError as error:
             # What lies at or beyond the recovery point is recovered in a moment anyway, in its turn.
             if self.clean or offset < self.recovery_point:

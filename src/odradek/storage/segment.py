@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from odradek.base.disk import Disk, File
@@ -253,8 +253,10 @@ class Segment:
 
     def read_next_offset(self) -> int:
         """The offset after the last batch in the file; the base offset when it is empty."""
-        position = self.offset_index.lookup(self.offset_index.last_offset)[1]
         next_offset = self.base_offset
+        if self.size == 0:
+            return next_offset
+        position = self.offset_index.lookup(self.offset_index.last_offset)[1]
         for batch in _walk(self, position, self.size, 64 * 1024):
             next_offset = batch.last_offset + 1
         return next_offset
@@ -284,16 +286,21 @@ class Segment:
         self._file = self._disk.open(path, readonly=True)
         self.size = self._file.size()
 
-    def sanity_check(self, *, time_index_missing: bool = False) -> None:
-        """CorruptIndexError when an index is missing or cannot be right: the segment must then be recovered."""
-        if not self._disk.exists(f"{self.directory}/{segment_file(self.base_offset, INDEX_SUFFIX)}"):
+    def sanity_check(self, present: Collection[str]) -> None:
+        """CorruptIndexError when the offset index is not among the names `present` in the directory, or the transaction index cannot
+        be right: the segment must then be recovered. The other indexes are looked at when they are needed.
+        """
+        if segment_file(self.base_offset, INDEX_SUFFIX) not in present:
             raise CorruptIndexError(f"{self.log_path}: its offset index is missing")
-        if time_index_missing:
+        if segment_file(self.base_offset, TIME_INDEX_SUFFIX) not in present:
             times = self._attach_indexes()[1]
             times.reset()
             times.close()
             self._offset_index = self._time_index = None
-        self.txn_index.entries()
+        if segment_file(self.base_offset, TXN_INDEX_SUFFIX) in present:
+            self.txn_index.entries()
+        else:
+            self.txn_index.assume_empty()
 
     # -- changing ----------------------------------------------------------------------------------------------------------------
 

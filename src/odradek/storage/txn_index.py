@@ -40,6 +40,10 @@ class TransactionIndex:
             self._entries = list(self._load())
         return self._entries
 
+    def assume_empty(self) -> None:
+        """There is no file: nothing to look for later."""
+        self._entries = []
+
     def _load(self) -> Iterator[AbortedTransaction]:
         try:
             data = self._disk.read_bytes(self.path)
