@@ -74,7 +74,7 @@ def handler(
 ) -> Callable[[F], F]:
     """Registers the decorated function for `versions` (both inclusive) of `api_key` on the listener scopes.
 
-    `advertised_from` is the first version that ApiVersions names, where it is lower than what is served (only Produce, for librdkafka's sake).
+    `advertised_from` is the first version that ApiVersions names where that is lower than what is served (only Produce, for librdkafka).
     RuntimeError when another function already serves the key on one of the scopes.
     """
     min_version, max_version = versions

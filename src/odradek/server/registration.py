@@ -19,8 +19,8 @@ from uuid import UUID
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.metadata.features import supported_features
 from odradek.handlers.registration import TO_CONTROLLER
+from odradek.metadata.features import supported_features
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 
