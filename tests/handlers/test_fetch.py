@@ -378,3 +378,25 @@ def test_nothing_stays_pinned() -> None:
     log = broker.manager.partition(TopicPartition("orders", 0)).log
     assert log is not None
     assert log.active.pin.readers == 0
+
+
+def test_any_negative_epoch_means_none() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    append(broker, b"a")
+    [data] = partitions(send(broker, 12, 0, current_leader_epoch=-2, last_fetched_epoch=-5))
+    assert values(data) == [b"a"]
+
+
+def test_negative_limits_are_an_error_only_where_there_is_something_to_read() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    append(broker, b"a")
+    assert [data.error_code for data in partitions(send(broker, 12, 0, partition_max_bytes=-1))] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert [data.error_code for data in partitions(send(broker, 12, 1, partition_max_bytes=-1))] == [0]
+
+
+def test_unknown_partitions_have_an_empty_list_of_aborted_transactions() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    assert [data.aborted_transactions for data in partitions(send(broker, 12, 0, 0))] == [None, []]

@@ -241,3 +241,49 @@ def test_a_failing_disk_takes_the_partition_offline() -> None:
     assert send(broker, batch(b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert send(broker, batch(b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.manager.partition(TopicPartition("orders", 0)).log is None
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "message"),
+    [
+        (8, bytes(4), "Record size 0 is less than the minimum record overhead (14)"),
+        (8, b"\xff" * 4, "Record size -1 is less than the minimum record overhead (14)"),
+        (16, b"\x03", "Invalid magic found in record: 3"),
+        (16, b"\xff", "Invalid magic found in record: -1"),
+    ],
+)
+def test_a_batch_that_cannot_even_be_skipped_fails_the_whole_request(position: int, value: bytes, message: str) -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    broken = bytearray(batch(b"a"))
+    broken[position : position + len(value)] = value
+    with pytest.raises(KafkaError) as caught:
+        broker.call(produce.handle, request(bytes(broken), 9), 9)
+    assert (caught.value.code, caught.value.message) == (ErrorCode.CORRUPT_MESSAGE, message)
+
+
+def test_bytes_after_the_batch_that_are_no_batch_are_left_out() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    assert send(broker, bytes(batch(b"a")) + b"xxxxx").error_code == 0
+    assert send(broker, batch(b"b")).base_offset == 1
+
+
+def test_transactional_records_need_a_coordinator() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    records = batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    answer = send(broker, records, transactional_id="mine")
+    assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert "COORDINATOR_NOT_AVAILABLE" in (answer.error_message or "")
+    assert send(broker, batch(b"plain"), transactional_id="mine").error_code == 0
+
+
+def test_a_partition_named_twice_is_answered_once() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    twice = request(batch(b"a"), 9)
+    twice.topic_data[0].partition_data.append(ProduceRequest.PartitionProduceData(index=0, records=batch(b"b", b"c")))
+    response = broker.call(produce.handle, twice, 9)
+    assert [(answer.index, answer.error_code) for answer in response.responses[0].partition_responses] == [(0, 0)]
+    assert broker.log_end("orders") == 2

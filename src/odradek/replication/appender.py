@@ -116,7 +116,8 @@ class Appender:
         partition = self._partitions.by_name.get(topic_partition)
         try:
             if not internal_topics_allowed and topic_partition.topic in INTERNAL_TOPICS:
-                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic_partition.topic}")
+                code = self._partitions.error(topic_partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
+                raise KafkaError(code, f"Cannot append to internal topic {topic_partition.topic}")
             if partition is None:
                 partition = self._partitions.find(topic_partition)
             info, advanced = partition.append_as_leader(records, required_acks, origin, guard)

@@ -174,7 +174,11 @@ class Reader:
         self, answer: PartitionRead, params: FetchParams, log: Log, wanted: FetchPartition, max_bytes: int, need_one: bool
     ) -> None:
         isolation = params.isolation
-        read = log.read(wanted.fetch_offset, max_bytes=max_bytes, max_offset=visible_end(log, isolation), min_one_message=need_one)
+        end = visible_end(log, isolation)
+        if max_bytes < 0 and log.log_start_offset <= wanted.fetch_offset < end:
+            # Kafka's segments refuse to be read so, and the client hears of an unexpected error.
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{max_bytes} is no number of bytes to read")
+        read = log.read(wanted.fetch_offset, max_bytes=max_bytes, max_offset=end, min_one_message=need_one)
         answer.slices = read.slices
         answer.size = read.size
         if isolation is Isolation.LAST_STABLE_OFFSET:

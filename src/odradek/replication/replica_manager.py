@@ -28,7 +28,7 @@ from odradek.replication.metadata_changes import MetadataChanges
 from odradek.replication.offsets import OffsetLookup
 from odradek.replication.partition import Partition, Role
 from odradek.replication.reader import Reader
-from odradek.replication.verification import TransactionVerifier, VerifiedAppender
+from odradek.replication.verification import NoCoordinator, TransactionVerifier, VerifiedAppender
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -71,7 +71,8 @@ class ReplicaManager:
         self._checkpointing = False
         self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
-        self.producer = VerifiedAppender(self.partitions, self.appender, verifier)
+        verify = config.flag("transaction.partition.verification.enable")
+        self.producer = VerifiedAppender(self.partitions, self.appender, (verifier or NoCoordinator()) if verify else None)
         self.reader = Reader(self.partitions, self.delayed)
         self.offsets = OffsetLookup(self.partitions)
         self.fetch_sessions = FetchSessionCache(clock, rng, config.integer("max.incremental.fetch.session.cache.slots"))

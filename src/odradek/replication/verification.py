@@ -43,8 +43,19 @@ class TransactionVerifier(Protocol):
         ...
 
 
+class NoCoordinator:
+    """For a broker without a transaction coordinator: nothing can be verified, clients are told to try again."""
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> Deferred[Mapping[TopicPartition, ErrorCode]] | None:
+        verdict: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
+        verdict.complete(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return verdict
+
+
 class VerifiedAppender:
-    """Client appends. Without a `verifier` nothing is verified."""
+    """Client appends. With `verifier` None nothing is verified (transaction.partition.verification.enable=false)."""
 
     __slots__ = ("_appender", "_partitions", "verifier")
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionResponse = FetchResponse.PartitionData
 
+_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -80,7 +81,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
 
 
 def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
-    """The error for the request and, before sessions came, for each partition."""
+    """The error for the request and, before topic ids came, for each partition."""
     return FetchResponse(
         error_code=error.code,
         session_id=request.session_id,
@@ -91,6 +92,7 @@ def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
                 partitions=[_error(partition.partition, error.code) for partition in topic.partitions],
             )
             for topic in request.topics
+            if topic.topic
         ],
     )
 
@@ -112,8 +114,9 @@ def _wanted(request: FetchRequest, version: int, topics: TopicsImage) -> dict[Pa
                 fetch_offset=partition.fetch_offset,
                 max_bytes=partition.partition_max_bytes,
                 log_start_offset=partition.log_start_offset,
-                current_leader_epoch=partition.current_leader_epoch,
-                last_fetched_epoch=partition.last_fetched_epoch,
+                # Any negative epoch means none.
+                current_leader_epoch=max(partition.current_leader_epoch, -1),
+                last_fetched_epoch=max(partition.last_fetched_epoch, -1),
             )
     return wanted
 
@@ -191,7 +194,9 @@ def _partition_response(
 
 
 def _error(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
-    return PartitionResponse(partition_index=partition, error_code=error, high_watermark=-1, aborted_transactions=None, records=b"")
+    # Kafka leaves the list empty where it finds a partition unknown before it reads, and null for errors of reading; so do we.
+    aborted: list[FetchResponse.AbortedTransaction] | None = [] if error in _UNKNOWN else None
+    return PartitionResponse(partition_index=partition, error_code=error, high_watermark=-1, aborted_transactions=aborted, records=b"")
 
 
 def _name_leader(

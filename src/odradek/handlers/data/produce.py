@@ -4,7 +4,8 @@ Versions: 3-13, advertised from 0 for librdkafka's sake (KAFKA-18659). ACL: WRIT
 batches.
 Quota: produce bandwidth, request time. acks=0 gets no answer; an error then closes the connection, so that the client looks for the
 leader anew.
-Known gaps: ACLs and quotas are not enforced yet; transactional batches are appended without asking the coordinator while there is none.
+Known gaps: ACLs and quotas are not enforced yet. While there is no transaction coordinator, transactional batches are answered as Kafka
+does when it cannot reach it (NOT_ENOUGH_REPLICAS). Null records are INVALID_RECORD here, where Kafka 4.3 never answers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ from odradek.handlers.registration import BROKER, handler
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import records_view
-from odradek.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, TRANSACTIONAL_MASK, iter_headers
+from odradek.records.batch import (
+    HEADER_SIZE,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MAGIC_OFFSET,
+    MAGIC_V2,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    iter_headers,
+)
 from odradek.records.compression import Compression
 from odradek.replication.delayed_produce import Appends, PartitionAppend
 from odradek.storage.append import AppendOrigin
@@ -32,6 +42,7 @@ ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write to internal topics (kafka.admin.AdminUtils)."""
 
 COMPRESSION_MASK = 0x07
+_SHORTEST_RECORD = 14
 _BATCH = struct.Struct(">8xi4xb4xh")
 """Batch length, magic, attributes."""
 
@@ -105,7 +116,8 @@ def check_records(records: memoryview, version: int, transactional_id: str | Non
     """What a produce request may hold for a partition: exactly one batch of magic 2, zstd from version 7 on
     (ProduceRequest.validateRecords).
 
-    Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED, for the request as a whole, for a transactional batch without a transactional id.
+    Raises, for the request as a whole, TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a transactional batch without a transactional id and
+    CORRUPT_MESSAGE when the first batch has no header that makes sense.
     """
     if len(records) >= HEADER_SIZE:
         length, magic, attributes = _BATCH.unpack_from(records)
@@ -115,11 +127,11 @@ def check_records(records: memoryview, version: int, transactional_id: str | Non
             if version < 7 and attributes & COMPRESSION_MASK == Compression.ZSTD:
                 return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
             return None
+    _check_prefix(records)
+    headers: list[BatchHeader] = []
     try:
-        headers = [header for _, header in iter_headers(records)]
-    except KafkaError as error:
-        return error.code
-    except ProtocolError:
+        headers += [header for _, header in iter_headers(records)]
+    except (KafkaError, ProtocolError):
         return ErrorCode.CORRUPT_MESSAGE
     if not headers or headers[0].magic != MAGIC_V2 or len(headers) > 1:
         return ErrorCode.INVALID_RECORD
@@ -128,6 +140,21 @@ def check_records(records: memoryview, version: int, transactional_id: str | Non
     if version < 7 and headers[0].attributes & COMPRESSION_MASK == Compression.ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return None
+
+
+def _check_prefix(records: memoryview) -> None:
+    # ByteBufferLogInputStream: what it cannot even skip makes Kafka refuse the whole request, in the search for transactional batches.
+    if len(records) < LOG_OVERHEAD:
+        return
+    length = int.from_bytes(records[8:12], "big", signed=True)
+    if length < _SHORTEST_RECORD:
+        message = f"Record size {length} is less than the minimum record overhead ({_SHORTEST_RECORD})"
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
+    if len(records) < HEADER_SIZE_UP_TO_MAGIC:
+        return
+    magic = int.from_bytes(records[MAGIC_OFFSET : MAGIC_OFFSET + 1], "big", signed=True)
+    if not 0 <= magic <= MAGIC_V2:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
 
 
 def _complete_later(
