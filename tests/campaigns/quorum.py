@@ -1,7 +1,8 @@
 """Random faults against a quorum in memory: `python -m tests.campaigns.quorum --seed 1 --count 1000`.
 
-One seed is one cluster and one history: drops, reorderings, cuts, crashes, resignations, snapshots, under a load of appends. The invariants of
-`tests.consensus.simulation` are checked after every step; at the end all is healed and the quorum must come together again.
+One seed is one cluster and one history: drops, reorderings, cuts, crashes, resignations, snapshots, under a load of
+appends. The invariants of `tests.consensus.simulation` are checked after every step; at the end all is healed and the quorum must come
+together again.
 A failing seed is printed and runs again alone with `--seed N --count 1`.
 """
 

@@ -171,7 +171,8 @@ class Node:
                 self.log.snapshots = {chunk.snapshot_id: content}
                 self.log.batches = []
                 self.log.start_offset = self.log.flushed = chunk.snapshot_id.offset
-                self.cluster.later(1, self, lambda: self.step(SnapshotInstalled(chunk.snapshot_id, None, 0)))
+                installed = SnapshotInstalled(chunk.snapshot_id, None, 0)
+                self.cluster.later(1, self, lambda installed=installed: self.step(installed))
         for message in ready.messages:
             self.cluster.send(self, message)
         for token, response in ready.replies:

@@ -29,7 +29,8 @@ def test_a_sole_voter_leads_at_once() -> None:
     cluster.start()
     node = cluster.nodes[1]
     assert role(node) is Role.LEADER, "without waiting for any timeout"
-    assert node.election is not None and node.election.leader_id == 1
+    assert node.election is not None
+    assert node.election.leader_id == 1
     cluster.run(20)
     assert node.announced_high_watermark == 1, "the leader change record is committed by its fsync"
 
@@ -101,7 +102,8 @@ def test_a_replica_that_was_cut_off_does_not_disturb_the_others() -> None:
     cluster.isolate(away.id)
     cluster.run(3000)
     assert role(away) in (Role.PROSPECTIVE, Role.FOLLOWER, Role.UNATTACHED)
-    assert away.raft is not None and away.raft.epoch == epoch, "pre-votes do not raise the epoch"
+    assert away.raft is not None
+    assert away.raft.epoch == epoch, "pre-votes do not raise the epoch"
     cluster.heal()
     cluster.run_until(cluster.converged)
     assert cluster.leader() is leader
@@ -156,7 +158,8 @@ def test_the_vote_is_durable_before_it_is_given() -> None:
 
         def answered(response: object) -> None:
             assert isinstance(response, VoteResponse)
-            assert node.election is not None and node.election.epoch == 7, "durable before the answer"
+            assert node.election is not None
+            assert node.election.epoch == 7, "durable before the answer"
             granted.append(response.granted)
 
         node.receive(lambda token: RequestReceived(token, request), answered)
