@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import cython  # for the compiler; the interpreter never comes to where it is used
+    # For the compiler; the interpreter never comes to where it is used.
+    import cython  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -257,7 +258,7 @@ def decode(
     fixed = append_timestamp is not None
     if append_timestamp is not None:
         base_timestamp = append_timestamp
-    new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType]
+    new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     index = 0
     while index < count:
         position, delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, header_count = _parse(view, position, end)

@@ -1,3 +1,6 @@
+# pyarrow has no types:
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
 """Record batches to Arrow and back, without a Python object per record.
 
 The columns are those of Spark's Kafka source: key binary, value binary, topic string, partition int32, offset int64,
@@ -8,7 +11,7 @@ headers list<struct<key: string, value: binary>>. pyarrow is imported on first u
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records import native
@@ -69,11 +72,10 @@ def decode_to_arrow(
     Batches cut off at the end of a buffer are ignored; `limit` bounds the uncompressed bytes of one batch. Raises KafkaError
     (CORRUPT_MESSAGE, INVALID_RECORD, those of decompression); OverflowError when keys or values exceed 2 GiB together: pass fewer buffers.
     """
-    if isinstance(buffers, bytes | bytearray | memoryview):
-        buffers = [buffers]
+    pieces = cast("Sequence[Buffer]", [buffers] if isinstance(buffers, bytes | bytearray | memoryview) else buffers)
     aborted = list(aborted)
     chunks: list[_Chunk] = []
-    for buffer in buffers:
+    for buffer in pieces:
         for position, header in visible_batches(buffer, aborted):
             if header.next_offset <= min_offset or (header.base_offset >= max_offset and header.magic == MAGIC_V2):
                 continue

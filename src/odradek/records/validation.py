@@ -1,13 +1,13 @@
 """What a batch must be before it is appended.
 
-The checks are those of Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator and ProduceRequest.validateRecords, in this order: size, CRC,
-header of a client's batch, decompression, framing of every record, keys, timestamps; then the least change that the topic asks for
-(compression, timestamps). The bytes stay as they came when nothing must change.
+The checks are those of Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator and ProduceRequest.validateRecords, in this order:
+size, CRC, header of a client's batch, decompression, framing of every record, keys, timestamps; then the least change that the topic asks
+for (compression, timestamps). The bytes stay as they came when nothing must change.
 
 Stricter than the JVM (4.3.1), on purpose, where it would store a batch that no consumer can read or that lies to them:
 uncompressed records whose offset deltas are not 0, 1, 2, ... and compressed records whose declared size is not their size are
-INVALID_RECORD; decompression is bounded. Where the JVM answers UNKNOWN_SERVER_ERROR because a codec or varint reader threw, the answer here
-is INVALID_RECORD.
+INVALID_RECORD; decompression is bounded. Where the JVM answers UNKNOWN_SERVER_ERROR because a codec or varint reader threw, the answer
+here is INVALID_RECORD.
 """
 
 from __future__ import annotations
