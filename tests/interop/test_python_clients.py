@@ -14,6 +14,9 @@ from tests.interop.matrix import CODECS, SAMPLES, Sample, codecs_on_disk
 
 MAX_BYTES = 8_000_000
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+"""The clients' own, not ours."""
+
 
 def consume_with_confluent(bootstrap: str, topic: str, count: int) -> list[Sample]:
     consumer = Consumer(
@@ -111,7 +114,6 @@ def test_kafka_python(
         compression_type=None if codec == "none" else codec,
         enable_idempotence=idempotent,
         max_request_size=MAX_BYTES,
-        buffer_memory=4 * MAX_BYTES,
     )
     futures = [producer.send(topic, sample.value, sample.key, list(sample.headers), partition=0) for sample in SAMPLES]
     producer.flush(30)
