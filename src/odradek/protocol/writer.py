@@ -104,7 +104,11 @@ class _WriterGenerator:
         if isinstance(item.type, Array) or item.type is Bytes:
             return f"{value} is None or {value}" if nullable else value
         if isinstance(item.type, str):
-            return f"{value} != {self.source.constant(cls.struct(item.type)())}"
+            struct = cls.struct(item.type)
+            if all(isinstance(inner.type, Scalar) for inner in struct.FIELDS):
+                parts = [f"{value}.{inner.name} != {literal(self.source, inner)}" for inner in struct.FIELDS]
+                return " or ".join([f"{value} is None", *parts] if nullable else parts)
+            return f"{value} != {self.source.constant(struct())}"
         return f"{value} != {literal(self.source, item)}"
 
     def tagged_fields(self, owner: str, cls: type[Struct], fields: list[Field]) -> None:
