@@ -22,6 +22,17 @@ def throttled_replicas(name: str, value: ConfigValue) -> None:
     raise invalid(name, value, f"{name} must be '*' or a list of [partitionId]:[brokerId],[partitionId]:[brokerId],...")
 
 
+def share_offset_reset(name: str, value: ConfigValue) -> None:
+    """latest, earliest, or by_duration: and a non-negative ISO 8601 duration (ShareGroupAutoOffsetResetStrategy)."""
+    text = value if isinstance(value, str) else ""
+    if text in ("latest", "earliest"):
+        return
+    duration = text.removeprefix("by_duration:")
+    fits = re.fullmatch(r"P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", duration, re.IGNORECASE)
+    if duration == text or fits is None:
+        raise invalid(name, value, "it must be latest, earliest or by_duration: followed by an ISO 8601 duration")
+
+
 def bootstrap_servers(name: str, value: ConfigValue) -> None:
     """A list of host:port (QuorumConfig.parseBootstrapServers)."""
     for entry in value if isinstance(value, list) else ():

@@ -1,0 +1,134 @@
+"""A node's configuration: what is accepted, what is refused and in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ConfigError
+from odradek.config.broker import BROKER_CONFIG, BrokerConfig, load_broker_config, standalone_config
+from odradek.config.describe import BrokerLayers, describe_broker, describe_topic
+from odradek.config.listeners import Endpoint
+from odradek.config.topic import SYNONYMS, TOPIC_CONFIG, TopicConfig
+from odradek.config.unserved import UNSERVED, UNSERVED_TOPIC
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num.io.threads", "abc"),
+        ("num.io.threads", "0"),
+        ("num.io.threads", "2147483648"),
+        ("num.io.threads", "1_000"),
+        ("log.cleanup.policy", "compact,shred"),
+        ("log.retention.bytes", "1.5"),
+        ("auto.create.topics.enable", "yes"),
+        ("log.cleaner.io.buffer.load.factor", "much"),
+        ("compression.gzip.level", "0"),
+        ("compression.type", "lzma"),
+        ("log.retention.ms", "0"),
+        ("controller.quorum.voters", "1@localhost"),
+        ("controller.quorum.voters", "2@localhost:9093"),
+        ("controller.listener.names", ""),
+        ("listeners", "PLAINTEXT:/localhost:9092"),
+        ("listeners", "OTHER://localhost:9092,CONTROLLER://:1"),
+        ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092"),
+        ("inter.broker.listener.name", "CONTROLLER"),
+        ("broker.id", "7"),
+        ("num.partition", "1"),
+        ("zookeeper.connect", "localhost:2181"),
+        ("remote.log.storage.system.enable", "true"),
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("max.connections.per.ip.overrides", "nonsense"),
+        ("queued.max.request.bytes", "10"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line_that_names_the_key(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        standalone_config({key: value})
+    text = str(caught.value)
+    assert "\n" not in text
+    assert key in text or key.split(".")[0] in text
+
+
+def test_required_keys_are_asked_for() -> None:
+    with pytest.raises(ConfigError, match="Missing required configuration"):
+        BrokerConfig({})
+
+
+def test_kafkas_own_example_file_is_accepted() -> None:
+    config = load_broker_config(
+        """
+        process.roles=broker,controller
+        node.id=1
+        controller.quorum.bootstrap.servers=localhost:9093
+        listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+        inter.broker.listener.name=PLAINTEXT
+        advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+        controller.listener.names=CONTROLLER
+        listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+        log.dirs=/tmp/kraft-combined-logs
+        log.retention.hours=168
+        """,
+        {"num.partitions": "3"},
+    )
+    assert config.is_broker
+    assert config.is_controller
+    assert config.log_dirs == ["/tmp/kraft-combined-logs"]
+    assert config.num_partitions == 3
+    assert config.controller_quorum_bootstrap_servers == [("localhost", 9093)]
+    assert config.broker_listeners == [Endpoint("PLAINTEXT", "PLAINTEXT", "", 9092)]
+    assert config.advertised_listeners == [Endpoint("PLAINTEXT", "PLAINTEXT", "localhost", 9092)]
+    assert config.advertised_controller_listeners == [Endpoint("CONTROLLER", "PLAINTEXT", "localhost", 9093)]
+
+
+def test_ipv6_listeners_lose_their_brackets_and_may_share_a_port_with_ipv4() -> None:
+    config = standalone_config({"listeners": "PLAINTEXT://[::1]:9092,CONTROLLER://127.0.0.1:9092"})
+    assert config.listeners[0].host == "::1"
+    assert str(config.listeners[0]) == "PLAINTEXT://[::1]:9092"
+    with pytest.raises(ConfigError):
+        standalone_config({"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9092"})
+
+
+def test_every_default_passes_its_own_validator() -> None:
+    for key in (*BROKER_CONFIG, *TOPIC_CONFIG):
+        if not key.required:
+            key.default_value()
+
+
+def test_the_table_of_what_is_not_served_names_keys() -> None:
+    assert [key for key in UNSERVED if key not in BROKER_CONFIG and key != "broker.id.generation.enable"] == []
+    assert [key for key in UNSERVED_TOPIC if key not in TOPIC_CONFIG] == []
+    for key, synonyms in SYNONYMS.items():
+        assert key in TOPIC_CONFIG
+        assert all(name in BROKER_CONFIG for name, _ in synonyms)
+
+
+def test_a_topic_takes_its_own_value_else_the_brokers() -> None:
+    config = standalone_config({"log.retention.minutes": "2", "log.roll.hours": "3", "log.segment.bytes": "2000000"})
+    topic = TopicConfig.build(config, {"segment.bytes": "3000000"})
+    assert topic.retention_ms == 120_000
+    assert topic.segment_ms == 3 * 3_600_000
+    assert topic.segment_bytes == 3_000_000
+    assert TopicConfig.build(config, {}).segment_bytes == 2_000_000
+    with pytest.raises(ConfigError, match="Unknown topic config name"):
+        TopicConfig.build(config, {"log.segment.bytes": "1"})
+
+
+def test_where_a_value_comes_from() -> None:
+    layers = BrokerLayers(standalone_config({"log.retention.ms": "5"}), {}, {"min.insync.replicas": "1"})
+    broker = {described.name: described for described in describe_broker(layers)}
+    assert broker["log.retention.ms"].source == 4
+    assert [s.name for s in broker["log.retention.ms"].synonyms] == ["log.retention.ms", "log.retention.hours"]
+    assert broker["min.insync.replicas"].source == 3
+    assert broker["max.connections"].value == "10000"
+    assert broker["node.id"].read_only
+    assert not broker["log.retention.ms"].read_only
+    assert broker["ssl.key.password"].sensitive
+    topic = {described.name: described for described in describe_topic(layers, {"retention.ms": "7"})}
+    assert (topic["retention.ms"].value, topic["retention.ms"].source) == ("7", 1)
+    assert [s.source for s in topic["retention.ms"].synonyms] == [1, 4, 5]
+    assert topic["segment.ms"].source == 5
+
+
+def test_every_key_says_what_it_is_for() -> None:
+    assert [key.name for key in (*BROKER_CONFIG, *TOPIC_CONFIG) if not key.doc] == []
