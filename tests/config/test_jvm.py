@@ -30,8 +30,8 @@ public class Dump {
         for (ConfigDef.ConfigKey key : definition.configKeys().values()) {
             Object value = key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : "required";
             System.out.println("{\\"set\\":" + quoted(set) + ",\\"name\\":" + quoted(key.name) + ",\\"type\\":" + quoted(key.type)
-                + ",\\"default\\":" + quoted(value) + ",\\"importance\\":" + quoted(key.importance) + ",\\"internal\\":" + key.internalConfig
-                + ",\\"validator\\":" + quoted(key.validator) + "}");
+                + ",\\"default\\":" + quoted(value) + ",\\"importance\\":" + quoted(key.importance)
+                + ",\\"internal\\":" + key.internalConfig + ",\\"validator\\":" + quoted(key.validator) + "}");
         }
     }
     public static void main(String[] args) throws Exception {
