@@ -7,7 +7,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.records.batch import check_crc, decode_records, iter_headers
 from odradek.records.compression import Compression
-from odradek.storage.append import AppendOrigin, RecordValidationError, UnexpectedAppendOffsetError
+from odradek.storage.append import RecordValidationError, UnexpectedAppendOffsetError
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk
 from tests.storage.support import (
@@ -38,10 +38,10 @@ def log(disk: VirtualDisk, clock: ManualClock) -> Log:
     return open_log(disk, clock)
 
 
-def refused(log: Log, records: memoryview, **options: AppendOrigin) -> ErrorCode:
+def refused(log: Log, records: memoryview) -> ErrorCode:
     end = log.log_end_offset
     with pytest.raises(KafkaError) as caught:
-        log.append_as_leader(records, 0, **options)
+        log.append_as_leader(records, 0)
     assert log.log_end_offset == end
     return caught.value.code
 

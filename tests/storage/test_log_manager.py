@@ -173,6 +173,10 @@ def test_a_failing_directory_goes_offline_and_the_others_serve_on() -> None:
         one.append_as_leader(batch(1), 0)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert failures == ["/a"]
+    failing = False
+    with pytest.raises(KafkaError, match="closed"):
+        one.append_as_leader(batch(1), 0)
+    failing = True
     assert logs.get_log(TopicPartition("t", 0)) is None
     assert two.append_as_leader(batch(1), 0).first_offset == 0
     logs.shutdown()

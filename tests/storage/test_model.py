@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
+from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
@@ -116,8 +117,9 @@ def _config(_: TopicPartition) -> TopicConfig:
     return CONFIG
 
 
-def _no_broker():  # type: ignore[no-untyped-def]
-    return None
+def _no_broker() -> BrokerConfig:
+    """The log manager only hands it on."""
+    return BrokerConfig.__new__(BrokerConfig)
 
 
 shares = st.floats(0, 1)

@@ -381,6 +381,8 @@ class Log:
         now_ms: int,
     ) -> None:
         """One batch to the end of the log, rolling before it where needed; moves the log end offset."""
+        if self._closed:
+            raise self._gone()
         try:
             segment = self.active
             if segment.should_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._segment_ms):
@@ -566,6 +568,8 @@ class Log:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"Offset {start_offset} of {self.name} was asked for, there are {self.log_start_offset} to {self.log_end_offset}",
             )
+        if self._closed:
+            raise self._gone()
         try:
             return read_log(self, start_offset, max_bytes, min(max_offset, self.log_end_offset), min_one_message)
         except OSError as error:
@@ -751,6 +755,10 @@ class Log:
         self._closed = True
         for segment in self.segments:
             segment.close_handles()
+
+    def _gone(self) -> KafkaError:
+        """For callers that still hold a log which was closed, deleted or went offline with its directory."""
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.name} in {self.directory} is closed")
 
     def failed(self, error: OSError) -> KafkaError:
         """Reports the directory as failed and gives the error to answer with."""

@@ -62,6 +62,7 @@ class Segment:
     __slots__ = (
         "_disk",
         "_file",
+        "_index_full",
         "_limits",
         "_offset_index",
         "_time_index",
@@ -85,6 +86,7 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self._limits = limits
+        self._index_full = False
         self._file: File | None = None
         self.size = 0
         self.created_ms = created_ms
@@ -160,6 +162,7 @@ class Segment:
         except CorruptIndexError as error:
             logger.warning("Rebuilding an index: %s", error)
             self._rebuild_indexes()
+        self._index_full = offsets.is_full or times.is_full
 
     def _attach_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         base, limit = self.base_offset, self._limits.segment_index_bytes
@@ -201,6 +204,7 @@ class Segment:
             if self.max_timestamp > times.last_timestamp:
                 times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self.bytes_since_index_entry = 0
+            self._index_full = index.is_full or times.is_full
         self.bytes_since_index_entry += size
         self.size = position + size
 
@@ -209,9 +213,12 @@ class Segment:
         own_size = self.size
         if own_size > segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if own_size and self.time_waited_for_roll(now_ms, max_timestamp) > segment_ms - self.roll_jitter_ms:
-            return True
-        return self.offset_index.is_full or self.time_index.is_full
+        if own_size:
+            first = self.first_batch_timestamp
+            waited = max_timestamp - first if first is not None and first >= 0 else self.time_waited_for_roll(now_ms, max_timestamp)
+            if waited > segment_ms - self.roll_jitter_ms:
+                return True
+        return self._index_full
 
     def time_waited_for_roll(self, now_ms: int, timestamp: int) -> int:
         """Milliseconds since the first batch by record time, by creation time when records carry none."""
@@ -317,6 +324,7 @@ class Segment:
             self.created_ms = now_ms
             self.first_batch_timestamp = None
         self.bytes_since_index_entry = 0
+        self._index_full = self.is_index_full
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
         self.max_timestamp_known = False
         self.ensure_max_timestamp()
@@ -341,6 +349,7 @@ class Segment:
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
+        self._index_full = False
 
     def update_limits(self, limits: SegmentLimits) -> None:
         """New index.interval.bytes and segment.index.bytes."""
@@ -349,6 +358,7 @@ class Segment:
             for index in (self._offset_index, self._time_index):
                 if index is not None:
                     index.max_entries = limits.segment_index_bytes // index.ENTRY_SIZE
+            self._index_full = self._offset_index is not None and self.is_index_full
 
     def rest(self) -> None:
         """Closes every descriptor until it is needed again; nothing may be pending and no slice out."""
