@@ -152,6 +152,16 @@ class TestEpochs:
         assert content(ours) == content(theirs)
 
 
+def test_an_empty_follower_begins_with_the_batch_that_holds_the_leaders_log_start() -> None:
+    pair = Pair(isr=(1,))
+    pair.leader.append(b"a", b"b", b"c")
+    pair.leader.partition.delete_records_before(2)
+    pair.follower.log.truncate_fully_and_start_at(2)  # as after OFFSET_OUT_OF_RANGE
+    for _ in range(3):
+        pair.replicate()
+    assert (pair.follower.log.log_start_offset, pair.follower.log.log_end_offset, pair.follower.log.high_watermark) == (2, 3, 3)
+
+
 class TestInSyncReplicas:
     def test_a_follower_that_stops_fetching_is_proposed_for_removal(self) -> None:
         pair = Pair()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.replication.fetch_params import FetchParams, FetchPartition, Isolation
+from odradek.replication.fetch_params import FetchParams, FetchPartition
 from odradek.replication.purgatory import DelayedOperation
+from odradek.replication.visibility import divergence, visible_end
 
 if TYPE_CHECKING:
     from odradek.replication.reader import PartitionRead, Reader, Reads
@@ -65,11 +66,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         return False
 
     def _satisfied_by(self, log: Log, wanted: FetchPartition, key: TopicPartition) -> bool:
-        isolation = self._params.isolation
-        if isolation is Isolation.HIGH_WATERMARK:
-            end_offset = log.high_watermark
-        else:
-            end_offset = log.log_end_offset if isolation is Isolation.LOG_END else log.last_stable_offset
+        end_offset = visible_end(log, self._params.isolation)
         if end_offset != wanted.fetch_offset:
             if end_offset < wanted.fetch_offset:
                 # Truncated meanwhile, unless the fetch began above what it may see.
@@ -82,8 +79,6 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
             if self._total >= self._params.min_bytes:
                 return True
         if wanted.last_fetched_epoch >= 0:
-            from odradek.replication.reader import divergence
-
             return divergence(log, wanted) is not None
         return False
 

@@ -31,6 +31,7 @@ from odradek.replication.cluster_view import ClusterView, is_isr_eligible
 from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.isr import OVERTAKEN, REFUSED, CommittedIsr, IsrState, PendingExpandIsr, PendingIsr, PendingShrinkIsr
 from odradek.replication.replica import Replica
+from odradek.storage.append import UnexpectedAppendOffsetError
 
 if TYPE_CHECKING:
     from odradek.storage.append import AppendInfo, AppendOrigin
@@ -314,7 +315,14 @@ class Partition:
             code = ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
             raise KafkaError(code, f"{self.topic_partition} follows in leader epoch {self.leader_epoch}, not {leader_epoch}")
         if len(records):
-            log.append_as_follower(records, leader_epoch)
+            try:
+                log.append_as_follower(records, leader_epoch)
+            except UnexpectedAppendOffsetError as error:
+                if log.log_end_offset != log.log_start_offset or not error.first_offset < log.log_end_offset <= error.last_offset:
+                    raise
+                # The leader's log start lies within a batch (DeleteRecords): an empty log begins with that batch.
+                log.truncate_fully_and_start_at(error.first_offset)
+                log.append_as_follower(records, leader_epoch)
         moved = min(high_watermark, log.log_end_offset)
         if moved > log.high_watermark:
             log.update_high_watermark(moved)

@@ -19,6 +19,7 @@ from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.fetch_params import FetchParams, FetchPartition, Isolation
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
+from odradek.replication.visibility import divergence, visible_end
 
 if TYPE_CHECKING:
     from odradek.storage.log import Log
@@ -196,13 +197,6 @@ class Reader:
         return self.partitions.by_name.get(topic_partition)
 
 
-def visible_end(log: Log, isolation: Isolation) -> int:
-    """The offset up to which (exclusive) a fetch of this isolation may read."""
-    if isolation is Isolation.HIGH_WATERMARK:
-        return log.high_watermark
-    return log.log_end_offset if isolation is Isolation.LOG_END else log.last_stable_offset
-
-
 def _aborted(log: Log, fetch_offset: int, read: LogRead) -> AbortedTransactions:
     """The aborted transactions that may reach into what was read: up to the end of its segment, and of what is stable."""
     following = bisect_right(log.bases, read.start.segment_base_offset)
@@ -211,18 +205,3 @@ def _aborted(log: Log, fetch_offset: int, read: LogRead) -> AbortedTransactions:
         (found.producer_id, found.first_offset)
         for found in log.aborted_transactions(fetch_offset, min(upper_bound, log.last_stable_offset))
     ]
-
-
-def divergence(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
-    """Where the fetcher's log leaves ours, None when it is a prefix of ours (KIP-595).
-
-    OFFSET_OUT_OF_RANGE when its last epoch is unknown here or it is before our log start.
-    """
-    epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
-    if epoch == -1:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end offset of epoch {wanted.last_fetched_epoch} is not known here")
-    if wanted.fetch_offset < log.log_start_offset:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {wanted.fetch_offset} is before the log start {log.log_start_offset}")
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-        return epoch, end_offset
-    return None

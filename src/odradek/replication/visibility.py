@@ -1,0 +1,33 @@
+"""What of a log a fetch may see, and whether the fetcher's log is a prefix of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.replication.fetch_params import FetchPartition, Isolation
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+
+def visible_end(log: Log, isolation: Isolation) -> int:
+    """The offset up to which (exclusive) a fetch of this isolation may read."""
+    if isolation is Isolation.HIGH_WATERMARK:
+        return log.high_watermark
+    return log.log_end_offset if isolation is Isolation.LOG_END else log.last_stable_offset
+
+
+def divergence(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
+    """Where the fetcher's log leaves ours, None when it is a prefix of ours (KIP-595).
+
+    OFFSET_OUT_OF_RANGE when its last epoch is unknown here or it is before our log start.
+    """
+    epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch == -1:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end offset of epoch {wanted.last_fetched_epoch} is not known here")
+    if wanted.fetch_offset < log.log_start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {wanted.fetch_offset} is before the log start {log.log_start_offset}")
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return epoch, end_offset
+    return None
