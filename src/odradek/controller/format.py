@@ -236,8 +236,8 @@ def _initial_voters(
     static = bool(config.controller_quorum_voters)
     if static and (standalone or initial_controllers is not None):
         raise FormatError(
-            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. If you want to use "
-            "dynamic quorum, please remove controller.quorum.voters and specify controller.quorum.bootstrap.servers instead."
+            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. "
+            "If you want to use dynamic quorum, please remove controller.quorum.voters and specify controller.quorum.bootstrap.servers instead."
         )
     if initial_controllers is not None:
         names = config.controller_listener_names

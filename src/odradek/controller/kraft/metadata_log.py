@@ -59,14 +59,15 @@ class MetadataLog:
         overrides = {
             "cleanup.policy": "delete",
             "max.message.bytes": str(config.integer("internal.metadata.max.batch.size.in.bytes")),
-            "segment.bytes": str(
-                config.optional_integer("internal.metadata.log.segment.bytes") or config.integer("metadata.log.segment.bytes")
-            ),
+            "segment.bytes": str(config.integer("metadata.log.segment.bytes")),
             "segment.ms": str(config.integer("metadata.log.segment.ms")),
             "file.delete.delay.ms": str(config.integer("internal.metadata.delete.delay.millis")),
             "retention.ms": "-1",
             "retention.bytes": "-1",
         }
+        internal_bytes = config.optional_integer("internal.metadata.log.segment.bytes")
+        if internal_bytes is not None:
+            overrides["internal.segment.bytes"] = str(internal_bytes)
         log = load_log(
             disk, clock, METADATA_PARTITION, directory, TopicConfig.build(config, overrides), options=LogOptions(verify_transactions=False)
         )
