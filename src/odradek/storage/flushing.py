@@ -10,7 +10,7 @@ from odradek.storage.segment import Segment
 from odradek.storage.slices import Pin
 
 if TYPE_CHECKING:
-    from odradek.storage.log import Log
+    from odradek.storage.log_base import LogBase
 
 
 class Flush:
@@ -72,7 +72,7 @@ class Guarded:
 
     __slots__ = ("_log",)
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: LogBase) -> None:
         self._log = log
 
     def __enter__(self) -> None:
