@@ -85,7 +85,7 @@ def test_the_answer_holds_the_effective_configuration(controller: Controller) ->
             Topic(name="t", num_partitions=1, replication_factor=1, configs=[Config(name="retention.ms", value=None)]),
             ErrorCode.INVALID_CONFIG,
         ),
-        (Topic(name="__cluster_metadata", num_partitions=1, replication_factor=1), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (Topic(name="__cluster_metadata", num_partitions=1, replication_factor=1), ErrorCode.INVALID_REQUEST),
         (
             Topic(name="t", num_partitions=1, replication_factor=-1, assignments=[Assignment(partition_index=0, broker_ids=[0])]),
             ErrorCode.INVALID_REQUEST,

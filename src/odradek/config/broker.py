@@ -52,6 +52,9 @@ class BrokerConfig:
         from odradek.config.rules import check, check_names
 
         self.given: dict[str, str] = dict(given)
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if name in given and other not in given:
+                self.given[other] = given[name]  # two names for one thing; setting either sets both
         check_names(self.given)
         self._values: dict[str, ConfigValue] = BROKER_CONFIG.parse(self.given)
         self._defaults: dict[str, ConfigValue] = {}

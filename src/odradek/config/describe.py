@@ -6,13 +6,17 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
+from odradek.config.client_metrics import CLIENT_METRICS_CONFIG
 from odradek.config.definition import PASSWORD, ConfigType, format_value
 from odradek.config.deviations import OWN_DEFAULTS
 from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms
+from odradek.config.group import GROUP_CONFIG, GROUP_SYNONYMS
 from odradek.config.topic import (
+    SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
     SOURCE_DYNAMIC_DEFAULT_BROKER,
+    SOURCE_GROUP,
     SOURCE_STATIC_BROKER,
     SOURCE_TOPIC,
     SYNONYMS,
@@ -137,4 +141,37 @@ def describe_cluster_default(layers: BrokerLayers, keys: Collection[str] | None 
         doc = BROKER_CONFIG[name].doc if known else ""
         shown = None if sensitive else value
         described.append(DescribedConfig(name, shown, name not in DYNAMIC_KEYS, source, sensitive, synonyms, kind, doc))
+    return described
+
+
+def describe_group(layers: BrokerLayers, overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
+    """A group's keys, all or those named; their defaults are the broker's."""
+    described: list[DescribedConfig] = []
+    for key in GROUP_CONFIG:
+        if keys is not None and key.name not in keys:
+            continue
+        broker_key = GROUP_SYNONYMS.get(key.name)
+        synonyms: tuple[Synonym, ...]
+        if broker_key is None:
+            default = key.default or ""
+            value, synonyms = default, (Synonym(key.name, default, SOURCE_DEFAULT),)
+        else:
+            value, synonyms = _broker_value(layers, broker_key) or "", layers.synonyms(broker_key, sensitive=False)
+        if key.name in overrides:
+            value = overrides[key.name]
+            synonyms = (Synonym(key.name, value, SOURCE_GROUP), *synonyms)
+        source = synonyms[0].source if synonyms else SOURCE_DEFAULT
+        described.append(DescribedConfig(key.name, value, False, source, False, synonyms, key.type, key.doc))
+    return described
+
+
+def describe_client_metrics(overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
+    """The keys of a client-metrics subscription, all or those named."""
+    described: list[DescribedConfig] = []
+    for key in CLIENT_METRICS_CONFIG:
+        if keys is not None and key.name not in keys:
+            continue
+        own = overrides.get(key.name)
+        value, source = (key.default, SOURCE_DEFAULT) if own is None else (own, SOURCE_CLIENT_METRICS)
+        described.append(DescribedConfig(key.name, value, False, source, False, (), key.type, key.doc))
     return described

@@ -91,7 +91,7 @@ class StripedPlacer:
             raise KafkaError(
                 code,
                 f"The target replication factor of {replication_factor} cannot be reached "
-                f"because only {self._total} broker(s) are registered.",
+                f"because only {self._total} broker(s) are registered or some brokers have all their log directories cordoned.",
             )
 
     def place(self, replication_factor: int) -> list[int]:

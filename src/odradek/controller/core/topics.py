@@ -48,8 +48,9 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> C
     for name in (name for name, count in counts.items() if count > 1):
         response.topics.append(Created(name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name.", configs=[]))
     if counts[CLUSTER_METADATA_TOPIC] == 1:
-        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=refused, error_message="Authorization failed.", configs=[]))
+        refused = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+        code = ErrorCode.INVALID_REQUEST
+        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused, configs=[]))
     return ControllerResult([] if request.validate_only else records, response, atomic=True)
 
 
@@ -68,6 +69,7 @@ def _create_topic(context: ControllerContext, topic: Creatable) -> tuple[Created
     created = Created(
         name=topic.name,
         topic_id=topic_id,
+        error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
         configs=_effective_configs(context, topic.name, configs),

@@ -1,7 +1,7 @@
 """DescribeConfigs (API key 32): configuration of topics and brokers, with where each value comes from (KIP-133, KIP-226, KIP-569).
 
 Versions: 1-4. ACL: DESCRIBE_CONFIGS on Topic or Cluster. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet; loggers, client-metrics subscriptions and groups are refused with INVALID_REQUEST.
+Known gaps: ACLs and quotas are not enforced yet; loggers are refused with INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -9,9 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.config.describe import BrokerLayers, DescribedConfig, describe_broker, describe_cluster_default, describe_topic
+from odradek.config.describe import (
+    BrokerLayers,
+    DescribedConfig,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_default,
+    describe_group,
+    describe_topic,
+)
 from odradek.handlers.registration import BROKER, CONTROLLER, handler
-from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.metadata.topic_names import check_topic_name
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -24,9 +32,14 @@ if TYPE_CHECKING:
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult
 
+RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP)
+
 
 @handler(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), listeners=(BROKER, CONTROLLER))
 def handle(context: RequestContext, request: DescribeConfigsRequest, services: Services) -> DescribeConfigsResponse:
+    for resource in request.resources:
+        if resource.resource_type not in RESOURCE_TYPES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no resource type {resource.resource_type}")
     image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
     layers = BrokerLayers(
         services.config,
@@ -65,8 +78,16 @@ def _describe(
     if resource.resource_type == RESOURCE_TOPIC:
         check_topic_name(name)
         if name not in image.topics.by_name:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return describe_topic(layers, image.configs.topic(name), keys)
+    if resource.resource_type == RESOURCE_GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(layers, image.configs.of(RESOURCE_GROUP, name), keys)
+    if resource.resource_type == RESOURCE_CLIENT_METRICS:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return describe_client_metrics(image.configs.of(RESOURCE_CLIENT_METRICS, name), keys)
     if resource.resource_type != RESOURCE_BROKER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration of resource type {resource.resource_type} is not served yet")
     if not name:
