@@ -1,0 +1,237 @@
+"""From a frame to a handler and back: errors take the shape of their API, answers may come later, forwarded requests come back whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.registration import BROKER, CONTROLLER, TO_CONTROLLER
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.headers import decode_response_header
+from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.messages.vote import VoteRequest
+from odradek.protocol.schema import Message
+from odradek.server.channel import Forwarder, InterBrokerChannel
+from odradek.server.dispatch import Dispatcher
+from odradek.server.process import run_loop
+from odradek.server.services import Services
+from tests.network.support import until
+from tests.server.support import bare_services, request
+
+Handler = Callable[..., object]
+
+
+def replace(services: Services, scope: str, key: ApiKey, handler: Handler) -> None:
+    """Serves `key` with the test's function."""
+    route = services.dispatcher._routes[scope][key]  # pyright: ignore[reportPrivateUsage]
+    route.load(CONTROLLER if route.forward else scope)
+    route.function = handler
+
+
+def call(dispatcher: Dispatcher, message: Message, version: int, scope: str = BROKER) -> Message:
+    """The response to a request that is answered at once."""
+    frame = request(message.API_KEY, version, message.encode(version))
+    _, answer = dispatcher.handle_embedded(frame, scope=scope, listener_name="PLAINTEXT", peer_host="127.0.0.1")
+    if isinstance(answer, Deferred):
+        answer = answer.result()
+    return decode(answer, message.API_KEY, version)
+
+
+def decode(answer: object, api_key: int, version: int) -> Message:
+    from odradek.protocol.registry import response_class
+
+    whole = b"".join(cast("list[bytes]", answer))
+    assert int.from_bytes(whole[:4], "big") == len(whole) - 4
+    correlation_id, offset = decode_response_header(whole[4:], api_key, version)
+    assert correlation_id == 7
+    return response_class(api_key).decode(whole[4 + offset :], version)
+
+
+def in_loop(test: Callable[[Services], object]) -> None:
+    async def main() -> None:
+        result = test(bare_services())
+        if asyncio.iscoroutine(result):
+            await result
+
+    run_loop(main())
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_there_is_no_coordinator_yet(version: int) -> None:
+    def test(services: Services) -> None:
+        message = FindCoordinatorRequest(coordinator_keys=["a", "b"]) if version >= 4 else FindCoordinatorRequest(key="a")
+        response = cast(FindCoordinatorResponse, call(services.dispatcher, message, version))
+        if version >= 4:
+            assert [(each.key, each.error_code, each.node_id) for each in response.coordinators] == [("a", 15, -1), ("b", 15, -1)]
+        else:
+            assert (response.error_code, response.node_id, response.port) == (15, -1, -1)
+
+    in_loop(test)
+
+
+def test_share_coordinators_need_version_6() -> None:
+    def test(services: Services) -> None:
+        message = FindCoordinatorRequest(key_type=2, coordinator_keys=["a:b:1"])
+        assert cast(FindCoordinatorResponse, call(services.dispatcher, message, 5)).coordinators[0].error_code == 42
+        assert cast(FindCoordinatorResponse, call(services.dispatcher, message, 6)).coordinators[0].error_code == 15
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(KafkaError(ErrorCode.POLICY_VIOLATION, "no"), 44), (ZeroDivisionError(), -1), (OSError(5, "io"), -1)]
+)
+@pytest.mark.parametrize("later", [False, True])
+def test_an_exception_becomes_the_api_s_error(error: Exception, code: int, later: bool) -> None:
+    def test(services: Services) -> None:
+        def handler(*_: object) -> object:
+            if not later:
+                raise error
+            deferred: Deferred[Message] = Deferred()
+            deferred.fail(error)
+            return deferred
+
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
+        response = cast(FindCoordinatorResponse, call(services.dispatcher, FindCoordinatorRequest(coordinator_keys=["a"]), 4))
+        assert response.coordinators[0].error_code == code
+
+    in_loop(test)
+
+
+def test_a_response_that_cannot_be_written_is_a_server_error() -> None:
+    def test(services: Services) -> None:
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: FindCoordinatorResponse(port=1 << 40))
+        response = cast(FindCoordinatorResponse, call(services.dispatcher, FindCoordinatorRequest(key="a"), 3))
+        assert response.error_code == -1
+
+    in_loop(test)
+
+
+def test_no_answer_is_no_answer() -> None:
+    def test(services: Services) -> None:
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: None)
+        frame = request(10, 3, FindCoordinatorRequest(key="a").encode(3))
+        assert services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name="P", peer_host="h")[1] is None
+
+    in_loop(test)
+
+
+def forwarding(services: Services) -> InterBrokerChannel:
+    channel = InterBrokerChannel(1, services.clock, services.dispatcher, listener_names={BROKER: "PLAINTEXT", CONTROLLER: "CONTROLLER"})
+    services.channel = channel
+    services.dispatcher.forward = Forwarder(channel, services.clock, services.dispatcher).forward
+    return channel
+
+
+async def answer_of(services: Services, frame: bytes) -> object:
+    _, answer = services.dispatcher.handle_embedded(
+        frame, scope=BROKER, listener_name="PLAINTEXT", peer_host="10.1.2.3", principal="User:alice"
+    )
+    assert isinstance(answer, Deferred)
+    future = asyncio.get_running_loop().create_future()
+    answer.add_callback(lambda done: future.set_exception(done.error) if done.error else future.set_result(done.result()))
+    return await asyncio.wait_for(future, 5)
+
+
+def test_an_admin_request_is_judged_by_the_controller_as_its_client_s() -> None:
+    async def test(services: Services) -> None:
+        forwarding(services)
+        seen: list[tuple[str, str, str | None, str]] = []
+
+        def create(context: object, message: CreateTopicsRequest, _: Services) -> CreateTopicsResponse:
+            from odradek.server.context import RequestContext
+
+            assert isinstance(context, RequestContext)
+            seen.append((context.principal, context.peer_host, context.client_id, context.listener_scope))
+            return CreateTopicsResponse(topics=[CreateTopicsResponse.CreatableTopicResult(name=message.topics[0].name, error_code=36)])
+
+        replace(services, CONTROLLER, ApiKey.CREATE_TOPICS, create)
+        message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+        response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
+        assert response.topics[0].error_code == 36
+        assert seen == [("User:alice", "10.1.2.3", "test", CONTROLLER)]
+
+    in_loop(test)
+
+
+def test_without_a_controller_a_forwarded_request_is_tried_again() -> None:
+    async def test(services: Services) -> None:
+        forwarding(services)
+        attempts = 0
+
+        def envelope(*_: object) -> EnvelopeResponse:
+            nonlocal attempts
+            attempts += 1
+            if attempts < 3:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
+            return EnvelopeResponse(response_data=b"\0\0\0\7rest")
+
+        replace(services, CONTROLLER, ApiKey.ENVELOPE, envelope)
+        answer = await answer_of(services, request(19, 7, CreateTopicsRequest().encode(7)))
+        assert b"".join(cast("list[bytes]", answer)) == b"\0\0\0\x08\0\0\0\7rest"
+        assert attempts == 3
+
+    in_loop(test)
+
+
+def test_only_what_brokers_forward_may_come_in_an_envelope() -> None:
+    async def test(services: Services) -> None:
+        channel = forwarding(services)
+
+        async def send(data: bytes, principal: bytes | None = b"\0\0\x05User\x02a\0\0", host: bytes = b"\x7f\0\0\1") -> int:
+            message = EnvelopeRequest(request_data=data, request_principal=principal, client_host_address=host)
+            future = asyncio.get_running_loop().create_future()
+            channel.send(TO_CONTROLLER, 58, message, 0).add_callback(lambda done: future.set_result(done.result()))
+            return cast(EnvelopeResponse, await asyncio.wait_for(future, 5)).error_code
+
+        vote = request(52, 0, VoteRequest().encode(0))
+        assert await send(vote) == ErrorCode.INVALID_REQUEST
+        assert await send(b"\0") == ErrorCode.UNSUPPORTED_VERSION
+        assert await send(request(19, 99)) == ErrorCode.UNSUPPORTED_VERSION
+        assert await send(request(19, 7), principal=None) == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+        assert await send(request(19, 7), principal=b"\0\x09junk") == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+        assert await send(request(19, 7), host=b"abc") == ErrorCode.INVALID_REQUEST
+
+    in_loop(test)
+
+
+def test_the_channel_never_enters_its_sender_again_and_gives_up_in_time() -> None:
+    async def test(services: Services) -> None:
+        channel = forwarding(services)
+        calls: list[str] = []
+        never: Deferred[Message] = Deferred()
+
+        def handler(*_: object) -> object:
+            calls.append("handled")
+            return never
+
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
+        sent = channel.send(1, 10, FindCoordinatorRequest(key="a"), 3, timeout_s=0.05)
+        assert calls == []
+        await until(lambda: sent.done)
+        assert calls == ["handled"]
+        assert isinstance(sent.error, KafkaError)
+        assert sent.error.code == ErrorCode.REQUEST_TIMED_OUT
+        unreachable = channel.send(2, 10, FindCoordinatorRequest(key="a"), 3)
+        assert isinstance(unreachable.error, KafkaError)
+        assert unreachable.error.code == ErrorCode.BROKER_NOT_AVAILABLE
+        channel.close()
+        assert channel.send(1, 10, FindCoordinatorRequest(key="a"), 3).error is not None
+
+    in_loop(test)
+
+
+def test_a_request_that_is_not_served_closes() -> None:
+    def test(services: Services) -> None:
+        for frame in (request(52, 0), request(10, 9), request(0, 2), b"\0\0"):
+            with pytest.raises(ProtocolError):
+                services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name="P", peer_host="h")
+
+    in_loop(test)

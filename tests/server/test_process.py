@@ -1,0 +1,189 @@
+"""The command, as a process: what it prints, how signals end it, what it says when it cannot start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.main import COMMANDS, usage
+from odradek.cli.start import UsageError, default_data_dir, load, parse
+
+LISTENERS = "listeners=PLAINTEXT://localhost:0"
+
+
+def odradek(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "odradek.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@contextmanager
+def started(*arguments: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A broker that has said it is ready, and the lines it said."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "odradek.cli.main", "start", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        lines: list[str] = []
+        while not lines or "try" not in lines[-1]:
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            lines.append(line.rstrip())
+        yield process, lines
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_a_start_without_arguments_formats_and_names_what_it_did(tmp_path: Path) -> None:
+    data = tmp_path / "odradek"
+    with started("--override", LISTENERS, XDG_DATA_HOME=str(tmp_path)) as (process, lines):
+        assert lines[0].startswith("Odradek is ready (node 1")
+        port = lines[1].rpartition(":")[2]
+        assert lines[1].strip() == f"listener  PLAINTEXT://localhost:{port}"
+        assert f"data      {data}" in lines[3]
+        assert f"localhost:{port} " in lines[4]
+        assert (data / "meta.properties").exists()
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    assert (data / ".kafka_cleanshutdown").exists()
+
+
+def test_it_comes_back_after_kill(tmp_path: Path) -> None:
+    arguments = ("--data-dir", str(tmp_path / "data"), "--override", LISTENERS)
+    with started(*arguments) as (process, _):
+        process.kill()
+        process.wait()
+    assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    with started(*arguments) as (process, _):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_a_second_broker_on_the_same_directory_refuses(tmp_path: Path) -> None:
+    arguments = ("--data-dir", str(tmp_path), "--override", LISTENERS)
+    with started(*arguments):
+        second = odradek("start", *arguments)
+        assert second.returncode == 1
+        assert ".lock" in second.stderr
+        assert len(second.stderr.splitlines()) == 1
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with started("--data-dir", str(tmp_path / "one"), "--override", LISTENERS) as (_, lines):
+        port = lines[1].rpartition(":")[2]
+        second = odradek("start", "--data-dir", str(tmp_path / "two"), "--override", f"listeners=PLAINTEXT://localhost:{port}")
+        assert second.returncode == 1
+        assert f"cannot listen on localhost:{port}" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--override", "log.retention.hourz=1"], "log.retention.hourz"),
+        (["--override", "num.partitions=many"], "num.partitions"),
+        (["--override", "listeners=NONSENSE"], "listeners"),
+        (["--override", "oops"], "oops"),
+        (["--frobnicate"], "--frobnicate"),
+        (["/nowhere/server.properties"], "/nowhere/server.properties"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
+    done = odradek("start", *arguments, XDG_DATA_HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_an_unformatted_directory_of_a_properties_file_is_not_formatted(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@127.0.0.1:9093\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\nlog.dirs={tmp_path / 'data'}\n"
+    )
+    done = odradek("start", str(file))
+    assert done.returncode == 1
+    assert "odradek storage format" in done.stderr
+
+
+def test_storage_commands(tmp_path: Path) -> None:
+    cluster = odradek("storage", "random-uuid").stdout.strip()
+    assert len(cluster) == 22
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=5\ncontroller.listener.names=CONTROLLER\n"
+        "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093\nlog.dirs={tmp_path / 'data'}\n"
+    )
+    assert odradek("storage", "info", "-c", str(file)).returncode == 1
+    refused = odradek("storage", "format", "-c", str(file), "-t", cluster)
+    assert refused.returncode == 1
+    assert "--standalone" in refused.stderr
+    assert odradek("storage", "format", "-c", str(file), "-t", cluster, "--standalone").returncode == 0
+    again = odradek("storage", "format", "-c", str(file), "-t", cluster, "--standalone")
+    assert again.returncode == 1
+    assert "already formatted" in again.stderr
+    info = odradek("storage", "info", "-c", str(file))
+    assert info.returncode == 0
+    assert f"cluster.id={cluster}" in info.stdout
+    assert odradek("storage", "format", "-c", str(tmp_path / "missing"), "-t", cluster).returncode == 1
+
+
+def test_help_and_version() -> None:
+    assert odradek("--version").stdout.startswith("odradek ")
+    assert odradek("--help").stdout.strip() == usage()
+    assert all(name in usage() for name in COMMANDS)
+    assert "--override" in odradek("start", "--help").stdout
+    assert odradek("nonsense").returncode == 2
+    assert odradek().returncode == 2
+
+
+def test_the_command_line_of_start() -> None:
+    options = parse(["server.properties", "--override", "a=b=c", "--override=d = e"])
+    assert options == ("server.properties", {"a": "b=c", "d": "e"}, None, False)
+    assert parse(["--data-dir=/x", "--quiet"]) == (None, {}, "/x", True)
+    for wrong in (["a", "b"], ["--override"], ["--override", "=x"], ["file", "--data-dir", "/x"]):
+        with pytest.raises(UsageError):
+            parse(wrong)
+
+
+def test_the_default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/somewhere")
+    assert default_data_dir() == "/somewhere/odradek"
+    config = load(parse([]))
+    assert [str(endpoint) for endpoint in config.listeners] == ["PLAINTEXT://localhost:9092", "CONTROLLER://localhost:9093"]
+    assert config.log_dirs == ["/somewhere/odradek"]
+    alone = load(parse(["--override", "listeners=PLAINTEXT://:9092"]))
+    assert [endpoint.listener for endpoint in alone.listeners] == ["PLAINTEXT", "CONTROLLER"]
+
+
+def test_starting_loads_no_library_of_the_command_line() -> None:
+    code = (
+        "import sys, odradek.cli.start, odradek.server.process, odradek.server.broker\n"
+        "print([name for name in ('click', 'rich', 'argparse', 'pyarrow') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

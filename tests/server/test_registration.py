@@ -1,0 +1,229 @@
+"""The broker's talk with the controller: registration, heartbeats, being unfenced, leaving; and its blocks of producer ids."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import UUID
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from odradek.protocol.schema import Message
+from odradek.server.channel import InterBrokerChannel
+from odradek.server.lifecycle import BrokerState, BrokerStateMachine
+from odradek.server.producer_ids import ProducerIdManager
+from odradek.server.registration import AdvertisedListener, BrokerRegistration, Identity
+
+
+class _Timer:
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class ManualClock:
+    """Time moves when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._timers: list[tuple[float, int, _Timer, Callable[[], object]]] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> _Timer:
+        timer = _Timer()
+        heapq.heappush(self._timers, (self.now + delay_s, len(self._timers), timer, lambda: callback(*args)))
+        return timer
+
+    def advance_to_next(self) -> None:
+        self.advance(self._timers[0][0] - self.now)
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self._timers and self._timers[0][0] <= end:
+            self.now, _, timer, run = heapq.heappop(self._timers)
+            if not timer.cancelled:
+                run()
+        self.now = end
+
+
+class FakeChannel:
+    """Collects what is sent; the test answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Message, Deferred[Message]]] = []
+
+    def send(self, destination: int, api_key: int, request: Message, version: int, *, timeout_s: float = 30.0) -> Deferred[Message]:
+        request.encode(version)
+        self.sent.append((request, Deferred()))
+        return self.sent[-1][1]
+
+    def answer(self, response: Message) -> Message:
+        request, deferred = self.sent.pop(0)
+        deferred.complete(response)
+        return request
+
+    def fail(self) -> None:
+        self.sent.pop(0)[1].fail(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.channel = FakeChannel()
+        self.states = BrokerStateMachine()
+        self.states.to(BrokerState.STARTING)
+        self.registration = BrokerRegistration(
+            Identity(1, "cluster", UUID(int=1000), [AdvertisedListener("PLAINTEXT", "localhost", 9092, 0)], None, [UUID(int=2000)], -1),
+            cast(InterBrokerChannel, self.channel),
+            self.clock,
+            self.states,
+            heartbeat_interval_s=2.0,
+            session_timeout_s=9.0,
+            metadata_offset=lambda: 17,
+            offline_log_dirs=list,
+        )
+
+    def registered(self) -> None:
+        self.registration.start()
+        request = self.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
+        assert isinstance(request, BrokerRegistrationRequest)
+
+    def beat(self, **answer: Any) -> BrokerHeartbeatRequest:
+        return cast(BrokerHeartbeatRequest, self.channel.answer(BrokerHeartbeatResponse(**answer)))
+
+
+def running() -> World:
+    world = World()
+    world.registration.ready()
+    world.registered()
+    world.beat(is_caught_up=True, is_fenced=True)
+    assert not world.beat(is_caught_up=True, is_fenced=False).want_fence
+    assert world.states.state is BrokerState.RUNNING
+    return world
+
+
+def test_a_broker_becomes_running_without_waiting_for_a_beat() -> None:
+    world = running()
+    assert world.clock.now == 0
+    assert world.registration.running.done
+    assert world.channel.sent == []
+    world.clock.advance(2)
+    request = world.beat(is_caught_up=True, is_fenced=False)
+    assert (request.broker_id, request.broker_epoch, request.current_metadata_offset) == (1, 5, 17)
+
+
+def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:
+    world = World()
+    world.registered()
+    assert world.beat(is_caught_up=False).want_fence
+    assert world.states.state is BrokerState.STARTING
+    world.registration.metadata_changed()
+    assert world.beat(is_caught_up=True).want_fence
+    assert world.states.state is BrokerState.RECOVERY
+    assert world.channel.sent == []
+    world.registration.ready()
+    assert not world.beat(is_caught_up=True, is_fenced=True).want_fence
+    assert world.states.state is BrokerState.RECOVERY
+    world.clock.advance(2)
+    world.beat(is_caught_up=True, is_fenced=False)
+    assert world.states.state is BrokerState.RUNNING
+
+
+def test_a_refused_registration_is_tried_again_with_longer_and_longer_pauses() -> None:
+    world = World()
+    world.registration.start()
+    pauses: list[float] = []
+    for _ in range(10):
+        world.channel.fail()
+        before = world.clock.now
+        while not world.channel.sent:
+            world.clock.advance(0.05)
+        pauses.append(round(world.clock.now - before, 2))
+    assert pauses[:4] == [0.05, 0.1, 0.2, 0.4]
+    assert pauses[-1] == 4.5
+    world.channel.answer(BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION))
+    assert not world.registration.registered.done
+    world.clock.advance(5)
+    world.channel.answer(BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+    assert world.registration.registered.error is not None
+
+
+def test_a_stale_epoch_registers_anew() -> None:
+    world = running()
+    world.clock.advance(2)
+    world.beat(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    assert world.registration.broker_epoch == -1
+    world.clock.advance(1)
+    world.channel.answer(BrokerRegistrationResponse(broker_epoch=9))
+    assert world.beat(is_caught_up=True, is_fenced=False).broker_epoch == 9
+
+
+def test_leaving_waits_until_the_controller_lets_go() -> None:
+    world = running()
+    left = world.registration.leave()
+    assert world.beat(is_caught_up=True, is_fenced=False).want_shut_down
+    assert not left.done
+    world.clock.advance(0.05)
+    world.beat(is_caught_up=True, should_shut_down=True)
+    assert left.done
+
+
+def test_a_wish_that_changes_during_a_beat_is_sent_right_after_it() -> None:
+    world = running()
+    world.clock.advance(2)
+    world.registration.leave()
+    assert len(world.channel.sent) == 1
+    assert not world.beat(is_caught_up=True, is_fenced=False).want_shut_down
+    assert world.beat(should_shut_down=True).want_shut_down
+
+
+def test_nothing_is_sent_after_stop() -> None:
+    world = running()
+    world.registration.stop()
+    world.clock.advance(60)
+    assert world.channel.sent == []
+    assert world.registration.leave().done
+
+
+def test_producer_ids_come_from_blocks_and_the_next_block_is_asked_for_in_time() -> None:
+    channel = FakeChannel()
+    manager = ProducerIdManager(cast(InterBrokerChannel, channel), 1, lambda: 5)
+    first = manager.next_id()
+    second = manager.next_id()
+    assert len(channel.sent) == 1
+    channel.answer(AllocateProducerIdsResponse(producer_id_start=1000, producer_id_len=10))
+    ids = [first.result(), second.result(), *(manager.next_id().result() for _ in range(6))]
+    assert channel.sent == []
+    ids.append(manager.next_id().result())
+    assert len(channel.sent) == 1
+    ids.append(manager.next_id().result())
+    waiting = manager.next_id()
+    assert not waiting.done
+    channel.answer(AllocateProducerIdsResponse(producer_id_start=7000, producer_id_len=10))
+    assert [*ids, waiting.result()] == [*range(1000, 1010), 7000]
+
+
+def test_without_a_block_producers_are_told_to_come_back() -> None:
+    channel = FakeChannel()
+    manager = ProducerIdManager(cast(InterBrokerChannel, channel), 1, lambda: 5)
+    refused, lost = manager.next_id(), None
+    channel.answer(AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    lost = manager.next_id()
+    channel.fail()
+    for result in (refused, lost):
+        assert isinstance(result.error, KafkaError)
+        assert result.error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    again = manager.next_id()
+    channel.answer(AllocateProducerIdsResponse(producer_id_start=0, producer_id_len=1000))
+    assert again.result() == 0
