@@ -126,7 +126,8 @@ def campaign(count: int, seed: int, folder: Path) -> list[str]:
     frames = valid_frames()
     broker = OdradekBroker(folder)
     broker.start()
-    AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic("neighbour", 1, 1)])["neighbour"].result(30)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic("neighbour", 1, 1)])["neighbour"].result(30)
     neighbour = Neighbour(broker.bootstrap, "neighbour")
     neighbour.start()
     outcomes: dict[str, int] = {}

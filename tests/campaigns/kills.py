@@ -133,7 +133,8 @@ def campaign(kills: int, seed: int, folder: Path, rate: int) -> list[str]:
     rng = random.Random(seed)
     broker = OdradekBroker(folder, {"log.segment.bytes": "1048576"})
     broker.start()
-    AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
     loads = [Load(broker.bootstrap, partition, rate) for partition in range(PARTITIONS)]
     for load in loads:
         load.start()
