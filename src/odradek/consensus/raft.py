@@ -337,15 +337,17 @@ class Raft:
             self.become_leader(state)
 
     def become_leader(self, candidate: NomineeState) -> None:
-        """Appends the epoch's first records at once: only with them does the high watermark move."""
+        """Appends the epoch's first records at once: only with them does the high watermark move.
+
+        The leader change is of version 0, without directory ids, whatever kraft.version is: Kafka 4.3's tools read no other.
+        """
         voters = self.voters.current
         leader = LeaderState(candidate.epoch, self.local.key, self.local.endpoints, self.log_end.offset, voters)
         leader.check_quorum_deadline_ms = self.now_ms + self.timeouts.check_quorum_ms if len(voters) > 1 else NEVER
         self._become(leader)
         keys = {voter.id: voter.key for voter in voters}
         granting = tuple(keys[voter] for voter in sorted(candidate.granted))
-        version = 1 if self.voters.kraft_version >= 1 else 0
-        control: list[ControlRecord] = [LeaderChange(version, self.local.id, tuple(keys.values()), granting)]
+        control: list[ControlRecord] = [LeaderChange(0, self.local.id, tuple(keys.values()), granting)]
         offset = self.voters.current_offset
         if self.voters.kraft_version >= 1 and (offset == -1 or voters.needs_update(self.local)):
             control.append(KRaftVersionChange(self.voters.kraft_version))

@@ -113,6 +113,7 @@ class KRaftNode:
         self._queue: deque[Callable[[], None]] = deque()
         self._draining = False
         self._stopped = False
+        self._failed: BaseException | None = None
         self._flushing = False
         self._snapshotting = False
         self._timer: TimerHandle | None = None
@@ -128,7 +129,7 @@ class KRaftNode:
     def start(self) -> None:
         """Opens the metadata log and takes part in the quorum. A sole voter leads when this returns; its first commit follows an fsync.
 
-        StorageError or OSError when the directory cannot be used.
+        StorageError or OSError when the directory cannot be used; whatever else goes wrong while the node takes up its role is raised too.
         """
         config = self._config
         self.log = MetadataLog.open(self._disk, self._clock, config)
@@ -159,6 +160,8 @@ class KRaftNode:
             )
         self._load_latest_snapshot()
         self._enqueue(lambda: self._perform(self.raft.start(self.now_ms())))
+        if self._failed is not None:
+            raise self._failed
 
     def _new_core(self, journal: UndoJournal) -> QuorumControllerCore:
         from odradek.controller.core.quorum import QuorumControllerCore
@@ -358,6 +361,8 @@ class KRaftNode:
     def _fault(self, error: BaseException) -> None:
         logger.critical("The metadata log of node %d cannot go on: %s", self.node_id, error, exc_info=error)
         self._stopped = True
+        self._failed = error
+        self._periodic.stop()
         if self._controller is not None:
             self._controller.deactivate()
         if self._on_fault is not None:

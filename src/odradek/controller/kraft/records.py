@@ -139,7 +139,7 @@ def _control_value(record: ControlRecord) -> tuple[int, bytes]:
 
 
 def _leader_change_voter(key: ReplicaKey) -> LeaderChangeMessage.Voter:
-    return LeaderChangeMessage.Voter(voter_id=key.id, voter_directory_id=key.directory_id or ZERO_UUID)
+    return LeaderChangeMessage.Voter(voter_id=key.id)
 
 
 def decode_batches(data: bytes | memoryview, *, check: bool = True) -> Iterator[Batch]:
