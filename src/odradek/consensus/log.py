@@ -59,7 +59,7 @@ def end_offset_for_epoch(log: RaftLog, epoch: int) -> OffsetAndEpoch:
 
 
 def validate_fetch_position(log: RaftLog, offset: int, epoch: int) -> FetchPosition:
-    """Whether a log that ends at `offset`, with a last record of `epoch`, is a prefix of this one (ReplicatedLog.validateOffsetAndEpoch)."""
+    """Whether a log that ends at `offset`, with a last record of `epoch`, is a prefix of this (ReplicatedLog.validateOffsetAndEpoch)."""
     latest = log.latest_snapshot()
     if offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT_ID:
         return FetchPosition(snapshot=latest)

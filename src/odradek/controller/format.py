@@ -174,6 +174,22 @@ def _check_features(chosen: Mapping[str, int], levels: Mapping[str, int]) -> Non
             raise FormatError(f"{name} {level} is not served by Odradek yet; the highest level it serves is {SERVED_LEVELS.get(name, 0)}.")
 
 
+def check_finalized(levels: Mapping[str, int]) -> list[str]:
+    """Whether a cluster with these finalized levels can be served: one warning for each level kept but not served yet.
+
+    StorageError for a feature or a level that Kafka 4.3 does not know: records could mean something we would get wrong.
+    """
+    supported = features.supported_features()
+    warnings: list[str] = []
+    for name, level in sorted(levels.items()):
+        if name not in supported or (level != 0 and level not in supported[name]):
+            known = f"levels {supported[name].minimum} to {supported[name].maximum} are" if name in supported else "the feature is not"
+            raise StorageError(f"The cluster has finalized {name} at level {level}; {known} known to this version.")
+        if level > SERVED_LEVELS.get(name, level):
+            warnings.append(f"The cluster has finalized {name} at level {level}; it is kept, but what it stands for is not served yet.")
+    return warnings
+
+
 # Format --------------------------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +253,8 @@ def _initial_voters(
     if static and (standalone or initial_controllers is not None):
         raise FormatError(
             "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. "
-            "If you want to use dynamic quorum, please remove controller.quorum.voters and specify controller.quorum.bootstrap.servers instead."
+            "If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
+            "controller.quorum.bootstrap.servers instead."
         )
     if initial_controllers is not None:
         names = config.controller_listener_names

@@ -114,6 +114,8 @@ class KRaftNode:
         self._draining = False
         self._stopped = False
         self._failed: BaseException | None = None
+        self._checked_features: object = None
+        self._warned: set[str] = set()
         self._flushing = False
         self._snapshotting = False
         self._timer: TimerHandle | None = None
@@ -507,6 +509,7 @@ class KRaftNode:
                 self.loader.load_batch(batch)
             offset = next_offset_after(data, offset)
         self.loader.flush()
+        self._check_features()
         self.loader.caught_up_to(high_watermark)
         if controller is not None:
             controller.commit(high_watermark)
@@ -517,6 +520,19 @@ class KRaftNode:
         if self.loader.caught_up:
             self.caught_up.complete(None)
         self._consider_snapshot()
+
+    def _check_features(self) -> None:
+        """Warns once of each finalized feature that is not served; a feature nobody here knows is a fault."""
+        finalized = self.loader.image.features
+        if finalized is self._checked_features:
+            return
+        self._checked_features = finalized
+        from odradek.controller.format import check_finalized
+
+        for warning in check_finalized(finalized.finalized):
+            if warning not in self._warned:
+                self._warned.add(warning)
+                logger.warning("%s", warning)
 
     def _activate(self, controller: MetadataController, epoch: int) -> None:
         if self.raft.is_leader and self.raft.epoch == epoch and not controller.is_active:
