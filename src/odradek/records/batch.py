@@ -10,10 +10,8 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import crc32c
-
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.records import native
+from odradek.records import crc32c, native
 from odradek.records.compression import DEFAULT_LIMIT, Compression, compress, decompress
 
 Buffer = bytes | bytearray | memoryview

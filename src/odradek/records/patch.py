@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-import crc32c
+from odradek.records import crc32c
 
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")

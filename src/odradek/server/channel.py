@@ -8,7 +8,6 @@ nothing that sends is entered again from within.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from odradek.base.deferred import Deferred
@@ -163,6 +162,8 @@ class Forwarder:
 
 
 def _envelope(context: RequestContext, frame: memoryview | bytes) -> Message:
+    from ipaddress import ip_address
+
     from odradek.protocol.messages.default_principal import DefaultPrincipalData
     from odradek.protocol.messages.envelope import EnvelopeRequest
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import crc32c
+from odradek.records import crc32c
 
 _VERSION = 1
 _HEAD = struct.Struct(">hI")
