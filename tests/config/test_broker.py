@@ -128,6 +128,10 @@ def test_where_a_value_comes_from() -> None:
     assert (topic["retention.ms"].value, topic["retention.ms"].source) == ("7", 1)
     assert [s.source for s in topic["retention.ms"].synonyms] == [1, 4, 5]
     assert topic["segment.ms"].source == 5
+    dynamic = BrokerLayers(layers.config, {"log.retention.ms": "9"}, {"log.retention.ms": "8", "min.insync.replicas": "2"})
+    topic = {described.name: described for described in describe_topic(dynamic, {})}
+    assert (topic["retention.ms"].value, topic["retention.ms"].source) == ("9", 2)
+    assert (topic["min.insync.replicas"].value, topic["min.insync.replicas"].source) == ("2", 3)
 
 
 def test_every_key_says_what_it_is_for() -> None:

@@ -85,7 +85,7 @@ def default_text(name: str) -> str | None:
 
 def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
     """A topic's keys, all or those named."""
-    effective = TopicConfig.build(layers.config, overrides)
+    effective = TopicConfig.build(layers.config, overrides, (layers.dynamic, layers.dynamic_default))
     described: list[DescribedConfig] = []
     for key in TOPIC_CONFIG:
         if (key.internal and key.name not in overrides) or (keys is not None and key.name not in keys):

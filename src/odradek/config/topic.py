@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from odradek.base.errors import ConfigError
@@ -167,12 +167,15 @@ class TopicConfig:
         return self._values[name]
 
     @classmethod
-    def build(cls, broker: BrokerConfig | None, overrides: Mapping[str, str]) -> TopicConfig:
+    def build(cls, broker: BrokerConfig | None, overrides: Mapping[str, str], dynamic: Sequence[Mapping[str, str]] = ()) -> TopicConfig:
         """The effective configuration, over the defaults where no broker is given.
 
+        `dynamic` are broker keys set at run time, the strongest layer first: those of the broker, then those of all brokers.
         ConfigError for an override that is no topic key or does not fit.
         """
         values = topic_defaults(broker)
+        for layer in reversed(dynamic):
+            values.update(_dynamic_values(layer))
         for name, text in overrides.items():
             if name not in TOPIC_CONFIG:
                 raise ConfigError(f"Unknown topic config name: {name}")
@@ -202,6 +205,16 @@ def topic_defaults(broker: BrokerConfig | None) -> dict[str, ConfigValue]:
     for key in TOPIC_CONFIG:
         values[key.name] = key.default_value() if broker is None else _broker_value(broker, key.name)
     return values
+
+
+def _dynamic_values(layer: Mapping[str, str]) -> dict[str, ConfigValue]:
+    """What broker keys set at run time mean for topics."""
+    found: dict[str, ConfigValue] = {}
+    for name in SYNONYMS if layer else ():
+        value, source = effective_topic_value(name, layer, {}, {}, {})
+        if source == SOURCE_STATIC_BROKER and value is not None:
+            found[name] = TOPIC_CONFIG[name].parse(value)
+    return found
 
 
 def _broker_value(broker: BrokerConfig, name: str) -> ConfigValue:

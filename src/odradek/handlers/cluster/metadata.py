@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
@@ -31,8 +32,8 @@ Topic = MetadataResponse.MetadataResponseTopic
 
 TOPIC_IDS_SINCE = 12
 
-_being_created: set[str] = set()
-"""Topics whose automatic creation is under way: asking again must not create them twice."""
+_being_created: WeakKeyDictionary[Services, set[str]] = WeakKeyDictionary()
+"""Per broker, the topics whose automatic creation is under way: asking again must not create them twice."""
 
 
 @handler(ApiKey.METADATA, versions=(0, 13), listeners=(BROKER,))
@@ -119,16 +120,17 @@ def _missing_topic(name: str) -> MetadataResponse.MetadataResponseTopic:
 
 def _create(context: RequestContext, names: list[str], services: Services) -> None:
     """Asks the controller for the topics; the client will ask again (org.apache.kafka AutoTopicCreationManager)."""
-    wanted = [name for name in names if name not in _being_created]
+    under_way = _being_created.setdefault(services, set())
+    wanted = [name for name in names if name not in under_way]
     if not wanted:
         return
     from odradek.handlers.admin.auto_creation import creation_request
 
-    _being_created.update(wanted)
+    under_way.update(wanted)
     logger.info("creating topics %s, which %s asked for", ", ".join(wanted), context.client_id)
 
     def created(done: Deferred[Message]) -> None:
-        _being_created.difference_update(wanted)
+        under_way.difference_update(wanted)
         if done.error is not None:
             logger.warning("topics %s could not be created: %s", ", ".join(wanted), done.error)
 
