@@ -66,12 +66,7 @@ def _advance(raft: Raft, state: LeaderState) -> None:
 def on_fetch_request(raft: Raft, token: int, request: FetchRequest) -> None:
     """Answers with records, a diverging epoch or a snapshot's id; a fetch at the log's end is parked until there is news."""
     error = _check_leader(raft, request.epoch)
-    if (
-        request.max_wait_ms < 0
-        or request.offset < 0
-        or request.last_fetched_epoch < 0
-        or request.last_fetched_epoch > max(request.epoch, 0)
-    ):
+    if request.max_wait_ms < 0 or request.offset < 0 or request.last_fetched_epoch < 0 or request.last_fetched_epoch > request.epoch:
         error = ErrorCode.INVALID_REQUEST
     state = raft.state
     if error is not ErrorCode.NONE or not isinstance(state, LeaderState):
@@ -95,8 +90,8 @@ def on_fetch_request(raft: Raft, token: int, request: FetchRequest) -> None:
 
 
 def _check_leader(raft: Raft, epoch: int) -> ErrorCode:
-    """Whether a request that only a leader answers, sent for `epoch`, came to the right place (-1: the sender knows none)."""
-    if epoch >= 0 and epoch < raft.epoch:
+    """Whether a request that only a leader answers, sent for `epoch`, came to the right place."""
+    if epoch < raft.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch > raft.epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH

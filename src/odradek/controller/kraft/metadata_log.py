@@ -32,12 +32,14 @@ PARTITION_METADATA = "partition.metadata"
 class MetadataLog:
     """Implements `consensus.log.RaftLog`. All on one thread but the run of a flush."""
 
-    __slots__ = ("_disk", "_retention_bytes", "_retention_ms", "directory", "log", "snapshots")
+    __slots__ = ("_decoded", "_disk", "_retention_bytes", "_retention_ms", "directory", "log", "snapshots")
 
     def __init__(
         self, disk: Disk, directory: str, log: Log, snapshots: list[OffsetAndEpoch], *, retention_bytes: int, retention_ms: int
     ) -> None:
         self._disk = disk
+        self._decoded: tuple[OffsetAndEpoch, SnapshotContents] | None = None
+        """The snapshot read last, until it is read again: on start voters and image are taken from the same one."""
         self.directory = directory
         self.log = log
         self.snapshots = snapshots
@@ -157,6 +159,9 @@ class MetadataLog:
         return f"{self.directory}/{snapshot_file(snapshot_id)}"
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch) -> SnapshotContents:
+        decoded, self._decoded = self._decoded, None
+        if decoded is not None and decoded[0] == snapshot_id:
+            return decoded[1]
         return read_snapshot(self._disk, self.snapshot_path(snapshot_id))
 
     def read_snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, size: int) -> bytes:
@@ -173,6 +178,7 @@ class MetadataLog:
         latest = self.latest_snapshot()
         if latest is not None:
             contents = self.read_snapshot(latest)
+            self._decoded = (latest, contents)
             at = -1 if latest == BOOTSTRAP_SNAPSHOT_ID else latest.offset - 1
             if contents.voters is not None:
                 history.add_voters(at, contents.voters)

@@ -487,9 +487,11 @@ class KRaftNode:
     def _load_latest_snapshot(self) -> None:
         """Everything in a snapshot is committed. The bootstrap one holds no metadata."""
         latest = self.log.latest_snapshot()
-        if latest is None or latest == BOOTSTRAP_SNAPSHOT_ID:
+        if latest is None:
             return
         contents = self.log.read_snapshot(latest)
+        if latest == BOOTSTRAP_SNAPSHOT_ID:
+            return
         if self._controller is not None:
             self._controller.load_snapshot(list(contents.records()), latest.offset)
         self.loader.load_snapshot(latest, contents)
