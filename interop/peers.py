@@ -231,6 +231,7 @@ class OdradekBroker(BrokerProcess):
 
     def environment(self) -> dict[str, str]:
         environment = dict(os.environ)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode, and the broker starts with it
         if self.interpreted:
             environment["ODRADEK_INTERPRETED"] = "1"
         return environment

@@ -59,12 +59,22 @@ class Controller:
         self.append(result.records)
         return result.response
 
-    def register(self, broker_id: int, *, incarnation: int = 1, rack: str | None = None, previous_epoch: int = -1, dirs: int = 1) -> int:
+    def register(
+        self,
+        broker_id: int,
+        *,
+        incarnation: int = 1,
+        rack: str | None = None,
+        previous_epoch: int = -1,
+        dirs: int = 1,
+        port: int | None = None,
+    ) -> int:
+        port = 9092 + broker_id if port is None else port
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
             cluster_id=CLUSTER_ID,
             incarnation_id=UUID(int=broker_id * 100 + incarnation),
-            listeners=[BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="localhost", port=9092 + broker_id, security_protocol=0)],
+            listeners=[BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="localhost", port=port, security_protocol=0)],
             features=[
                 BrokerRegistrationRequest.Feature(name=name, min_supported_version=r.minimum, max_supported_version=r.maximum)
                 for name, r in supported_features().items()

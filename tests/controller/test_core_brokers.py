@@ -33,10 +33,25 @@ def test_a_second_process_with_the_same_id_is_refused_while_the_first_lives() ->
     controller = Controller()
     controller.join(1)
     with pytest.raises(KafkaError) as caught:
-        controller.register(1, incarnation=2)
+        controller.register(1, incarnation=2, dirs=2)
+    assert caught.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    with pytest.raises(KafkaError) as caught:
+        controller.register(1, incarnation=2, port=19092)
     assert caught.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     controller.now_s += 10
-    assert controller.register(1, incarnation=2) == len(controller.log) - 1
+    assert controller.register(1, incarnation=2, dirs=2) == len(controller.log) - 1
+
+
+def test_a_broker_that_comes_back_to_its_directories_and_addresses_need_not_wait_for_its_old_session() -> None:
+    controller = Controller()
+    controller.join(1, 2)
+    controller.create("topic", factor=2)
+    first = len(controller.log)
+    epoch = controller.register(1, incarnation=2)
+    assert epoch == first
+    broker = controller.core.state.brokers[1]
+    assert (broker.epoch, broker.fenced, broker.incarnation_id.int) == (epoch, True, 102)
+    assert 1 not in controller.partition("topic").isr
 
 
 def test_the_same_incarnation_keeps_its_epoch() -> None:

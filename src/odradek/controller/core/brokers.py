@@ -77,12 +77,25 @@ def _check_registration(context: ControllerContext, request: BrokerRegistrationR
             ErrorCode.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {context.cluster_id}, but got cluster ID {request.cluster_id}"
         )
     alive = context.heartbeats.has_valid_session(request.broker_id, context.now_s)
-    if existing is not None and alive and existing.incarnation_id != request.incarnation_id:
+    if existing is not None and alive and existing.incarnation_id != request.incarnation_id and not _replaces(request, existing):
         raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}")
     if request.is_migrating_zk_broker:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")
     if features.directory_assignment_supported(context.state.metadata_version):
         _check_directories(context, request)
+
+
+def _replaces(request: BrokerRegistrationRequest, existing: BrokerRegistration) -> bool:
+    """Whether the broker that registers holds what the registered one must hold to be alive: its log directories, which a living
+    process keeps locked, and its addresses, where a living process listens. Then there is no session to wait for after a crash.
+
+    On purpose unlike Kafka, which refuses until the old session has timed out.
+    """
+    return (
+        bool(existing.directories)
+        and set(existing.directories) == set(request.log_dirs)
+        and set(existing.listeners) == {(e.name, e.host, e.port, e.security_protocol) for e in request.listeners}
+    )
 
 
 def _check_directories(context: ControllerContext, request: BrokerRegistrationRequest) -> None:
