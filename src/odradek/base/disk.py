@@ -28,7 +28,7 @@ class File(Protocol):
         """Up to `size` bytes from `offset`; shorter only at end of file."""
         ...
 
-    def pread_cached(self, size: int, offset: int) -> bytes | None:
+    def pread_cached(self, size: int, offset: int) -> bytes | bytearray | None:
         """As `pread`, but None when the bytes are not wholly in the page cache (then use an executor)."""
         ...
 

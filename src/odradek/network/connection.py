@@ -38,7 +38,7 @@ class FileChunk(Protocol):
         """`size` bytes from `offset` within the chunk; may block. OSError, StorageError or a short result ends the connection."""
         ...
 
-    def read_cached(self, offset: int, size: int) -> bytes | None:
+    def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
         """As `read`, but None where that would block."""
         ...
 

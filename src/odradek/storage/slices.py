@@ -63,7 +63,7 @@ class FileSlice:
             raise self._cut_away()
         return data
 
-    def read_cached(self, offset: int, size: int) -> bytes | None:
+    def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
         """As `read`, but None when the bytes are not in the page cache: then `read` belongs into an executor."""
         data = self.file.pread_cached(size, self.position + offset)
         if data is not None and len(data) != size:
