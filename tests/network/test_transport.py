@@ -1,0 +1,182 @@
+"""The client side of a connection: answers find their requests, limits hold, every end is told to whoever waits."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ProtocolError
+from odradek.network.connection import Answer, Connection
+from odradek.network.transport import ClientConnection, ConnectionLost, RequestPipeline, RequestTimedOut, dial
+from odradek.protocol.headers import decode_request_header
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.server.clock import LoopClock
+from odradek.server.process import run_loop
+from tests.network.support import Handle, framed, listening, until
+
+HEARTBEAT = 12
+
+
+def response(correlation_id: int, body: bytes = b"") -> bytes:
+    return framed(struct.pack(">i", correlation_id) + body)
+
+
+def answering(connection: Connection, frame: memoryview) -> Answer:
+    """Sends back the request's body."""
+    header, offset = decode_request_header(frame)
+    return [response(header.correlation_id, bytes(frame[offset:]))]
+
+
+async def done(deferred: Deferred[memoryview]) -> bytes:
+    await until(lambda: deferred.done)
+    return bytes(deferred.result())
+
+
+def talk(test: Callable[[ClientConnection], object], handle: Handle = answering, max_in_flight: int = 5) -> None:
+    async def main() -> None:
+        async with listening(handle) as (_, bound):
+            clock = LoopClock(asyncio.get_running_loop())
+            connection = await dial("127.0.0.1", bound.port, clock=clock, client_id="me", max_in_flight=max_in_flight)
+            try:
+                result = test(connection)
+                if asyncio.iscoroutine(result):
+                    await result
+            finally:
+                connection.close()
+
+    run_loop(asyncio.wait_for(main(), 10))
+
+
+def test_answers_find_their_requests() -> None:
+    async def test(connection: ClientConnection) -> None:
+        sent = [connection.send(HEARTBEAT, 0, [str(number).encode() * (number * 997)]) for number in range(50)]
+        assert connection.in_flight == 50
+        assert [await done(each) for each in sent] == [str(number).encode() * (number * 997) for number in range(50)]
+
+    talk(test)
+
+
+def test_messages_go_out_and_come_back() -> None:
+    async def test(connection: ClientConnection) -> None:
+        answer = connection.request(HeartbeatRequest(group_id="g", member_id="m"), HeartbeatResponse, 0)
+        await until(lambda: answer.done)
+        assert answer.result().error_code == 27
+
+    def handle(_: Connection, frame: memoryview) -> Answer:
+        return [response(decode_request_header(frame)[0].correlation_id, b"\x00\x1b")]
+
+    talk(test, handle)
+
+
+def test_no_more_than_allowed_is_on_the_wire() -> None:
+    seen: list[int] = []
+    waiting: list[Deferred[object]] = []
+
+    def handle(_: Connection, frame: memoryview) -> Answer:
+        seen.append(len(frame))
+        return None
+
+    async def test(connection: ClientConnection) -> None:
+        for _ in range(10):
+            connection.send(HEARTBEAT, 0, [b"x"])
+        assert not connection.can_send
+        await until(lambda: len(seen) == 2)
+        await asyncio.sleep(0.05)
+        assert len(seen) == 2
+        assert not waiting
+
+    talk(test, handle, max_in_flight=2)
+
+
+def test_a_request_without_an_answer_is_done_when_it_is_sent() -> None:
+    async def test(connection: ClientConnection) -> None:
+        assert await done(connection.send(0, 3, [b"quiet"], expect_response=False)) == b""
+        assert await done(connection.send(HEARTBEAT, 0, [b"loud"])) == b"loud"
+
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        return None if decode_request_header(frame)[0].api_key == 0 else answering(connection, frame)
+
+    talk(test, handle)
+
+
+def test_no_answer_in_time_closes_and_tells_everybody() -> None:
+    async def test(connection: ClientConnection) -> None:
+        closed: list[ConnectionLost] = []
+        connection.on_close(closed.append)
+        first = connection.send(HEARTBEAT, 0, [b"1"], timeout_s=0.05)
+        second = connection.send(HEARTBEAT, 0, [b"2"], timeout_s=30)
+        await until(lambda: first.done)
+        assert isinstance(first.error, RequestTimedOut)
+        assert isinstance(second.error, RequestTimedOut)
+        assert connection.closed
+        assert len(closed) == 1
+        assert isinstance(connection.send(HEARTBEAT, 0, [b"3"]).error, ConnectionLost)
+        connection.on_close(closed.append)
+        assert len(closed) == 2
+
+    talk(test, lambda connection, frame: Deferred())
+
+
+def test_a_peer_that_closes_fails_what_is_in_flight() -> None:
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        raise ProtocolError("no")
+
+    async def test(connection: ClientConnection) -> None:
+        sent = connection.send(HEARTBEAT, 0, [b"1"])
+        await until(lambda: sent.done)
+        assert isinstance(sent.error, ConnectionLost)
+
+    talk(test, handle)
+
+
+def test_an_answer_to_another_request_closes() -> None:
+    async def test(connection: ClientConnection) -> None:
+        sent = connection.send(HEARTBEAT, 0, [b"1"])
+        await until(lambda: sent.done)
+        assert "does not speak Kafka" in str(sent.error)
+
+    talk(test, lambda connection, frame: [response(99)])
+
+
+def test_nobody_there_is_said_by_name() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        with pytest.raises(ConnectionLost, match=r"cannot connect to 127\.0\.0\.1:1"):
+            await dial("127.0.0.1", 1, clock=clock, client_id=None)
+
+    run_loop(main())
+
+
+def test_the_pipeline_needs_no_loop() -> None:
+    pipeline = RequestPipeline("me")
+    chunks, answer = pipeline.encode(HEARTBEAT, 0, [b"abc"], deadline=5.0)
+    header, offset = decode_request_header(b"".join(chunks)[4:])
+    assert (header.correlation_id, header.client_id) == (0, "me")
+    assert b"".join(chunks)[4 + offset :] == b"abc"
+    assert pipeline.next_deadline() == 5.0
+    for byte in response(0, b"xyz"):
+        assert pipeline.receiver.reserve()
+        pipeline.receiver.space()[:1] = bytes([byte])
+        pipeline.received(1)
+    assert bytes(answer.result()) == b"xyz"
+    assert pipeline.next_deadline() is None
+    pipeline.receiver.reserve()
+    data = response(1)
+    pipeline.receiver.space()[: len(data)] = data
+    with pytest.raises(ProtocolError, match="nobody asked"):
+        pipeline.received(len(data))
+
+
+def test_what_a_response_holds_stays_when_the_next_one_comes() -> None:
+    async def test(connection: ClientConnection) -> None:
+        bodies = [bytes([number]) * 100_000 for number in range(20)]
+        kept = [connection.send(HEARTBEAT, 0, [body]) for body in bodies]
+        for each in kept:
+            await done(each)
+        assert [bytes(each.result()) for each in kept] == bodies
+
+    talk(test)
