@@ -234,7 +234,7 @@ class MetadataController:
             records = activation_records(
                 metadata_version=core.state.features.get(METADATA_VERSION),
                 transaction_start=self._transaction_start,
-                bootstrap=self._bootstrap,
+                bootstrap=[*self._bootstrap, *core.elr_safety_records(self._bootstrap)],
             )
             return ControllerResult(records, None)
 
