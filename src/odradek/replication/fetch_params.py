@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from uuid import UUID
 
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 
 CONSUMER = -1
@@ -26,10 +27,20 @@ class Isolation(Enum):
     LAST_STABLE_OFFSET = 2
 
 
+def check_isolation_level(isolation_level: int) -> None:
+    """INVALID_REQUEST for a level that does not exist."""
+    if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no isolation level {isolation_level}")
+
+
 def isolation_for(replica_id: int, isolation_level: int) -> Isolation:
-    """Brokers and debugging tools read to the log end, consumers to the high watermark or the last stable offset."""
+    """Brokers and debugging tools read to the log end, consumers to the high watermark or the last stable offset.
+
+    INVALID_REQUEST for a consumer's level that does not exist.
+    """
     if replica_id != CONSUMER:
         return Isolation.LOG_END
+    check_isolation_level(isolation_level)
     return Isolation.LAST_STABLE_OFFSET if isolation_level == READ_COMMITTED else Isolation.HIGH_WATERMARK
 
 

@@ -144,7 +144,8 @@ class Log(LogBase):
                     duplicate.last_offset,
                     self.log_start_offset,
                     max_timestamp=duplicate.timestamp,
-                    log_append_time_ms=duplicate.timestamp if self._rules.log_append_time else -1,
+                    # Whichever clock the topic goes by, as in Kafka (UnifiedLog.append).
+                    log_append_time_ms=duplicate.timestamp,
                     duplicate=True,
                 )
         else:

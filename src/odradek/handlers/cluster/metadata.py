@@ -85,8 +85,10 @@ def any_alive_broker(image: MetadataImage, services: Services) -> int:
 
 
 def _check(asked: list[MetadataRequest.MetadataRequestTopic], version: int) -> None:
-    """Versions 10 and 11 have fields for topic ids but no meaning for them."""
+    """Versions 10 and 11 have fields for topic ids but no meaning for them; an entry without name and id asks for nothing."""
     if version >= TOPIC_IDS_SINCE:
+        if any(topic.name is None and topic.topic_id == ZERO_UUID for topic in asked):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "A topic needs a name or an id")
         return
     for topic in asked:
         if topic.name is None:

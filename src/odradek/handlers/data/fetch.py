@@ -40,6 +40,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     replica_id, replica_epoch = request.replica_id, -1
     if version >= 15:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    isolation = isolation_for(replica_id, request.isolation_level)
     topics = services.metadata.image.topics
     manager = services.replica_manager
     fetch: FetchContext = manager.fetch_sessions.context(
@@ -65,7 +66,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     max_bytes = min(request.max_bytes, manager.fetch_max_bytes)
     params = FetchParams(
         replica_id,
-        isolation_for(replica_id, request.isolation_level),
+        isolation,
         max_wait_ms=request.max_wait_ms,
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,

@@ -14,6 +14,7 @@ from odradek.base.ids import TopicPartition
 from odradek.handlers.registration import BROKER, handler
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.replication.fetch_params import check_isolation_level
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
@@ -27,6 +28,7 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 @handler(ApiKey.LIST_OFFSETS, versions=(1, 11), listeners=(BROKER,))
 def handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse:
+    check_isolation_level(request.isolation_level)
     duplicates = _duplicates(request)
     answered: set[TopicPartition] = set()
     responses: dict[str, ListOffsetsResponse.ListOffsetsTopicResponse] = {}
