@@ -129,6 +129,15 @@ def check(loads: list[Load], found: dict[int, list[tuple[int, int]]]) -> list[st
     return problems
 
 
+def wait_for_acks(loads: list[Load], count: int) -> None:
+    """Until `count` values have been acknowledged in all; TimeoutError after 30 s."""
+    deadline = time.monotonic() + 30
+    while sum(len(load.acked) for load in loads) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError("no acknowledgement in 30 s")
+        time.sleep(0.01)
+
+
 def campaign(kills: int, seed: int, folder: Path, rate: int) -> list[str]:
     rng = random.Random(seed)
     broker = OdradekBroker(folder, {"log.segment.bytes": "1048576"})
@@ -138,9 +147,12 @@ def campaign(kills: int, seed: int, folder: Path, rate: int) -> list[str]:
     loads = [Load(broker.bootstrap, partition, rate) for partition in range(PARTITIONS)]
     for load in loads:
         load.start()
+    acked = 0
     try:
         for number in range(kills):
-            time.sleep(rng.uniform(0.05, 1.5))
+            # Each life of the broker must have acknowledged something, or its kill would prove nothing.
+            wait_for_acks(loads, acked + 1)
+            time.sleep(rng.uniform(0, 0.6))
             broker.kill()
             start = time.monotonic()
             broker.start()
