@@ -16,6 +16,8 @@ from odradek.protocol.reader import skip_tags
 _FIXED: Final = struct.Struct(">hhi")
 _WITH_CLIENT: Final = struct.Struct(">hhih")
 _CORRELATION: Final = struct.Struct(">i")
+_CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
 
 class RequestHeader(NamedTuple):
@@ -27,10 +29,16 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
+# Looked up for every request and response: by plain number, without making an ApiKey of it.
+_FLEXIBLE_SINCE: Final[dict[int, int]] = {
+    int(api_key): 1 << 15 if info.flexible_since is None else info.flexible_since for api_key, info in API_INFO.items()
+}
+
+
 def _is_flexible(api_key: int, version: int) -> bool:
     try:
-        return API_INFO[ApiKey(api_key)].is_flexible(version)
-    except ValueError:
+        return version >= _FLEXIBLE_SINCE[api_key]
+    except KeyError:
         raise ProtocolError(f"unknown API key {api_key}") from None
 
 
@@ -38,12 +46,12 @@ def request_header_version(api_key: int, version: int) -> int:
     """0, 1 or 2; ProtocolError for an unknown key."""
     if _is_flexible(api_key, version):
         return 2
-    return 0 if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
+    return 0 if api_key == _CONTROLLED_SHUTDOWN and version == 0 else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
     """0 or 1; ProtocolError for an unknown key."""
-    return 1 if _is_flexible(api_key, version) and api_key != ApiKey.API_VERSIONS else 0
+    return 1 if _is_flexible(api_key, version) and api_key != _API_VERSIONS else 0
 
 
 def decode_request_header(buffer: bytes | bytearray | memoryview) -> tuple[RequestHeader, int]:

@@ -30,6 +30,7 @@ HEADER_SIZE_UP_TO_MAGIC = 17
 MAGIC_V2 = 2
 
 COMPRESSION_MASK = 0x07
+_COMPRESSIONS = tuple(Compression)
 TIMESTAMP_TYPE_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
@@ -84,9 +85,9 @@ class BatchHeader(NamedTuple):
     def compression(self) -> Compression:
         """Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for an id that names none."""
         code = self.attributes & COMPRESSION_MASK
-        if code > Compression.ZSTD:
+        if code >= len(_COMPRESSIONS):
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {code}")
-        return Compression(code)
+        return _COMPRESSIONS[code]
 
     @property
     def is_compressed(self) -> bool:

@@ -38,7 +38,6 @@ class RequestContext:
         api_version: int,
         correlation_id: int,
         client_id: str | None,
-        *,
         connection_id: str,
         listener_name: str,
         listener_scope: str,

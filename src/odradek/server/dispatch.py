@@ -101,12 +101,12 @@ class Dispatcher:
             header.api_version,
             header.correlation_id,
             header.client_id,
-            connection_id=connection.connection_id,
-            listener_name=listener.name,
-            listener_scope=listener.scope,
-            peer_host=connection.peer_host,
-            received_at=self._clock.monotonic(),
-            services=self._services,
+            connection.connection_id,
+            listener.name,
+            listener.scope,
+            connection.peer_host,
+            self._clock.monotonic(),
+            self._services,
         )
         return self.dispatch(context, header, frame, offset)
 
