@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 
 import pandas
+from dataset import flights
 from rich.console import Console
 from rich.table import Table
-
-from dataset import flights
 
 
 def check(warehouse: Path, console: Console) -> list[str]:
@@ -38,8 +37,15 @@ def check(warehouse: Path, console: Console) -> list[str]:
         view.add_column(heading, justify="left" if heading == "carrier" else "right")
     for carrier in made.sort_values("mean_arrival_delay", ascending=False).index:
         row, expected_row = made.loc[carrier], wanted.loc[carrier] if carrier in wanted.index else None
-        mean, expected_mean = float(row["mean_arrival_delay"]), float(expected_row["mean_arrival_delay"]) if expected_row is not None else math.nan
-        same = expected_row is not None and int(row["flights"]) == int(expected_row["flights"]) and math.isclose(mean, expected_mean, rel_tol=1e-12)
+        mean, expected_mean = (
+            float(row["mean_arrival_delay"]),
+            float(expected_row["mean_arrival_delay"]) if expected_row is not None else math.nan,
+        )
+        same = (
+            expected_row is not None
+            and int(row["flights"]) == int(expected_row["flights"])
+            and math.isclose(mean, expected_mean, rel_tol=1e-12)
+        )
         if not same:
             differences.append(f"view arrival_delay_by_carrier: {carrier} has {row.to_dict()}, the data set says {expected_row}")
         view.add_row(str(carrier), f"{int(row['flights']):,}", f"{mean:.4f}", f"{expected_mean:.4f} {'=' if same else '≠'}")

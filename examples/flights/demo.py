@@ -18,10 +18,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-
 import check
 import publish
+from rich.console import Console
+
 from odradek.base.errors import OdradekError
 from odradek.records.native import codec_is_compiled
 from odradek.spark.environment import check_java, spark_environment

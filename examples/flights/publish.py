@@ -2,20 +2,22 @@
 
     python examples/flights/publish.py [--bootstrap-server localhost:9092] [--topic flights]
 
-A topic that holds all of them already is left as it is; anything else of that name is deleted and made anew, so that nothing is in it twice.
+A topic that holds all of them already is left as it is; anything else of that name is deleted and made anew, so that nothing is in
+it twice.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 
 import pandas
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from dataset import FLIGHTS, flights
-from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer, RecordFuture, TopicPartition
 
 PARTITIONS = 4
 _RUN = 4_000
@@ -61,18 +63,27 @@ def publish(bootstrap: str, topic: str, console: Console) -> None:
         return
     start = time.perf_counter()
     columns = (TextColumn("Publishing flights"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Producer(bootstrap_servers=bootstrap, compression_type="lz4", batch_size=262_144) as producer, Progress(*columns, console=console) as progress:
+    with (
+        Producer(bootstrap_servers=bootstrap, compression_type="lz4", batch_size=262_144) as producer,
+        Progress(*columns, console=console) as progress,
+    ):
         task = progress.add_task("", total=len(frame))
         for first in range(0, len(frame), _RUN):
             part = frame.iloc[first : first + _RUN]
             futures = producer.send_many(topic, as_json(part))
             # The bar counts what the broker has acknowledged, not what is on its way.
-            futures[-1].add_done_callback(lambda _, size=len(part): progress.advance(task, size))
+            futures[-1].add_done_callback(partial(_advance, progress, task, len(part)))
         producer.flush()
     stored = records_in(bootstrap, topic)
     if stored != FLIGHTS:
         raise SystemExit(f"The topic holds {stored:,} records instead of {FLIGHTS:,}")
-    console.print(f"Published {FLIGHTS:,} flights to topic [bold]{topic}[/] ({PARTITIONS} partitions) in {time.perf_counter() - start:.1f} s.")
+    console.print(
+        f"Published {FLIGHTS:,} flights to topic [bold]{topic}[/] ({PARTITIONS} partitions) in {time.perf_counter() - start:.1f} s."
+    )
+
+
+def _advance(progress: Progress, task: TaskID, size: int, _: RecordFuture) -> None:
+    progress.advance(task, size)
 
 
 def main() -> None:

@@ -44,7 +44,9 @@ def connection_options(function: F) -> F:
         metavar="HOST:PORT[,...]",
         help="Brokers to ask first (also the environment variable ODRADEK_BOOTSTRAP_SERVER).",
     )
-    settings = click.option("-X", "settings", multiple=True, metavar="KEY=VALUE", help="A client configuration under Kafka's name; may be repeated.")
+    settings = click.option(
+        "-X", "settings", multiple=True, metavar="KEY=VALUE", help="A client configuration under Kafka's name; may be repeated."
+    )
     return bootstrap(settings(function))
 
 

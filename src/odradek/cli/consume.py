@@ -21,12 +21,25 @@ Formatter = Callable[[ConsumerRecord], bytes]
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-t", "--topic", required=True, metavar="TOPIC", help="What to read.")
 @click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition; may be repeated.")
-@click.option("-o", "--offset", default="beginning", show_default=True, metavar="beginning|end|N|-N|s@MS", help="Where to start: N counts from 0, -N from the end, s@ is a time in Unix milliseconds.")
+@click.option(
+    "-o",
+    "--offset",
+    default="beginning",
+    show_default=True,
+    metavar="beginning|end|N|-N|s@MS",
+    help="Where to start: N counts from 0, -N from the end, s@ is a time in Unix milliseconds.",
+)
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many records.")
 @click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end of the partitions instead of waiting for more.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="Print the key before the value, with this between them.")
 @click.option("-D", "--delimiter", default="\\n", show_default=True, metavar="DELIM", help="What to print after each record.")
-@click.option("-f", "--format", "template", metavar="FORMAT", help="%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp, %S and %K lengths (-1: null), %% percent; \\n, \\t, \\xHH.")
+@click.option(
+    "-f",
+    "--format",
+    "template",
+    metavar="FORMAT",
+    help="%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp, %S and %K lengths, %% a percent sign, \\n, \\t.",
+)
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per record, as kcat's.")
 @click.option("-q", "--quiet", is_flag=True, help="No remarks on standard error.")
 @connection_options

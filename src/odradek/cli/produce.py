@@ -33,7 +33,14 @@ class Progress(Protocol):
 @click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty keys and values are null (a tombstone).")
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many records.")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", help="Codec.")
-@click.option("-l", "--lines", "line_files", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read records from this file; may be repeated.")
+@click.option(
+    "-l",
+    "--lines",
+    "line_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read records from this file; may be repeated.",
+)
 @click.argument("whole_files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE...]")
 @connection_options
 def command(
@@ -58,9 +65,17 @@ def command(
     if key is not None and key_delimiter is not None:
         raise click.UsageError("-k and -K exclude one another")
     chosen = client_settings(
-        bootstrap, settings, compression_type=compression, max_block_ms="10000", batch_size="262144", linger_ms="20", max_request_size="67108864"
+        bootstrap,
+        settings,
+        compression_type=compression,
+        max_block_ms="10000",
+        batch_size="262144",
+        linger_ms="20",
+        max_request_size="67108864",
     )
-    shape = _Shape(unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null)
+    shape = _Shape(
+        unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
+    )
     with Producer(chosen) as producer:
         sink = _Sink(producer, topic, partition, shape)
         if whole_files:
@@ -117,7 +132,9 @@ def _limit(records: Iterable[bytes], count: int | None) -> Iterator[bytes]:
 class _Shape:
     """How a line becomes key, value and headers."""
 
-    def __init__(self, key_delimiter: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]], empty_is_null: bool) -> None:
+    def __init__(
+        self, key_delimiter: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]], empty_is_null: bool
+    ) -> None:
         self.key_delimiter = key_delimiter
         self.key = key
         self.headers = headers

@@ -49,7 +49,9 @@ def create(
         wanted = [NewTopic(name, partitions or -1, replication_factor or -1, chosen) for name in dict.fromkeys(names)]
         for topic in admin.try_create_topics(wanted, validate_only=validate_only):
             if topic.error is ErrorCode.NONE:
-                counts = f" ({topic.num_partitions} partition{'s' if topic.num_partitions != 1 else ''})" if topic.num_partitions > 0 else ""
+                counts = (
+                    f" ({topic.num_partitions} partition{'s' if topic.num_partitions != 1 else ''})" if topic.num_partitions > 0 else ""
+                )
                 click.echo(f"{'Would create' if validate_only else 'Created'} topic {topic.name}{counts}.")
             elif topic.error is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
                 click.echo(f"Topic {topic.name} exists already.")
@@ -141,5 +143,3 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, settings: tu
 def main(arguments: list[str]) -> int:
     """Runs the command line; the exit status."""
     return run(command, "odradek topics", arguments)
-
-

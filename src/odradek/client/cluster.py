@@ -225,7 +225,7 @@ class Cluster:
         return await settled(node.connection.request(request, response, version, timeout_s=timeout_s or self.request_timeout_s))
 
     async def retrying(self, what: str, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
-        """Runs `attempt` until it succeeds, fails for good, or `timeout_ms` (default.api.timeout.ms) is over; then the last error is raised."""
+        """Runs `attempt` until it succeeds or fails for good; after `timeout_ms` (default.api.timeout.ms) raises the last error."""
         limit = self.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
         deadline = self.now_ms() + limit
         failures = 0

@@ -118,19 +118,22 @@ PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
 CONSUMER_CONFIG = ConfigDef(CONSUMER_KEYS)
 ADMIN_CONFIG = ConfigDef(COMMON_KEYS)
 
+# fmt: off
 NOT_SERVED_YET = frozenset(
     {
         "auto.commit.interval.ms", "auto.include.jmx.reporter", "bootstrap.controllers", "client.dns.lookup", "config.providers",
-        "connections.max.idle.ms", "enable.auto.commit", "enable.metrics.push", "exclude.internal.topics", "group.id", "group.instance.id",
-        "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "interceptor.classes", "internal.leave.group.on.close",
-        "key.deserializer", "key.serializer", "max.poll.interval.ms", "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms",
-        "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
-        "partition.assignment.strategy", "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "partitioner.class",
+        "connections.max.idle.ms", "enable.auto.commit", "enable.metrics.push", "exclude.internal.topics", "group.id",
+        "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "interceptor.classes",
+        "internal.leave.group.on.close", "key.deserializer", "key.serializer", "max.poll.interval.ms", "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples",
+        "metrics.recording.level", "metrics.sample.window.ms", "partition.assignment.strategy",
+        "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "partitioner.class",
         "partitioner.ignore.keys", "receive.buffer.bytes", "security.providers", "send.buffer.bytes", "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms", "transaction.two.phase.commit.enable", "transactional.id",
         "value.deserializer", "value.serializer",
     }
-)  # fmt: skip
+)
+# fmt: on
 """Keys of Kafka's clients that this client does not serve yet (besides sasl.* and ssl.*)."""
 
 
@@ -190,9 +193,8 @@ class ClientConfig:
         return -1 if text == "all" else int(text)
 
     def _check_rules(self) -> None:
-        if "bootstrap.servers" in self._definition:
-            if not self.bootstrap_servers():
-                raise ConfigError("Configuration bootstrap.servers names no server")
+        if "bootstrap.servers" in self._definition and not self.bootstrap_servers():
+            raise ConfigError("Configuration bootstrap.servers names no server")
         if "acks" in self._definition:
             self._check_producer_rules()
 

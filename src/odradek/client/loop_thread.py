@@ -1,9 +1,9 @@
 """The event loop behind the blocking clients: one daemon thread for all of them in a process.
 
-Why a thread instead of plain sockets driven by the caller: a producer has to send, retry and expire batches while its application computes, and a
-group member has to heartbeat; with one loop there is one transport, one set of timing rules and one thing to test. The price, two thread switches
-per blocking call, is paid per call, never per record. A forked child has no thread: its first use starts a new one, and clients made
-before the fork say so instead of hanging.
+Why a thread instead of plain sockets driven by the caller: a producer has to send, retry and expire batches while its application
+computes, and a group member has to heartbeat; with one loop there is one transport, one set of timing rules and one thing to test. The
+price, two thread switches per blocking call, is paid per call, never per record. A forked child has no thread: its first use starts a
+new one, and clients made before the fork say so instead of hanging.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 
 
 async def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation: int = 0) -> dict[TopicPartition, ListedOffset]:
-    """The offsets of `wanted` (partition -> timestamp, or -2 earliest, -1 latest, -3 greatest); KafkaError when one cannot be had in time."""
+    """The offsets of `wanted` (partition -> timestamp, or -2 earliest, -1 latest, -3 greatest); KafkaError when one cannot be had."""
     found: dict[TopicPartition, ListedOffset] = {}
     left = dict(wanted)
     if not left:

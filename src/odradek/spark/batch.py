@@ -1,5 +1,9 @@
 """Reading ranges of offsets as Arrow, and batch queries made of them."""
 
+# pyarrow comes without types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -62,7 +66,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[override]  # pyspark declares Sequence and checks for list
+    def partitions(self) -> list[InputPartition]:
         """The ranges to read, settled when the query is planned."""
         options = self._options
         with open_consumer(options) as consumer:

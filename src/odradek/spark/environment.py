@@ -1,8 +1,8 @@
 """The environment in which Spark finds this very Python, with everything that is installed for it.
 
 Spark starts `python3` from the PATH for its workers, and its scripts start `python3` and `pyspark` from there, too: with a virtual
-environment that is not first on the PATH they end up in another Python, without pyarrow or this package. Call `use_this_python()` before the
-first SparkSession, or start a script of Spark with `spark_environment()`.
+environment that is not first on the PATH they end up in another Python, without pyarrow or this package. Call
+`use_this_python()` before the first SparkSession, or start a script of Spark with `spark_environment()`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Offset ranges: what a query reads, how a limit is shared among partitions, and what counts as lost (KafkaOffsetReader, KafkaMicroBatchStream)."""
+"""Offset ranges: what a query reads, how a limit is shared among partitions, and what counts as lost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """Writing rows to topics, at least once: a task that is repeated writes its rows again, as with the connector."""
 
+# pyarrow comes without types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import random

@@ -1,5 +1,9 @@
 """Streaming queries: micro-batches between offsets that Spark keeps in its checkpoint."""
 
+# pyarrow comes without types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +46,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- planning (driver) ------------------------------------------------------------------------------------------------------------
 
-    def initialOffset(self) -> StreamOffset:  # type: ignore[override]
+    def initialOffset(self) -> StreamOffset:
         """Where a query without a checkpoint starts."""
         chosen = self._partitions()
         consumer = self._connected()
@@ -58,7 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Trigger.AvailableNow: what is there now, and nothing that comes later."""
         self._available_now = self._connected().end_offsets(self._partitions())
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> StreamOffset:  # type: ignore[override]
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> StreamOffset:
         """The end of the next micro-batch."""
         begin = from_stream_offset(start)
         chosen = self._partitions()
@@ -74,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # An end before the start (a topic created anew) must show as data loss when the batch is planned, not as going back.
         return to_stream_offset({partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()})
 
-    def reportLatestOffset(self) -> StreamOffset | None:  # type: ignore[override]
+    def reportLatestOffset(self) -> StreamOffset | None:
         """The newest offsets seen, for the query's progress."""
         return None if self._newest is None else to_stream_offset(self._newest)
 
@@ -126,6 +130,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- reading (tasks) --------------------------------------------------------------------------------------------------------------
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range as Arrow batches."""
         return read_range(self._options, partition.offset_range) if isinstance(partition, RangePartition) else iter(())

@@ -81,8 +81,9 @@ class ConsumerEngine:
 
     def seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Continues at a timestamp (-2 earliest, -1 latest), looked up when data is next wanted."""
-        for partition in partitions:
-            self._drop_records(lambda other, partition=partition: other == partition)
+        chosen = list(partitions)
+        self._drop_records(lambda other: other in chosen)
+        for partition in chosen:
             self.fetcher.seek_to(partition, timestamp)
         self.wake()
 
@@ -149,7 +150,7 @@ class ConsumerEngine:
     # -- data -----------------------------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_s: float, max_records: int | None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` seconds without any. KafkaError for what went wrong."""
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` without any. KafkaError for troubles."""
         limit = max_records or self.max_poll_records
         deadline = self._loop.time() + timeout_s
         while self._read >= len(self._records):

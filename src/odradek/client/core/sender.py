@@ -327,7 +327,9 @@ class Sender:
 
     def _split(self, batch: Batch, now_ms: int) -> None:
         """The broker takes only smaller batches: its records go back as batches of half the size at most."""
-        records = [(record.timestamp, record.key, record.value, record.headers) for record in decode_records(batch.payload or b"")]
+        records: list[RecordTuple] = [
+            (record.timestamp, record.key, record.value, record.headers) for record in decode_records(batch.payload or b"")
+        ]
         limit = min(self._config.batch_size, max(batch.size // 2, 1))
         parts = list(_cut(records, limit))
         if len(parts) < 2:

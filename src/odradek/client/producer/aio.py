@@ -55,7 +55,7 @@ class AsyncProducer:
         headers: HeadersInput = None,
         timestamp: int | None = None,
     ) -> RecordFuture:
-        """Queues a record; awaiting what it returns gives the RecordMetadata or raises the KafkaError of a record that was not accepted.
+        """Queues a record; awaiting what it returns gives the RecordMetadata, or raises the KafkaError of a refused record.
 
         Waits for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
         """

@@ -44,7 +44,7 @@ class Producer:
         headers: HeadersInput = None,
         timestamp: int | None = None,
     ) -> RecordFuture:
-        """Queues a record; `result()` of what it returns gives the RecordMetadata or raises the KafkaError of a record that was not accepted.
+        """Queues a record; `result()` of what it returns gives the RecordMetadata, or raises the KafkaError of a refused record.
 
         Blocks for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -80,7 +81,7 @@ class ProducerEngine:
         headers: HeadersInput,
         timestamp: int | None,
     ) -> tuple[RecordFuture, bool] | None:
-        """The record's future and whether the loop has to be woken; None when there is no room. Raises KafkaError for a record that is too large."""
+        """The record's future and whether the loop has to be woken; None when there is no room. KafkaError when the record is too large."""
         key_bytes, value_bytes, header_pairs = encode_content(key), encode_content(value), encode_headers(headers)
         size = record_size(key_bytes, value_bytes, header_pairs)
         self._check_size(size)
@@ -97,7 +98,7 @@ class ProducerEngine:
     def append_run(
         self, info: TopicInfo, values: Sequence[bytes | None], start: int, partition: int | None, timestamp: int | None
     ) -> tuple[RecordFuture, int] | None:
-        """Takes as many of `values[start:]` (no keys, no headers) as fill one batch: (future of the first, number taken); None without room."""
+        """Takes as many of `values[start:]` (no keys, no headers) as fill a batch: (future of the first, count); None without room."""
         end, size = self._run_length(values, start)
         stamp = self.cluster.clock.time_ms() if timestamp is None else timestamp
         records: list[RecordTuple] = list(zip(repeat(stamp), repeat(None), values[start:end], repeat(()), strict=False))
@@ -245,7 +246,7 @@ class ProducerEngine:
         if work.needs_producer_id:
             self._help("producer id", self._ask_producer_id)
         for node_id in work.connect:
-            self._help(node_id, lambda node_id=node_id: self._connect(node_id))
+            self._help(node_id, partial(self._connect, node_id))
         due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
         if (work.needs_metadata or due == 0) and self.cluster.metadata.wanted:
             self._help("metadata", self._refresh)

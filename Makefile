@@ -1,0 +1,87 @@
+# Everything starts here; each target sets up what it needs. Only python3 (3.11 or newer, with venv) has to be there.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SHELL  := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+# What an installation depends on: the metadata, and the sources that are compiled where there is a compiler.
+SETUP  := pyproject.toml setup.py $(wildcard src/odradek/*/*.pxd) $(patsubst %.pxd,%.py,$(wildcard src/odradek/*/*.pxd))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help install demo test lint interop bench campaign java jvm clean
+help:
+	@echo "make install   Odradek into $(VENV)"
+	@echo "make demo      a broker, 336,776 flights, a Spark pipeline, checked (data in demo-data)"
+	@echo "make test      the tests (PYTEST_ARGS='-k words' for some of them)"
+	@echo "make lint      ruff, mypy, pyright, import-linter"
+	@echo "make interop   the tests against JVM Kafka, which is fetched from Maven Central"
+	@echo "make bench     the figures, JVM Kafka beside"
+	@echo "make campaign  the long runs"
+	@echo "make clean     removes what was built, caches and demo-data"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "Python 3.11 or newer is needed, and $(PYTHON) is not; say which to take: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+
+# A stamp is newer than what it was made from, so that nothing is installed twice. Installing more never takes away what is there.
+define INSTALL
+@echo "Installing $(1) into $(VENV) ..."
+$(BIN)/pip install --quiet --editable '$(1)'
+@touch $@
+endef
+
+$(VENV)/.installed: $(SETUP) | $(BIN)/python
+	$(call INSTALL,.)
+
+$(VENV)/.installed-demo: $(SETUP) | $(BIN)/python
+	$(call INSTALL,.[demo])
+	@touch $(VENV)/.installed
+
+$(VENV)/.installed-dev: $(SETUP) | $(BIN)/python
+	$(call INSTALL,.[dev])
+	@touch $(VENV)/.installed $(VENV)/.installed-demo
+
+install: $(VENV)/.installed
+
+java:
+	@examples/flights/ensure_java.sh
+
+jvm:
+	@interop/jvm/fetch.sh
+
+demo: $(VENV)/.installed-demo | java
+	@$(BIN)/python examples/flights/demo.py --data demo-data $(DEMO_ARGS)
+
+test: $(VENV)/.installed-dev | java
+	$(BIN)/python -m pytest -m "not jvm" $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+interop: $(VENV)/.installed-dev | java jvm
+	$(BIN)/python -m pytest -m jvm $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed-dev | java jvm
+	$(BIN)/python -m bench.brokers $(BENCH_ARGS)
+	$(BIN)/python -m bench.spark
+
+campaign: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.campaigns.frames
+	$(BIN)/python -m tests.campaigns.hostile
+	$(BIN)/python -m tests.campaigns.batches
+	$(BIN)/python -m tests.campaigns.quorum
+	$(BIN)/python -m tests.campaigns.kills
+
+clean:
+	rm -rf build dist demo-data src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f $(VENV)/.installed*
+	find src tests bench interop examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src -name '*.so' -delete
