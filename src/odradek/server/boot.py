@@ -20,6 +20,7 @@ class Step(NamedTuple):
 
 
 _BROKER: Final = frozenset({"broker"})
+_CONTROLLER: Final = frozenset({"controller"})
 _ALL: Final = frozenset({"broker", "controller"})
 
 STEPS: Final[tuple[Step, ...]] = (
@@ -35,4 +36,5 @@ STEPS: Final[tuple[Step, ...]] = (
     Step("tasks", "begin the regular tasks: retention, checkpoints, deletions, ISR checks", _BROKER, 5),
     Step("registration", "register with the controller, send heartbeats, be unfenced", _BROKER, 5),
     Step("broker_listeners", "answer clients; at the end have the leaders moved away and take no new requests", _BROKER, 30),
+    Step("controller_registration", "register this controller with the active one, in the background", _CONTROLLER, 5),
 )

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
-    from odradek.server.registration import BrokerRegistration
+    from odradek.config.listeners import Endpoint
+    from odradek.server.controller_registration import ControllerRegistrar
+    from odradek.server.registration import AdvertisedListener, BrokerRegistration
     from odradek.server.tasks import BrokerTasks
     from odradek.storage.log import Log
     from odradek.storage.log_directory import LogDirectory
@@ -87,6 +89,7 @@ class Broker:
         self._bound: dict[str, BoundListener] = {}
         self._logs_loaded = False
         self._registration: BrokerRegistration | None = None
+        self._registrar: ControllerRegistrar | None = None
         self._tasks: BrokerTasks | None = None
         self._progress_at = 0.0
         services = self.services
@@ -178,7 +181,6 @@ class Broker:
             assert properties.directory_id is not None
             self._directory_ids[directory] = properties.directory_id
             self.services.cluster_id = properties.cluster_id
-        self.services.incarnation_id = random_uuid(self.random)
 
     def _format(self) -> None:
         from odradek.controller.format import format_storage, random_uuid
@@ -322,6 +324,17 @@ class Broker:
         )
         services.kraft.start()
         await as_future(self.loop, services.kraft.caught_up)
+        services.incarnation_id = self._new_incarnation_id()
+
+    def _new_incarnation_id(self) -> UUID:
+        """One that no registration carries: taken for its own past life, which was told to shut down, a broker would stay so for ever."""
+        cluster = self.services.kraft.image.cluster
+        known = {node.incarnation_id for nodes in (cluster.brokers, cluster.controllers) for node in nodes.values()}
+        while True:
+            # Randomness that begins as in the last start (a test's, a simulation's) would say the same again.
+            incarnation_id = random_uuid(self.random)
+            if incarnation_id not in known:
+                return incarnation_id
 
     async def stop_quorum(self) -> None:
         self.services.kraft.stop()
@@ -424,7 +437,7 @@ class Broker:
     # -- registration ----------------------------------------------------------------------------------------------------------
 
     async def start_registration(self) -> None:
-        from odradek.server.registration import AdvertisedListener, BrokerRegistration, Identity
+        from odradek.server.registration import BrokerRegistration, Identity
 
         config, services = self.config, self.services
         log_manager = services.log_manager
@@ -432,15 +445,7 @@ class Broker:
             config.node_id,
             services.cluster_id,
             services.incarnation_id,
-            [
-                AdvertisedListener(
-                    each.listener,
-                    each.host or _host_name(),
-                    each.port or self._bound[each.listener].port,
-                    SECURITY_PROTOCOLS[each.security_protocol],
-                )
-                for each in config.advertised_listeners
-            ],
+            self._reached_at(config.advertised_listeners),
             config.rack,
             [self._directory_ids[directory.path] for directory in log_manager.online_directories if directory.path in config.log_dirs],
             log_manager.previous_broker_epoch,
@@ -463,6 +468,33 @@ class Broker:
     async def stop_registration(self) -> None:
         if self._registration is not None:
             self._registration.stop()
+
+    async def start_controller_registration(self) -> None:
+        from odradek.server.controller_registration import ControllerRegistrar
+
+        services = self.services
+        listeners = self._reached_at(self.config.advertised_controller_listeners)
+        incarnation_id = self._new_incarnation_id()
+        self._registrar = ControllerRegistrar(self.config.node_id, incarnation_id, listeners, services.channel, self.clock, self.random)
+        services.kraft.add_publisher(self._registrar)
+
+    async def stop_controller_registration(self) -> None:
+        if self._registrar is not None:
+            self._registrar.stop()
+            self.services.kraft.loader.remove_publisher(self._registrar)
+
+    def _reached_at(self, endpoints: list[Endpoint]) -> list[AdvertisedListener]:
+        from odradek.server.registration import AdvertisedListener
+
+        return [
+            AdvertisedListener(
+                each.listener,
+                each.host or _host_name(),
+                each.port or self._bound[each.listener].port,
+                SECURITY_PROTOCOLS[each.security_protocol],
+            )
+            for each in endpoints
+        ]
 
 
 def _host_name() -> str:

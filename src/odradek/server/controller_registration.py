@@ -1,0 +1,133 @@
+"""A controller tells the active controller where it is reached and what it understands (ControllerRegistrationManager, KIP-919).
+
+The metadata log is the only proof that it has: as long as the image knows no registration of this start, and the metadata.version has
+registrations at all, the request is sent; after a failure again, with longer and longer pauses.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode
+from odradek.handlers.registration import TO_CONTROLLER
+from odradek.metadata.features import controller_registration_supported, supported_features
+
+if TYPE_CHECKING:
+    from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+    from odradek.protocol.messages.controller_registration import ControllerRegistrationResponse
+    from odradek.protocol.schema import Message
+    from odradek.server.channel import InterBrokerChannel
+    from odradek.server.registration import AdvertisedListener
+
+logger = logging.getLogger(__name__)
+
+_FIRST_RETRY_S = 0.1
+_LONGEST_RETRY_S = 120.0
+_JITTER = 0.02
+"""ExponentialBackoff(100, 2, 120000, 0.02)."""
+
+
+class ControllerRegistrar:
+    """A publisher of the metadata loader: registers this node whenever the image shows that it is not registered."""
+
+    def __init__(
+        self,
+        node_id: int,
+        incarnation_id: UUID,
+        listeners: Sequence[AdvertisedListener],
+        channel: InterBrokerChannel,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        """`incarnation_id` must be new with each start; `listeners` are those of the controller."""
+        self._node_id = node_id
+        self._incarnation_id = incarnation_id
+        self._listeners = listeners
+        self._channel = channel
+        self._clock = clock
+        self._random = rng
+        self._image: MetadataImage | None = None
+        self._retry_s = _FIRST_RETRY_S
+        self._timer: TimerHandle | None = None
+        self._in_flight = False
+        self._stopped = False
+
+    @property
+    def registered(self) -> bool:
+        """Whether the image that was published last knows this start of the node."""
+        mine = None if self._image is None else self._image.cluster.controllers.get(self._node_id)
+        return mine is not None and mine.incarnation_id == self._incarnation_id
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
+        """See `controller.kraft.MetadataPublisher`."""
+        before, self._image = self._image, image
+        if before is None or image.cluster is not before.cluster or image.features is not before.features:
+            self._send_if_needed()
+
+    def stop(self) -> None:
+        """No more requests."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send_if_needed(self) -> None:
+        image = self._image
+        waiting = self._in_flight or self._timer is not None
+        if image is None or waiting or self._stopped or self.registered:
+            return
+        if not controller_registration_supported(image.features.metadata_version or 0):
+            return
+        self._in_flight = True
+        self._send()
+
+    def _send(self) -> None:
+        from odradek.protocol.messages.controller_registration import ControllerRegistrationRequest
+
+        request = ControllerRegistrationRequest(
+            controller_id=self._node_id,
+            incarnation_id=self._incarnation_id,
+            zk_migration_ready=False,
+            listeners=[
+                ControllerRegistrationRequest.Listener(name=name, host=host, port=port, security_protocol=protocol)
+                for name, host, port, protocol in self._listeners
+            ],
+            features=[
+                ControllerRegistrationRequest.Feature(name=name, min_supported_version=levels.minimum, max_supported_version=levels.maximum)
+                for name, levels in supported_features().items()
+            ],
+        )
+        self._channel.send(TO_CONTROLLER, request.API_KEY, request, 0).add_callback(self._answered)
+
+    def _answered(self, done: Deferred[Message]) -> None:
+        self._in_flight = False
+        if self._stopped:
+            return
+        if done.error is not None:
+            self._later(done.error)
+            return
+        response = cast("ControllerRegistrationResponse", done.result())
+        code = ErrorCode(response.error_code)
+        if code != ErrorCode.NONE:
+            self._later(f"{code.name}: {response.error_message}")
+            return
+        self._retry_s = _FIRST_RETRY_S
+        logger.info("registered as controller %d", self._node_id)
+
+    def _later(self, reason: object) -> None:
+        pause_s = self._retry_s * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+        logger.info("controller %d could not be registered (%s); again in %.2f s", self._node_id, reason, pause_s)
+        self._retry_s = min(self._retry_s * 2, _LONGEST_RETRY_S)
+        self._timer = self._clock.call_later(pause_s, self._again)
+
+    def _again(self) -> None:
+        self._timer = None
+        self._send_if_needed()
