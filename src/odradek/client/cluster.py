@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from odradek import __version__
 from odradek.base.clock import Clock
@@ -108,7 +108,7 @@ class Cluster:
     async def close(self) -> None:
         """Closes every connection; requests in flight fail."""
         self._closed = True
-        tasks = [*self._dialling.values(), *([self._refreshing] if self._refreshing else [])]
+        tasks: list[asyncio.Task[Any]] = [*self._dialling.values(), *([self._refreshing] if self._refreshing else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

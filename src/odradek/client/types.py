@@ -117,14 +117,14 @@ class ClusterDescription(NamedTuple):
     brokers: tuple[Broker, ...]
 
 
-def encode_content(content: Content) -> bytes | None:
-    """Bytes of a key, value or header."""
+def encode_content(content: object) -> bytes | None:
+    """Bytes of a key, value or header; TypeError for what is none of Content."""
     if content is None or type(content) is bytes:
         return content
     if isinstance(content, str):
         return content.encode()
     if isinstance(content, (bytes, bytearray, memoryview)):
-        return bytes(content)
+        return bytes(content)  # pyright: ignore[reportUnknownArgumentType]
     raise TypeError(f"A key, value or header must be bytes, str or None, not {type(content).__name__}")
 
 

@@ -14,8 +14,8 @@ BOOTSTRAP = os.environ.get("ODRADEK_BOOTSTRAP_SERVER", "localhost:9092")
 
 FLIGHT = """
     year int, month int, day int, dep_time double, sched_dep_time int, dep_delay double, arr_time double,
-    sched_arr_time int, arr_delay double, carrier string, flight int, tailnum string, origin string, dest string, air_time double, distance int, hour int, minute int,
-    time_hour string
+    sched_arr_time int, arr_delay double, carrier string, flight int, tailnum string, origin string,
+    dest string, air_time double, distance int, hour int, minute int, time_hour string
 """
 
 

@@ -53,6 +53,7 @@ class Batch:
         "record_count",
         "record_errors",
         "records",
+        "refused",
         "retry_at_ms",
         "size",
         "topic_partition",
@@ -68,6 +69,7 @@ class Batch:
         self.payload_has_sequence = False
         self.attempts = 0
         self.retry_at_ms = 0
+        self.refused = False
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1

@@ -16,6 +16,7 @@ from odradek.client.core.sender import BatchAnswer
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.schema import records_view
 
 LAST_PRODUCE_BY_NAME = 12
 LAST_FETCH_BY_NAME = 12
@@ -121,8 +122,7 @@ def fetch_answers(targets: Sequence[FetchTarget], response: FetchResponse, ids: 
 
 
 def _fetched(part: FetchResponse.PartitionData) -> FetchedPartition:
-    records = part.records
-    view = records if isinstance(records, memoryview) else memoryview(records if isinstance(records, (bytes, bytearray)) else b"")
+    view = records_view(part.records)
     aborted = [(entry.producer_id, entry.first_offset) for entry in part.aborted_transactions or ()]
     return FetchedPartition(error_code(part.error_code), part.high_watermark, part.last_stable_offset, part.log_start_offset, aborted, view)
 

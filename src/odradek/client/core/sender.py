@@ -5,9 +5,11 @@ Ordering, for an idempotent producer, per partition:
    can tell a repetition from news. At most `max.in.flight` batches of a partition are on the wire.
 2. A batch that failed retriably goes back into the queue at its place in the sequence. From then on the partition advances one batch at
    a time, lowest sequence first, until the repeated ones are through; new batches wait behind them.
-3. When a batch with a sequence is given up (rejected for good, or its time was up), the sequences behind it have a gap that the broker
-   would refuse. Then, once nothing of the partition is on the wire, the producer takes the next epoch and numbers what waits from 0.
-   Other partitions move to the new epoch when they have nothing outstanding (KIP-360).
+3. When a batch with a sequence is given up (rejected for good, or its time was up), the sequences behind it may have a gap that the
+   broker would refuse. Batches that were sent already are then sent on under their old numbers, because an attempt whose answer was lost
+   may have been written: only when the lowest of them is refused for its sequence (so that neither it nor any behind it was written), or
+   none is left, and nothing of the partition is on the wire, the producer takes the next epoch and numbers what waits from 0. Other
+   partitions move to the new epoch when they have nothing outstanding (KIP-360).
 4. OUT_OF_ORDER_SEQUENCE_NUMBER for a batch that is not the next after the last acknowledged one is the echo of an earlier failure: rule 2.
    Otherwise, and for UNKNOWN_PRODUCER_ID and INVALID_PRODUCER_EPOCH, the broker has lost or replaced the state: rule 3, then try again.
 
@@ -178,12 +180,13 @@ class Sender:
         self._nodes[node] = self._nodes.get(node, 0) + 1
         self._flying += len(batches)
         for batch in batches:
+            batch.refused = False
             self._state(batch.topic_partition).in_flight.append(batch)
         return Dispatch(node, tuple(batches))
 
     def _may_send(self, topic_partition: TopicPartition, head: Batch) -> bool:
         state = self._state(topic_partition)
-        if state.reset_wanted:
+        if state.reset_wanted and (head.refused or not head.has_sequence):
             return False
         if head.has_sequence:
             return not any(sequence_before(other.base_sequence, head.base_sequence) for other in state.in_flight)
@@ -236,20 +239,24 @@ class Sender:
         batch.payload_has_sequence = batch.has_sequence
 
     def _renumber_gaps(self) -> None:
-        """Rule 3: takes the next epoch for the partitions with a gap that have nothing on the wire any more."""
-        ready = [state for state in self._partitions.values() if state.reset_wanted and not state.in_flight]
+        """Rule 3: takes the next epoch for the partitions with a gap in which nothing is uncertain any more."""
+        ready = {partition: state for partition, state in self._partitions.items() if self._may_renumber(partition, state)}
         if not ready or self.producer_id < 0:
             return
-        if any((state.producer_id, state.producer_epoch) == (self.producer_id, self.producer_epoch) for state in ready):
+        if any((state.producer_id, state.producer_epoch) == (self.producer_id, self.producer_epoch) for state in ready.values()):
             self._next_epoch()
-        for topic_partition, state in self._partitions.items():
-            if not state.reset_wanted or state.in_flight:
-                continue
+        for topic_partition, state in ready.items():
             state.reset_wanted = False
             state.producer_id = state.producer_epoch = -1
             for batch in self._accumulator.queues.get(topic_partition, ()):
                 batch.producer_id = batch.producer_epoch = batch.base_sequence = -1
-                batch.payload_has_sequence = False
+                batch.payload_has_sequence = batch.refused = False
+
+    def _may_renumber(self, topic_partition: TopicPartition, state: PartitionState) -> bool:
+        if not state.reset_wanted or state.in_flight:
+            return False
+        queue = self._accumulator.queues.get(topic_partition)
+        return not queue or queue[0].refused or not queue[0].has_sequence
 
     def _next_epoch(self) -> None:
         if self.producer_epoch >= _MAX_EPOCH:
@@ -322,6 +329,7 @@ class Sender:
             expected = 0 if state.last_acked_sequence < 0 else increment_sequence(state.last_acked_sequence, 1)
             if error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.base_sequence == expected:
                 state.reset_wanted = True
+            batch.refused = True
             return True
         return error.retriable
 

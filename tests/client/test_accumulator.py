@@ -1,0 +1,82 @@
+"""Batches respect batch.size, linger.ms and buffer.memory."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.base.ids import TopicPartition
+from odradek.client.core.accumulator import Accumulator, Batch, record_size, sequence_before
+from odradek.records.batch import encode_batch
+
+TP = TopicPartition("t", 0)
+
+
+def add(accumulator: Accumulator, value: bytes, now_ms: int = 0) -> tuple[Batch, int] | None:
+    return accumulator.append(TP, 0, None, value, (), now_ms)
+
+
+def test_a_batch_waits_for_linger_and_goes_at_once_when_full() -> None:
+    accumulator = Accumulator(batch_size=200, linger_ms=5, buffer_memory=10_000)
+    add(accumulator, b"x" * 20, now_ms=100)
+    queue = accumulator.queues[TP]
+    assert accumulator.ready_in_ms(queue[0], queue, 100) == 5
+    assert accumulator.ready_in_ms(queue[0], queue, 104) == 1
+    assert accumulator.ready_in_ms(queue[0], queue, 105) == 0
+    add(accumulator, b"x" * 190, now_ms=100)
+    assert len(queue) == 2
+    assert accumulator.ready_in_ms(queue[0], queue, 100) == 0
+
+
+def test_a_record_larger_than_a_batch_travels_alone() -> None:
+    accumulator = Accumulator(batch_size=100, linger_ms=0, buffer_memory=10_000)
+    for value in (b"a", b"b" * 500, b"c"):
+        add(accumulator, value)
+    assert [batch.record_count for batch in accumulator.queues[TP]] == [1, 1, 1]
+
+
+def test_memory_is_refused_when_full_and_given_back_on_release() -> None:
+    accumulator = Accumulator(batch_size=100, linger_ms=0, buffer_memory=400)
+    taken = [add(accumulator, b"x" * 60) for _ in range(5)]
+    assert taken[0] is not None
+    assert taken[-1] is None
+    batch = accumulator.queues[TP].popleft()
+    accumulator.release(batch)
+    assert add(accumulator, b"x" * 60) is not None
+
+
+def test_a_record_larger_than_the_whole_buffer_passes_alone() -> None:
+    accumulator = Accumulator(batch_size=100, linger_ms=0, buffer_memory=200)
+    assert add(accumulator, b"x" * 5000) is not None
+    assert add(accumulator, b"x") is None
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=300), st.binary(max_size=300)), max_size=60), st.integers(62, 2000))
+def test_estimates_never_fall_short_of_the_encoded_size(records: list[tuple[bytes, bytes]], batch_size: int) -> None:
+    accumulator = Accumulator(batch_size, 0, 1 << 30)
+    for key, value in records:
+        accumulator.append(TP, 1_700_000_000_000, key, value, (("h", key),), 0)
+    order: list[bytes | None] = []
+    for batch in accumulator.queues.get(TP, ()):
+        encoded = encode_batch(batch.records)
+        assert len(encoded) <= batch.size
+        assert batch.size <= batch_size or batch.record_count == 1
+        order += [value for _, _, value, _ in batch.records]
+    assert order == [value for _, value in records]
+    assert accumulator.used == sum(batch.size for batch in accumulator.queues.get(TP, ()))
+
+
+@given(st.binary(max_size=50), st.text(max_size=20))
+@settings(max_examples=30, derandomize=True)
+def test_a_record_with_any_header_name_fits_its_estimate(content: bytes, name: str) -> None:
+    record = (0, content, content, ((name, content),))
+    assert len(encode_batch([record])) <= 61 + record_size(content, content, ((name, content),))
+
+
+def test_sequences_wrap() -> None:
+    assert sequence_before(1, 2)
+    assert not sequence_before(2, 1)
+    assert not sequence_before(5, 5)
+    assert sequence_before(0x7FFFFFFF, 0)
+    assert not sequence_before(0, 0x7FFFFFFF)
