@@ -1,20 +1,24 @@
 """An event loop on virtual time.
 
 `SimulatedLoop` is asyncio's own selector loop with three parts replaced: its clock (a number that jumps to the next timer
-as soon as nothing is ready to run), its executor (jobs run inline, in order) and its network (`testing.network`). A virtual
-hour takes microseconds, and the order of events depends on nothing but the program and the seed.
+as soon as nothing is ready to run), its executor (jobs run inline) and its network (`testing.network`). A virtual hour takes
+microseconds, and the order of events depends on nothing but the program and the seed. Callbacks and tasks of a `SimulatedProcess` stop
+with it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import random
 import selectors
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from odradek.base.clock import TimerHandle
 from odradek.testing.network import VirtualNetwork
+from odradek.testing.process import SimulatedProcess, process_of
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -66,23 +70,81 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1e-9
         self.network = network or VirtualNetwork()
         self.network.attach(self)
+        self.processes: list[SimulatedProcess] = []
+        self._job_random = random.Random(0)
+        self._job_latency_s: tuple[float, float] | None = None
 
     def time(self) -> float:
         return self._jumping.now
 
+    def new_process(self, name: str) -> SimulatedProcess:
+        """A process whose callbacks and tasks this loop runs as long as it lives."""
+        process = SimulatedProcess(name)
+        self.processes.append(process)
+        return process
+
+    def release_dead(self) -> None:
+        """Ends the story: what killed processes left under way may run, so that their tasks can be cancelled."""
+        for process in self.processes:
+            for parked in process.release():
+                self.call_soon(parked)
+
+    def call_soon(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None) -> asyncio.Handle:
+        process = process_of(context)
+        if process is None:
+            return super().call_soon(callback, *args, context=context)
+        return super().call_soon(process.perform, callback, *args, context=context)
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        # There is one thread.
+        return self.call_soon(callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        process = process_of(context)
+        if process is None:
+            return super().call_at(when, callback, *args, context=context)
+        return super().call_at(when, process.perform, callback, *args, context=context)
+
+    def create_task(
+        self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], *, name: object = None, context: contextvars.Context | None = None
+    ) -> asyncio.Task[T]:
+        task = super().create_task(coro, name=name, context=context)
+        process = process_of(context)
+        if process is not None:
+            process.keep(task)
+        return task
+
+    def slow_jobs(self, seed: int | str, latency_s: tuple[float, float]) -> None:
+        """From now on jobs of the executor take time, and do their work at once or at the end of it, as `seed` decides.
+
+        Either way the loop goes on meanwhile and jobs may overtake each other, as with real threads.
+        """
+        self._job_random = random.Random(seed)
+        self._job_latency_s = latency_s
+
     def run_in_executor(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
-        """Runs the job at once; its result is seen on the loop's next turn, as with a real executor."""
+        """Runs the job at once; its result is seen on the loop's next turn, as with a real executor, or later (`slow_jobs`)."""
         future: asyncio.Future[T] = self.create_future()
-        try:
-            future.set_result(func(*args))
-        except Exception as error:
-            future.set_exception(error)
+        if self._job_latency_s is None:
+            _perform(future, func, *args)
+            return future
+        delay = self._job_random.uniform(*self._job_latency_s)
+        if self._job_random.random() < 0.5:
+            self.call_later(delay, lambda: _perform(future, func, *args))
+        else:
+            done: asyncio.Future[T] = self.create_future()
+            _perform(done, func, *args)
+            self.call_later(delay, lambda: _pass_on(done, future))
         return future
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **kwargs: Any) -> Any:
         if kwargs.get("sock") is not None or kwargs.get("ssl"):
             raise NotImplementedError("the virtual network has neither real sockets nor TLS")
-        return self.network.listen(protocol_factory, host, port)
+        return self.network.listen(protocol_factory, host, port, serving=kwargs.get("start_serving", True))
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **kwargs: Any) -> Any:
         if kwargs.get("sock") is not None or kwargs.get("ssl"):
@@ -113,8 +175,35 @@ class SimulatedClock:
         return self._loop.call_later(max(0.0, delay_s), callback, *args)
 
 
+def _perform(future: asyncio.Future[T], func: Callable[[Unpack[Ts]], T], *args: *Ts) -> None:
+    if future.cancelled():
+        return
+    try:
+        future.set_result(func(*args))
+    except Exception as error:
+        future.set_exception(error)
+
+
+def _pass_on(done: asyncio.Future[T], future: asyncio.Future[T]) -> None:
+    error = done.exception()
+    if future.cancelled():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())
+
+
 def run(main: Callable[[SimulatedLoop], Coroutine[Any, Any, T]], network: VirtualNetwork | None = None) -> T:
     """Runs `main(loop)` to its end on a fresh simulated loop."""
     loop = SimulatedLoop(network)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        return runner.run(main(loop))
+        try:
+            return runner.run(main(loop))
+        finally:
+            loop.set_exception_handler(_ignore)
+            loop.release_dead()
+
+
+def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """After the end: tasks of killed processes may find their world gone."""

@@ -2,7 +2,8 @@
 
 Addresses are (host, port) pairs of any text and number. A connection is two one-way streams of bytes; bytes written arrive
 in order, in pieces, after a latency drawn from the network's random source. `cut` stops a direction between two hosts
-without telling either (what a broken switch does) until `heal`; `reset_connections` breaks connections at once.
+without telling either (what a broken switch does) until `heal`; `reset_connections` breaks connections at once; `slow_down` gives
+a direction a latency of its own. Protocols are called in the context (host, process) that dialled or listened.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ import contextvars
 import random
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, cast
+
+from odradek.testing.process import process_of
 
 if TYPE_CHECKING:
     from odradek.testing.loop import SimulatedLoop
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 Buffer = bytes | bytearray | memoryview
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -44,6 +50,9 @@ class VirtualNetwork:
         self._servers: dict[tuple[str, int], VirtualServer] = {}
         self._connections: list[VirtualTransport] = []
         self._cuts: set[tuple[str, str]] = set()
+        self._slow: dict[tuple[str, str], tuple[float, float]] = {}
+        self.on_delivery: Callable[[tuple[str, int], tuple[str, int], bytes], object] | None = None
+        """Called as (from, to, bytes) before bytes are handed to the receiving protocol."""
         self._next_port = 40_000
         self._loop: SimulatedLoop | None = None
 
@@ -60,15 +69,23 @@ class VirtualNetwork:
         self._next_port += 1
         return self._next_port
 
-    def latency(self) -> float:
-        return self.random.uniform(*self.latency_s)
+    def latency(self, source: str, target: str) -> float:
+        """Seconds that the next bytes from `source` to `target` take."""
+        return self.random.uniform(*self._slow.get((source, target), self.latency_s))
 
-    def listen(self, factory: ProtocolFactory, host: str | None, port: int | None) -> VirtualServer:
-        """Binds a server; OSError when the address is taken. Port 0 picks one."""
+    def slow_down(self, source: str, target: str, latency_s: tuple[float, float] | None) -> None:
+        """Gives the direction a latency of its own; None takes it back."""
+        if latency_s is None:
+            self._slow.pop((source, target), None)
+        else:
+            self._slow[(source, target)] = latency_s
+
+    def listen(self, factory: ProtocolFactory, host: str | None, port: int | None, *, serving: bool = True) -> VirtualServer:
+        """Binds a server; OSError when the address is taken. Port 0 picks one. Until it is `serving`, connections are refused."""
         address = (_resolve(host) if host else _current_host.get(), port or self.port())
         if address in self._servers:
             raise OSError(98, f"address already in use: {address}")
-        server = VirtualServer(self, factory, address)
+        server = VirtualServer(self, factory, address, serving)
         self._servers[address] = server
         return server
 
@@ -79,21 +96,21 @@ class VirtualNetwork:
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
         """Dials; ConnectionRefusedError where nobody listens, TimeoutError across a cut."""
         source, target = _current_host.get(), (_resolve(host), port)
-        await asyncio.sleep(self.latency())
+        await asyncio.sleep(self.latency(source, target[0]) + self.latency(target[0], source))
         if self.is_cut(source, target[0]) or self.is_cut(target[0], source):
             await asyncio.sleep(30)
             raise TimeoutError(f"no answer from {target}")
         server = self._servers.get(target)
-        if server is None:
+        if server is None or not server.is_serving():
             raise ConnectionRefusedError(111, f"nobody listens on {target}")
         near_address = (source, self.port())
-        near_protocol, far_protocol = factory(), server.factory()
-        near = VirtualTransport(self, near_protocol, near_address, target)
-        far = VirtualTransport(self, far_protocol, target, near_address)
+        near_protocol, far_protocol = factory(), server.context.copy().run(server.factory)
+        near = VirtualTransport(self, near_protocol, near_address, target, contextvars.copy_context())
+        far = VirtualTransport(self, far_protocol, target, near_address, server.context)
         near.peer, far.peer = far, near
         server.connections.append(far)
         self._connections += (near, far)
-        far_protocol.connection_made(far)
+        far.enter(far_protocol.connection_made, far)
         near_protocol.connection_made(near)
         return near, near_protocol
 
@@ -145,12 +162,14 @@ class _ListeningSocket:
 class VirtualServer(asyncio.AbstractServer):
     """A bound address that hands each connection to a new protocol."""
 
-    def __init__(self, network: VirtualNetwork, factory: ProtocolFactory, address: tuple[str, int]) -> None:
+    def __init__(self, network: VirtualNetwork, factory: ProtocolFactory, address: tuple[str, int], serving: bool) -> None:
         self._network = network
         self.factory = factory
         self.address = address
         self.connections: list[VirtualTransport] = []
+        self.context = contextvars.copy_context()
         self._open = True
+        self._serving = serving
 
     @property
     def sockets(self) -> tuple[_ListeningSocket, ...]:
@@ -169,13 +188,13 @@ class VirtualServer(asyncio.AbstractServer):
             connection.abort()
 
     def is_serving(self) -> bool:
-        return self._open
+        return self._open and self._serving
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._network.loop
 
     async def start_serving(self) -> None:
-        return None
+        self._serving = True
 
     async def serve_forever(self) -> None:
         await self.get_loop().create_future()
@@ -189,8 +208,16 @@ class VirtualTransport(asyncio.Transport):
 
     peer: VirtualTransport
 
-    def __init__(self, network: VirtualNetwork, protocol: asyncio.BaseProtocol, local: tuple[str, int], remote: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        network: VirtualNetwork,
+        protocol: asyncio.BaseProtocol,
+        local: tuple[str, int],
+        remote: tuple[str, int],
+        context: contextvars.Context,
+    ) -> None:
         super().__init__({"peername": remote, "sockname": local, "socket": None})
+        self._context = context
         self._network = network
         self._protocol = protocol
         self.local, self.remote = local, remote
@@ -202,6 +229,12 @@ class VirtualTransport(asyncio.Transport):
         self._closing = False
         self._lost = False
         self._end_sent = False
+
+    def enter(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+        """Calls into the owner of this end, in its own context; not at all when its process is dead."""
+        process = process_of(self._context)
+        if process is None or process.alive:
+            self._context.copy().run(callback, *args)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol
@@ -270,7 +303,8 @@ class VirtualTransport(asyncio.Transport):
             return
         if self._network.is_cut(self.local[0], self.remote[0]) or not self.peer._reading:
             return
-        self._delivery = self._network.loop.call_later(self._network.latency(), self._deliver)
+        latency = self._network.latency(self.local[0], self.remote[0])
+        self._delivery = self._network.loop.call_later(latency, self._deliver, context=contextvars.Context())
 
     def _deliver(self) -> None:
         self._delivery = None
@@ -281,14 +315,16 @@ class VirtualTransport(asyncio.Transport):
             piece = bytes(self._outgoing[:size])
             del self._outgoing[:size]
             if not self.peer._closing:
-                self.peer._receive(piece)
+                if self._network.on_delivery is not None:
+                    self._network.on_delivery(self.local, self.remote, piece)
+                self.peer.enter(self.peer._receive, piece)
             if self._writing_paused and len(self._outgoing) <= self._low:
                 self._writing_paused = False
-                self._protocol.resume_writing()
+                self.enter(self._protocol.resume_writing)
         if self._closing and not self._outgoing:
             self._end_sent = True
             self._lose(None)
-            self.peer._end_of_stream()
+            self.peer.enter(self.peer._end_of_stream)
         else:
             self.pump()
 
@@ -322,4 +358,4 @@ class VirtualTransport(asyncio.Transport):
             self._delivery.cancel()
             self._delivery = None
         self._network.drop(self)
-        self._network.loop.call_soon(self._protocol.connection_lost, error)
+        self._network.loop.call_soon(self._protocol.connection_lost, error, context=self._context.copy())

@@ -1,0 +1,60 @@
+"""The asyncio clients of `odradek.client` in a simulation: their clock and randomness are the simulation's.
+
+Make and use them inside `with on_host("name")`: their connections belong to that host then.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Self
+
+from odradek.client.admin.aio import AsyncAdmin
+from odradek.client.cluster import Cluster
+from odradek.client.config import Setting
+from odradek.client.consumer.aio import AsyncConsumer
+from odradek.client.consumer.engine import ConsumerEngine
+from odradek.client.producer.aio import AsyncProducer
+from odradek.client.producer.engine import ProducerEngine
+from odradek.testing.loop import SimulatedClock
+
+
+class SimulatedProducer(AsyncProducer):
+    """`AsyncProducer` with a clock and randomness of its own."""
+
+    def __init__(self, clock: SimulatedClock, rng: random.Random, **settings: Setting) -> None:
+        super().__init__(**settings)
+        self._clock = clock
+        self._rng = rng
+
+    async def start(self) -> Self:
+        if self._engine is None:
+            self._engine = ProducerEngine(self._config, Cluster(self._config, clock=self._clock, rng=self._rng))
+        return self
+
+
+class SimulatedConsumer(AsyncConsumer):
+    """`AsyncConsumer` with a clock and randomness of its own."""
+
+    def __init__(self, clock: SimulatedClock, rng: random.Random, **settings: Setting) -> None:
+        super().__init__(**settings)
+        self._clock = clock
+        self._rng = rng
+
+    async def start(self) -> Self:
+        if self._engine is None:
+            self._engine = ConsumerEngine(self._config, Cluster(self._config, clock=self._clock, rng=self._rng))
+        return self
+
+
+class SimulatedAdmin(AsyncAdmin):
+    """`AsyncAdmin` with a clock and randomness of its own."""
+
+    def __init__(self, clock: SimulatedClock, rng: random.Random, **settings: Setting) -> None:
+        super().__init__(**settings)
+        self._clock = clock
+        self._rng = rng
+
+    async def start(self) -> Self:
+        if self._cluster is None:
+            self._cluster = Cluster(self._config, clock=self._clock, rng=self._rng)
+        return self

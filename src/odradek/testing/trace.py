@@ -1,0 +1,57 @@
+"""What happened in a simulation, event by event, and a hash of it.
+
+Two runs are the same run when their hashes are equal; the kept lines say where two runs part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import zlib
+from collections.abc import Callable
+
+
+class Trace:
+    """Events in order: (virtual seconds, actor, what). `keep` False keeps the hash only."""
+
+    def __init__(self, now: Callable[[], float] = lambda: 0.0, *, keep: bool = True) -> None:
+        self.now = now
+        self.lines: list[str] = []
+        self.events = 0
+        self._keep = keep
+        self._hash = hashlib.sha256()
+
+    def record(self, actor: str, what: str) -> None:
+        """Adds an event at the current virtual time."""
+        line = f"{self.now():.6f} {actor} {what}"
+        self._hash.update(line.encode("utf-8", "backslashreplace") + b"\n")
+        self.events += 1
+        if self._keep:
+            self.lines.append(line)
+
+    def delivery(self, source: tuple[str, int], target: tuple[str, int], data: bytes) -> None:
+        """Bytes that arrived over the network (`VirtualNetwork.on_delivery`)."""
+        self.record("network", f"{source[0]}:{source[1]} > {target[0]}:{target[1]} {len(data)} bytes {zlib.crc32(data):08x}")
+
+    def hash(self) -> str:
+        """The hash of all events so far, as hexadecimal text."""
+        return self._hash.hexdigest()
+
+
+class TraceLogHandler(logging.Handler):
+    """Puts log records into the trace and keeps those at ERROR and above, which no scenario expects."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(logging.INFO)
+        self._trace = trace
+        self.errors: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            text += f" [{type(record.exc_info[1]).__name__}: {record.exc_info[1]}]"
+        self._trace.record(record.name, f"{record.levelname} {text}")
+        if record.levelno >= logging.ERROR:
+            if record.exc_info is not None:
+                text += "\n" + logging.Formatter().formatException(record.exc_info)
+            self.errors.append(f"{record.name}: {text}")
