@@ -337,13 +337,25 @@ def test_read_committed_stops_at_the_last_stable_offset() -> None:
     assert (committed.last_stable_offset, committed.high_watermark, committed.aborted_transactions) == (1, 3, [])
 
 
-def test_zstd_topics_need_version_10() -> None:
+def test_zstd_topics_are_served_to_every_version() -> None:
+    """Kafka 4 no longer looks at the topic's codec: clients that old are long gone."""
     broker = Broker()
     broker.create_topic("orders", compression_type="zstd")
     append(broker, b"a")
-    for version, error in ((9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)):
+    for version in (9, 10):
         [data] = partitions(send(broker, version, 0))
-        assert data.error_code == error
+        assert data.error_code == ErrorCode.NONE
+
+
+def test_a_first_batch_that_does_not_fit_is_left_out() -> None:
+    broker = Broker()
+    broker.create_topic("orders", partitions=2)
+    append(broker, b"a")
+    append(broker, b"b", partition=1)
+    first, second = partitions(send(broker, 12, 0, 0, partition_max_bytes=10))
+    assert values(first) == [b"a"]
+    assert len(records_view(second.records)) == 0
+    assert second.error_code == ErrorCode.NONE
 
 
 def test_storage_errors_are_told_to_old_clients_in_words_they_know() -> None:

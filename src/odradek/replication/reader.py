@@ -180,6 +180,10 @@ class Reader:
             # Kafka's segments refuse to be read so, and the client hears of an unexpected error.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{max_bytes} is no number of bytes to read")
         read = log.read(wanted.fetch_offset, max_bytes=max_bytes, max_offset=end, min_one_message=need_one)
+        if read.first_entry_incomplete and read.size:
+            # Part of a batch and nothing before it is of no use to anybody.
+            read.release()
+            return
         answer.slices = read.slices
         answer.size = read.size
         if isolation is Isolation.LAST_STABLE_OFFSET:

@@ -6,6 +6,7 @@ Known gaps: ACLs and quotas are not enforced yet; loggers are refused with INVAL
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult
+
+_INTEGER = re.compile(r"[+-]?\d{1,10}")
+"""What Java takes for an int, but for its range."""
 
 RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP)
 
@@ -92,7 +96,7 @@ def _describe(
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration of resource type {resource.resource_type} is not served yet")
     if not name:
         return describe_cluster_default(layers, keys)
-    if not name.lstrip("-").isdecimal():
+    if _INTEGER.fullmatch(name) is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != node_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} or empty string, but received {name}")

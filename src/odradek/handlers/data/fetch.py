@@ -62,7 +62,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
             partition.resolve(name)
         known.append(partition)
     if not known:
-        return _respond(context, fetch, unknown)
+        return _respond(context, fetch, unknown, told_leaders=replica_id < 0)
     max_bytes = min(request.max_bytes, manager.fetch_max_bytes)
     params = FetchParams(
         replica_id,
@@ -76,9 +76,9 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     reads = manager.reader.fetch(params, known)
     if isinstance(reads, Deferred):
         result: Deferred[FetchResponse] = Deferred()
-        reads.add_callback(lambda later: _complete_later(result, context, fetch, later, unknown))
+        reads.add_callback(lambda later: _complete_later(result, context, fetch, later, unknown, replica_id < 0))
         return result
-    return _respond(context, fetch, reads + unknown if unknown else reads)
+    return _respond(context, fetch, reads + unknown if unknown else reads, told_leaders=replica_id < 0)
 
 
 def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
@@ -90,7 +90,7 @@ def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
             TopicResponse(
                 topic=topic.topic,
                 topic_id=topic.topic_id,
-                partitions=[_error(partition.partition, error.code) for partition in topic.partitions],
+                partitions=[_error(partition.partition, error.code, aborted=[]) for partition in topic.partitions],
             )
             for topic in request.topics
             if topic.topic
@@ -132,15 +132,21 @@ def _forgotten(request: FetchRequest, version: int) -> Sequence[PartitionKey]:
 
 
 def _complete_later(
-    result: Deferred[FetchResponse], context: RequestContext, fetch: FetchContext, reads: Deferred[Reads], unknown: Reads
+    result: Deferred[FetchResponse],
+    context: RequestContext,
+    fetch: FetchContext,
+    reads: Deferred[Reads],
+    unknown: Reads,
+    told_leaders: bool,
 ) -> None:
     try:
-        result.complete(_respond(context, fetch, reads.result() + unknown))
+        result.complete(_respond(context, fetch, reads.result() + unknown, told_leaders=told_leaders))
     except Exception as error:
         result.fail(error)
 
 
-def _respond(context: RequestContext, fetch: FetchContext, reads: Reads) -> FetchResponse:
+def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told_leaders: bool) -> FetchResponse:
+    """Followers are not told where leaders are (`told_leaders`): the controller tells them."""
     error, session_id, told = fetch.respond(reads)
     if error is not ErrorCode.NONE:
         for _, read in reads:
@@ -156,7 +162,8 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads) -> Fetc
         else:
             responses.append(TopicResponse(topic=partition.topic or "", topic_id=partition.topic_id, partitions=[data]))
         last = partition
-    return FetchResponse(error_code=error, session_id=session_id, responses=responses, node_endpoints=list(endpoints.values()))
+    nodes = list(endpoints.values()) if told_leaders else []
+    return FetchResponse(error_code=error, session_id=session_id, responses=responses, node_endpoints=nodes)
 
 
 def _partition_response(
@@ -171,9 +178,6 @@ def _partition_response(
         if error in _MOVED and context.api_version >= 16:
             _name_leader(context, partition, data, endpoints)
         return data
-    if context.api_version < 10 and _is_zstd(context, partition):
-        read.release()
-        return _error(partition.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     data = PartitionResponse(
         partition_index=partition.partition,
         high_watermark=read.high_watermark,
@@ -194,9 +198,10 @@ def _partition_response(
     return data
 
 
-def _error(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
-    # Kafka leaves the list empty where it finds a partition unknown before it reads, and null for errors of reading; so do we.
-    aborted: list[FetchResponse.AbortedTransaction] | None = [] if error in _UNKNOWN else None
+def _error(partition: int, error: ErrorCode, aborted: list[FetchResponse.AbortedTransaction] | None = None) -> FetchResponse.PartitionData:
+    # Kafka leaves the list empty where it fails before it reads, and null for errors of reading; so do we.
+    if error in _UNKNOWN:
+        aborted = []
     return PartitionResponse(partition_index=partition, error_code=error, high_watermark=-1, aborted_transactions=aborted, records=b"")
 
 
@@ -209,8 +214,3 @@ def _name_leader(
         endpoints[leader.leader_id] = FetchResponse.NodeEndpoint(
             node_id=leader.leader_id, host=leader.host, port=leader.port, rack=leader.rack
         )
-
-
-def _is_zstd(context: RequestContext, partition: FetchPartition) -> bool:
-    hosted = context.services.replica_manager.partitions.by_name.get(partition.topic_partition)
-    return hosted is not None and hosted.log is not None and hosted.log.config.compression_type == "zstd"

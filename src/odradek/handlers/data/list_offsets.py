@@ -33,6 +33,8 @@ def handle(context: RequestContext, request: ListOffsetsRequest, services: Servi
     answered: set[TopicPartition] = set()
     responses: dict[str, ListOffsetsResponse.ListOffsetsTopicResponse] = {}
     for topic in request.topics:
+        if not topic.partitions:
+            continue
         response = responses.get(topic.name)
         if response is None:
             response = responses[topic.name] = TopicResponse(name=topic.name, partitions=[])

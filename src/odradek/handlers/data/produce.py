@@ -35,6 +35,8 @@ from odradek.replication.delayed_produce import Appends, PartitionAppend
 from odradek.storage.append import AppendOrigin
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
@@ -203,10 +205,13 @@ def _in_order(
 ) -> list[ProduceResponse.TopicProduceResponse]:
     version = context.api_version
     topics = context.services.metadata.image.topics
-    responses: list[ProduceResponse.TopicProduceResponse] = []
+    responses: dict[str | UUID, ProduceResponse.TopicProduceResponse] = {}
     for topic in request.topic_data:
         name: str | None = topic.name if version < 13 else topics.topic_name(topic.topic_id)
-        answered: list[ProduceResponse.PartitionProduceResponse] = []
+        # A topic named twice is answered once, with the partitions of both.
+        key = topic.name if version < 13 else topic.topic_id
+        earlier = responses.get(key)
+        answered: list[ProduceResponse.PartitionProduceResponse] = [] if earlier is None else earlier.partition_responses
         for partition in topic.partition_data:
             # A partition named twice is answered once, where it stands first; its last records count.
             if name is None:
@@ -215,9 +220,9 @@ def _in_order(
             outcome = by_partition.pop(TopicPartition(name, partition.index), None)
             if outcome is not None:
                 answered.append(_partition_response(context, outcome, endpoints))
-        if answered:
-            responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answered))
-    return responses
+        if answered and earlier is None:
+            responses[key] = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answered)
+    return list(responses.values())
 
 
 def _partition_response(
