@@ -12,15 +12,17 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from interop.differential.case import Case
 from interop.differential.cases import CASES, broken_bodies, fill
-from interop.differential.compare import Difference, differences, plain
+from interop.differential.combinations import COMBINATIONS, fill_more
+from interop.differential.compare import Difference, Plain, differences
 from interop.differential.exceptions import EXCEPTIONS
 from interop.differential.peer import Peer
-from interop.peers import both
+from interop.peers import BrokerProcess, both
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import UnsupportedVersionError
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -38,9 +40,9 @@ class Comparison:
         self.accepted: dict[str, int] = {}
         self.failed: list[tuple[str, Difference]] = []
 
-    def compare(self, label: str, ours: Any, theirs: Any) -> None:
+    def compare(self, label: str, ours: Any, theirs: Any, api_key: ApiKey | None = None) -> None:
         self.requests += 1
-        for difference in differences(plain(ours, self.ours), plain(theirs, self.theirs)):
+        for difference in differences(Plain(self.ours, api_key).value(ours), Plain(self.theirs, api_key).value(theirs)):
             excepted = next((entry for entry in EXCEPTIONS if entry.covers(label, difference)), None)
             if excepted is not None:
                 self.accepted[excepted.why] = self.accepted.get(excepted.why, 0) + 1
@@ -51,8 +53,8 @@ class Comparison:
         if self.verbose:
             print(label)
 
-    def run(self, case: Case) -> bytes | None:
-        """Sends one case to both; returns our request's body, None when the version can't carry it."""
+    def run(self, case: Case) -> list[bytes]:
+        """Sends one case to both; returns the body that each got, none when the version can't carry it."""
         bodies: list[bytes] = []
         answers: list[Any] = []
         for peer in (self.ours, self.theirs):
@@ -62,24 +64,26 @@ class Comparison:
                 built = case.build(peer)
                 body = built if isinstance(built, bytes) else built.encode(case.version)
             except UnsupportedVersionError:
-                return None
-            answer = peer.exchange(case.api_key, case.version, body, expect_silence=case.expect_silence)
+                return []
+            answer = peer.exchange(case.api_key, case.version, body, patience=case.patience)
             if case.after is not None and not isinstance(answer, str) and hasattr(answer, "encode"):
                 case.after(peer, answer)
             bodies.append(body)
             answers.append(answer)
-        self.compare(case.label, *answers)
-        return bodies[0]
+        self.compare(case.label, *answers, case.api_key)
+        return bodies
 
     def run_version(self, api_key: ApiKey, version: int) -> None:
-        broken_from: bytes | None = None
-        for case in CASES[api_key](version):
-            body = self.run(case)
-            if case.api_key == api_key and broken_from is None and body:
-                broken_from = body
-        for name, body in broken_bodies(broken_from or b""):
+        broken_from: list[bytes] = []
+        for case in chain(CASES[api_key](version), COMBINATIONS.get(api_key, no_cases)(version)):
+            bodies = self.run(case)
+            if case.api_key == api_key and not any(broken_from):
+                broken_from = bodies
+        ours, theirs = broken_from or [b"", b""]
+        for (name, our_body), (_, their_body) in zip(broken_bodies(ours), broken_bodies(theirs), strict=True):
             label = f"{api_key.name} v{version} {name}"
-            self.compare(label, *(peer.exchange(api_key, version, body) for peer in (self.ours, self.theirs)))
+            our_answer, their_answer = self.ours.exchange(api_key, version, our_body), self.theirs.exchange(api_key, version, their_body)
+            self.compare(label, our_answer, their_answer, api_key)
 
     def run_unknown(self, ranges: dict[ApiKey, tuple[int, int]]) -> None:
         """Versions outside of the ranges, and keys nobody knows."""
@@ -100,6 +104,16 @@ def advertised(peer: Peer) -> dict[ApiKey, tuple[int, int]]:
     return {ApiKey(entry.api_key): (entry.min_version, entry.max_version) for entry in answer.api_keys}
 
 
+def no_cases(version: int) -> Iterator[Case]:
+    """What an API without combinations has of them."""
+    yield from ()
+
+
+def peer_of(broker: BrokerProcess) -> Peer:
+    spellings = {str(broker.port): "(port)", str(broker.controller_port): "(controller port)", str(broker.data): "(folder)"}
+    return Peer(broker.name, broker.port, spellings)
+
+
 def chosen(ranges: dict[ApiKey, tuple[int, int]], only: list[str], which: str) -> Iterator[tuple[ApiKey, int]]:
     for api_key, (low, high) in ranges.items():
         if api_key not in CASES or (only and api_key.name not in only):
@@ -116,12 +130,13 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="odradek-differential-") as folder, both(Path(folder), OVERRIDES) as (odradek, jvm):
-        comparison = Comparison(Peer("odradek", odradek.port), Peer("jvm", jvm.port), options.verbose)
+        comparison = Comparison(peer_of(odradek), peer_of(jvm), options.verbose)
         ours, theirs = advertised(comparison.ours), advertised(comparison.theirs)
         for api_key, served in ours.items():
             comparison.compare(f"range of {api_key.name}", served, theirs.get(api_key))
         for peer in (comparison.ours, comparison.theirs):
             fill(peer)
+            fill_more(peer)
         for api_key, version in chosen(ours, options.only, options.versions):
             comparison.run_version(api_key, version)
         if not options.only:

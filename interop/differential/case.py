@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from interop.differential.peer import Peer
+from interop.differential.peer import PATIENCE_SECONDS, QUIET_SECONDS, Peer
 from odradek.protocol.api_keys import ApiKey
 
 Build = Callable[[Peer], Any]
@@ -13,7 +13,7 @@ Build = Callable[[Peer], Any]
 
 
 class Case:
-    """One request in one version, sent to both brokers. `after` sees each peer's decoded answer."""
+    """One request in one version, sent to both brokers. `after` sees each peer's decoded answer; `patience` is in seconds."""
 
     def __init__(
         self,
@@ -25,6 +25,7 @@ class Case:
         after: Callable[[Peer, Any], None] | None = None,
         before: Callable[[Peer], None] | None = None,
         expect_silence: bool = False,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.api_key = api_key
         self.version = version
@@ -32,4 +33,4 @@ class Case:
         self.build = build
         self.after = after
         self.before = before
-        self.expect_silence = expect_silence
+        self.patience = QUIET_SECONDS if expect_silence else patience

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from uuid import UUID
 
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
-from interop.differential.peer import Peer
+from interop.differential.peer import PATIENCE_SECONDS, Peer
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -18,6 +19,7 @@ from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
+from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -28,6 +30,9 @@ from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpo
 from odradek.protocol.messages.produce import ProduceRequest
 
 NOBODY = UUID("12345678-1234-4234-8234-123456789abc")
+SHORT_PATIENCE_SECONDS = 2.0
+"""For the one request that JVM Kafka never answers."""
+
 UNUSABLE_NAMES = ("", ".", "..", "with space", "sl/ash", "x" * 250, "nul\0l", "sn\N{LATIN SMALL LETTER O WITH DIAERESIS}w")
 
 
@@ -276,6 +281,7 @@ def produce(version: int) -> Iterator[Case]:
         silent = options.pop("expect_silence", False)
         before = options.pop("before", None)
         after = options.pop("after", None)
+        patience = options.pop("patience", PATIENCE_SECONDS)
         return Case(
             ApiKey.PRODUCE,
             version,
@@ -284,6 +290,7 @@ def produce(version: int) -> Iterator[Case]:
             before=before,
             after=after,
             expect_silence=silent,
+            patience=patience,
         )
 
     def prepare(peer: Peer) -> None:
@@ -295,7 +302,7 @@ def produce(version: int) -> Iterator[Case]:
 
     yield case("first", batch(), before=prepare)
     for name, data in variants().items():
-        yield case(name, data)
+        yield case(name, data, patience=SHORT_PATIENCE_SECONDS if data is None else PATIENCE_SECONDS)
     for acks in (0, 1, 2, -2):
         yield case(f"acks {acks}", batch(), acks=acks, expect_silence=acks == 0)
     yield case("acks 0 and wrong crc", variants()["wrong crc"], acks=0, expect_silence=True)
@@ -518,6 +525,26 @@ def find_coordinator(version: int) -> Iterator[Case]:
     yield case("empty group", 0, "")
 
 
+def describe_quorum(version: int) -> Iterator[Case]:
+    topic_of, partition_of = DescribeQuorumRequest.TopicData, DescribeQuorumRequest.PartitionData
+
+    def case(name: str, *topics: tuple[str, tuple[int, ...]]) -> Case:
+        wanted = [topic_of(topic_name=topic, partitions=[partition_of(partition_index=p) for p in numbers]) for topic, numbers in topics]
+        return Case(ApiKey.DESCRIBE_QUORUM, version, name, lambda _: DescribeQuorumRequest(topics=wanted))
+
+    metadata_log = ("__cluster_metadata", (0,))
+    yield case("plain", metadata_log)
+    yield case("other topic", ("plain", (0,)))
+    yield case("unknown topic", ("unknown", (0,)))
+    yield case("other partition", ("__cluster_metadata", (1,)))
+    yield case("negative partition", ("__cluster_metadata", (-1,)))
+    yield case("two partitions", ("__cluster_metadata", (0, 1)))
+    yield case("no partitions", ("__cluster_metadata", ()))
+    yield case("two topics", metadata_log, ("plain", (0,)))
+    yield case("twice", metadata_log, metadata_log)
+    yield case("no topics")
+
+
 def fill(peer: Peer) -> None:
     """The topics that the reading cases use."""
     peer.create_topic("plain")
@@ -528,6 +555,16 @@ def fill(peer: Peer) -> None:
         answer = peer.call(ApiKey.PRODUCE, 12, produce_request(peer, 12, "filled", batch(3, timestamp=NOW + number * 3)))
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
     peer.call(ApiKey.PRODUCE, 12, produce_request(peer, 12, "three", batch(2), partition=0))
+    wait_for_producer_ids(peer)
+
+
+def wait_for_producer_ids(peer: Peer) -> None:
+    """A broker that still waits for its first block of producer ids answers COORDINATOR_LOAD_IN_PROGRESS."""
+    deadline = time.monotonic() + 20
+    while peer.call(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)).error_code:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{peer.name} has no producer ids to give")
+        time.sleep(0.05)
 
 
 CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
@@ -545,6 +582,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.FIND_COORDINATOR: find_coordinator,
+    ApiKey.DESCRIBE_QUORUM: describe_quorum,
 }
 
 

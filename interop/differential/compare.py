@@ -3,61 +3,108 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from interop.differential.peer import Peer
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.schema import Struct
-from odradek.records.batch import iter_headers
+from odradek.records.batch import decode_batch, iter_headers
 
 PRESENT_ONLY = {"error_message", "batch_index_error_message", "documentation"}
-"""Sentences for people: both or neither must be there, the words may differ."""
+"""Sentences for people: null, empty or there on both sides, the words may differ."""
 
-BY_NATURE = {"port", "log_append_time_ms", "broker_epoch", "finalized_features_epoch"}
-"""Numbers that two brokers can't share; only their sign is compared."""
-
-UNORDERED = {
-    "topics": ("name", "topic", "topic_id"),
-    "configs": ("name",),
-    "responses": ("topic", "name", "topic_id"),
-    "api_keys": ("api_key",),
-    "results": ("resource_type", "resource_name", "name"),
-    "supported_features": ("name",),
-    "finalized_features": ("name",),
+BY_NATURE: dict[ApiKey | None, set[str]] = {
+    None: {"port", "broker_epoch", "finalized_features_epoch"},
+    # The metadata logs of two brokers grow differently, and the replicas' progress is a matter of the moment.
+    ApiKey.DESCRIBE_QUORUM: {"high_watermark", "log_end_offset", "leader_epoch", "last_fetch_timestamp", "last_caught_up_timestamp"},
 }
-"""Lists whose order means nothing, and the fields that identify an entry."""
+"""Numbers that two brokers can't share, everywhere (None) or in one API; only their sign is compared."""
+
+UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
+    (ApiKey.METADATA, "topics"): ("name", "topic_id"),
+    (ApiKey.PRODUCE, "responses"): ("name", "topic_id"),
+    (ApiKey.PRODUCE, "partition_responses"): ("index",),
+    (ApiKey.LIST_OFFSETS, "topics"): ("name",),
+    (ApiKey.LIST_OFFSETS, "partitions"): ("partition_index",),
+    (ApiKey.CREATE_TOPICS, "topics"): ("name",),
+    (ApiKey.CREATE_TOPICS, "configs"): ("name",),
+    (ApiKey.DELETE_TOPICS, "responses"): ("name", "topic_id"),
+    (ApiKey.CREATE_PARTITIONS, "results"): ("name",),
+    (ApiKey.DESCRIBE_CONFIGS, "configs"): ("name",),
+    (ApiKey.API_VERSIONS, "api_keys"): ("api_key",),
+    (ApiKey.API_VERSIONS, "supported_features"): ("name",),
+    (ApiKey.API_VERSIONS, "finalized_features"): ("name",),
+}
+"""Lists whose order Kafka leaves to a hash map or a set, and the fields that identify an entry. All others are compared in order."""
+
+MOMENTS = {"log_append_time_ms"}
+"""Times: those within the hour are "now" on either side, all others are compared exactly."""
+
+HOUR_MS = 3_600_000
 
 
 class Difference(NamedTuple):
-    """Where two answers part: a path such as `topics[0].error_code`, and the two values."""
+    """Where two answers part: a path such as `topics[plain].error_code`, and the two values."""
 
     path: str
     ours: Any
     theirs: Any
 
 
-def plain(value: Any, peer: Peer, field: str = "") -> Any:
-    """The answer as dicts, lists and numbers, with the names of `peer` for ids."""
-    if isinstance(value, UUID):
-        return peer.names.get(value, "an id nobody has seen")
-    if field in PRESENT_ONLY:
-        return value is not None
-    if field in BY_NATURE:
-        return "negative" if value < 0 else "some"
-    if field == "session_id":
-        return "some" if value else 0
-    if field == "producer_id":
-        return peer.names.get(("producer", value), "some") if value >= 0 else value
-    if field == "records" and value is not None:
-        return records(value)
-    if isinstance(value, list):
-        items = [plain(item, peer) for item in value]
-        keys = UNORDERED.get(field)
-        return sorted(items, key=lambda item: tuple(str(item.get(key, "")) for key in keys)) if keys else items
-    if isinstance(value, Struct):
-        return {member.name: plain(getattr(value, member.name), peer, member.name) for member in type(value).FIELDS}
-    return value
+MISSING = "(not there)"
+
+
+class Named(dict[str, Any]):
+    """The entries of a list whose order means nothing, by name."""
+
+
+class Plain:
+    """Makes answers to one API plain; ids, ports and folders of `peer` become names that both sides share."""
+
+    def __init__(self, peer: Peer, api_key: ApiKey | None) -> None:
+        self.peer = peer
+        self.api_key = api_key
+        self.by_nature = BY_NATURE[None] | BY_NATURE.get(api_key, set())
+
+    def value(self, value: Any, field: str = "") -> Any:
+        if isinstance(value, UUID):
+            return self.peer.names.get(value, "an id nobody has seen")
+        if field in PRESENT_ONLY:
+            return "a text" if value else value
+        if field in self.by_nature:
+            return "negative" if value < 0 else "some"
+        if field in MOMENTS:
+            return "now" if abs(value - time.time() * 1000) < HOUR_MS else value
+        if field == "session_id":
+            return "some" if value else 0
+        if field == "producer_id":
+            return self.peer.names.get(("producer", value), "some") if value >= 0 else value
+        if field == "records" and value is not None:
+            return records(value)
+        if isinstance(value, str):
+            return self.peer.spelled(value)
+        if isinstance(value, list):
+            return self.entries(value, field)
+        if isinstance(value, Struct):
+            return {member.name: self.value(getattr(value, member.name), member.name) for member in type(value).FIELDS}
+        return value
+
+    def entries(self, items: list[Any], field: str) -> Any:
+        """A list, or a dict of its entries by name where the order means nothing."""
+        plain = [self.value(item) for item in items]
+        keys = UNORDERED.get((self.api_key, field)) if self.api_key is not None else None
+        if keys is None:
+            return plain
+        named = Named()
+        for item in plain:
+            label = next((str(item[key]) for key in keys if item.get(key) not in (None, "", "zero")), "")
+            while label in named:
+                label += " again"
+            named[label] = item
+        return named
 
 
 def records(data: Any) -> Any:
@@ -70,14 +117,16 @@ def records(data: Any) -> Any:
         fields = {"base_offset": header.base_offset, "epoch": header.partition_leader_epoch, "attributes": header.attributes}
         if not log_append:
             fields |= {"crc": header.crc, "base_timestamp": header.base_timestamp, "max_timestamp": header.max_timestamp}
-        batches.append({**fields, "last_offset_delta": header.last_offset_delta, "payload": payload})
-    return batches
+        content = decode_batch(buffer, position, header)
+        batches.append({**fields, "last_offset_delta": header.last_offset_delta, "payload": payload, "content": content})
+    return {"batches": batches, "bytes": len(buffer)}
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[Difference]:
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in {**ours, **theirs}:
-            yield from differences(ours.get(key), theirs.get(key), f"{path}.{key}" if path else key)
+            inner = f"{path}[{key}]" if isinstance(ours, Named) else f"{path}.{key}" if path else key
+            yield from differences(ours.get(key, MISSING), theirs.get(key, MISSING), inner)
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
             yield from differences(mine, other, f"{path}[{index}]")
@@ -86,11 +135,27 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[Difference]:
 
 
 class Excepted(NamedTuple):
-    """A difference that has been looked at and accepted: patterns for the case and the path, and why."""
+    """A difference that has been looked at and accepted: patterns for the case and the path (matched whole), the values, and why.
+
+    A value is compared as it is; a function decides itself.
+    """
 
     case: str
     path: str
+    ours: Any
+    theirs: Any
     why: str
 
     def covers(self, case: str, difference: Difference) -> bool:
-        return re.search(self.case, case) is not None and re.search(self.path, difference.path) is not None
+        return (
+            re.fullmatch(self.case, case) is not None
+            and re.fullmatch(self.path, difference.path) is not None
+            and _fits(self.ours, difference.ours)
+            and _fits(self.theirs, difference.theirs)
+        )
+
+
+def _fits(wanted: Any, value: Any) -> bool:
+    if callable(wanted):
+        return bool(wanted(value))
+    return type(wanted) is type(value) and bool(wanted == value)

@@ -13,12 +13,16 @@ from odradek.base.ids import ZERO_UUID
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.registry import response_class
 
 CORRELATION_ID = 0x0DAD
 QUIET_SECONDS = 0.4
-"""How long a broker that answers nothing is listened to before its silence is taken as the answer."""
+"""How long a broker that should answer nothing is listened to before its silence is taken as the answer."""
+
+PATIENCE_SECONDS = 15.0
+"""How long for any other answer."""
 
 
 class Closed:
@@ -51,16 +55,23 @@ CLOSED, SILENT = Closed(), Silent()
 
 
 class Peer:
-    """A broker on a loopback port. `ids` maps its topic ids and producer ids to names that are the same on both sides."""
+    """A broker on a loopback port. `names` maps its topic ids to names that are the same on both sides, `spellings` its ports and folders."""
 
-    def __init__(self, name: str, port: int) -> None:
+    def __init__(self, name: str, port: int, spellings: dict[str, str] | None = None) -> None:
         self.name = name
         self.port = port
+        self.spellings = spellings or {}
         self.topic_ids: dict[str, UUID] = {}
         self.names: dict[object, str] = {ZERO_UUID: "zero"}
         self.session_id = 0
         self.producer_id = -1
         self._socket: socket.socket | None = None
+
+    def spelled(self, text: str) -> str:
+        """The text with this broker's ports and folders under the names they share."""
+        for own, shared in self.spellings.items():
+            text = text.replace(own, shared)
+        return text
 
     def close(self) -> None:
         if self._socket is not None:
@@ -73,7 +84,7 @@ class Peer:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 
-    def raw(self, frame: bytes, timeout: float = 15.0) -> bytes | Closed | Silent:
+    def raw(self, frame: bytes, timeout: float = PATIENCE_SECONDS) -> bytes | Closed | Silent:
         """Sends one frame (without its size) and returns the answer's frame."""
         connection = self.connection()
         try:
@@ -97,10 +108,10 @@ class Peer:
             data += piece
         return bytes(data)
 
-    def exchange(self, api_key: int, version: int, body: bytes, *, expect_silence: bool = False) -> Any:
+    def exchange(self, api_key: int, version: int, body: bytes, *, patience: float = PATIENCE_SECONDS) -> Any:
         """The decoded answer, its undecodable bytes, `CLOSED` or `SILENT`."""
         header = encode_request_header(api_key, version, CORRELATION_ID, "differential")
-        answer = self.raw(header + body, QUIET_SECONDS if expect_silence else 15.0)
+        answer = self.raw(header + body, patience)
         if not isinstance(answer, bytes):
             return answer
         correlation_id, start = decode_response_header(answer, api_key, version)
@@ -139,6 +150,13 @@ class Peer:
             raise RuntimeError(f"{self.name}: {answer}")
         self.learn(topic)
 
+    def _leads(self, topic: str, partitions: int) -> bool:
+        """Whether the broker's logs know what its metadata says: JVM Kafka shows a topic a moment before it serves it."""
+        wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=wanted)])
+        answer = self.call(ApiKey.LIST_OFFSETS, 7, request)
+        return all(entry.error_code == 0 for entry in answer.topics[0].partitions)
+
     def learn(self, topic: str) -> None:
         """Waits for the topic's leaders and remembers its id under the topic's name."""
         deadline = time.monotonic() + 20
@@ -146,7 +164,8 @@ class Peer:
             request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
             entry = self.call(ApiKey.METADATA, 12, request).topics[0]
             if entry.error_code == 0 and entry.partitions and all(partition.error_code == 0 for partition in entry.partitions):
-                break
+                if self._leads(topic, len(entry.partitions)):
+                    break
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.name}: no leaders for {topic}: {entry}")
             time.sleep(0.02)
