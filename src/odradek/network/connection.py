@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 PIECE = 1024 * 1024
 SMALL_PIECE = 64 * 1024
+_SHORT_ANSWER = 4096
+"""Bytes up to which an answer waits for those to the requests that arrived along with its own."""
 
 
 class FileChunk(Protocol):
@@ -180,8 +182,9 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests --------------------------------------------------------------------------------------------------------------
 
     def _process(self) -> None:
-        """Serves the whole frames that are there, until one has to wait."""
+        """Serves the whole frames that are there, until one has to wait. Short answers leave in one write for all of them."""
         receiver = self._receiver
+        short: list[bytes] = []
         self._in_process = True
         try:
             while self._transport is not None and not self._transport.is_closing() and not self._acceptor.quiet:
@@ -196,23 +199,44 @@ class Connection(asyncio.BufferedProtocol):
                     if answer.done:
                         answer = answer.result()
                     else:
+                        self._flush(short)
                         self._park()
                         answer.add_callback(self._complete)
                         return
                 if answer is not None:
-                    self._send(answer)
-                    if self._chunks is not None or self._write_paused:
-                        self._park()
-                        return
+                    if len(answer) == 1 and type(answer[0]) is bytes and len(answer[0]) <= _SHORT_ANSWER:
+                        short.append(answer[0])
+                    else:
+                        self._flush(short)
+                        self._send(answer)
+                        if self._chunks is not None or self._write_paused:
+                            self._park()
+                            return
                 self._busy = False
+            if short:
+                self._flush(short)
+                if self._write_paused:
+                    self._busy = True
+                    self._park()
+                    return
         except ProtocolError as error:
+            self._flush(short)
             self._reject(error)
         except Exception:
+            self._flush(short)
             logger.exception("closing %s: a request could not be answered", self.connection_id)
             self.abort()
         finally:
             self._in_process = False
         self._make_room()
+
+    def _flush(self, short: list[bytes]) -> None:
+        """Writes the answers put by so far."""
+        if short:
+            transport = self._transport
+            if transport is not None and not transport.is_closing():
+                transport.write(short[0] if len(short) == 1 else b"".join(short))
+            short.clear()
 
     def _park(self) -> None:
         """The answer comes later: until then one more read at most, into the memory that is there."""
