@@ -16,10 +16,14 @@ class OwnDefault(NamedTuple):
     reason: str
 
 
+_SOCKETS = "the system sizes the buffers of each connection as it needs; a number given here is set, which turns that off"
+
 OWN_DEFAULTS: dict[str, OwnDefault] = {
     "listeners": OwnDefault(
         "PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092", "a broker without security answers only its own host until told otherwise"
     ),
     "max.connections": OwnDefault("10000", "2147483647", "nothing is unbounded: each connection holds a buffer"),
+    "socket.receive.buffer.bytes": OwnDefault("-1", "102400", _SOCKETS),
+    "socket.send.buffer.bytes": OwnDefault("-1", "102400", _SOCKETS),
     "queued.max.request.bytes": OwnDefault("536870912", "-1", "requests being received and processed share a memory budget"),
 }

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
+from odradek.config.definition import PASSWORD
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -27,6 +28,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "early.start.listeners": (("",), "early listeners"),
     "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
+    "log.preallocate": (("false",), "preallocation of segments"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
     "principal.builder.class": (
         ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
@@ -49,6 +51,9 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """Key -> (values that need no missing feature, what is missing)."""
 
+UNSERVED_SECURITY: dict[str, str] = {"delegation.token.": "delegation tokens", "sasl.": "SASL", "ssl.": "TLS"}
+"""Beginning of a key -> what is missing; such a key may be given with its default only."""
+
 UNSERVED_PREFIXES: dict[str, str] = {
     "listener.name.": "settings of one listener (TLS and SASL)",
     "rlmm.config.": "tiered storage",
@@ -59,6 +64,9 @@ UNSERVED_PREFIXES: dict[str, str] = {
 """Beginning of a key -> what is missing."""
 
 UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
+    "follower.replication.throttled.replicas": (("",), "replication quotas"),
+    "leader.replication.throttled.replicas": (("",), "replication quotas"),
+    "preallocate": (("false",), "preallocation of segments"),
     "remote.storage.enable": (("false",), "tiered storage"),
     "remote.log.copy.disable": (("false",), "tiered storage"),
     "remote.log.delete.on.disable": (("false",), "tiered storage"),
@@ -83,11 +91,24 @@ def check_served(config: BrokerConfig) -> None:
         text = config.given.get(name)
         if text is not None and text.strip() not in allowed:
             raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet")
+    for name, text in config.given.items():
+        _check_security_default(name, text)
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SERVED_PROTOCOLS:
             raise ConfigError(
                 f"listeners: {endpoint} is a {endpoint.security_protocol} listener, and TLS and SASL are not served yet; use PLAINTEXT"
             )
+
+
+def _check_security_default(name: str, text: str) -> None:
+    for prefix, feature in UNSERVED_SECURITY.items():
+        if name.startswith(prefix):
+            from odradek.config.broker import BROKER_CONFIG
+
+            key = BROKER_CONFIG[name]
+            if key.parse(text) != key.default_value():
+                shown = "" if key.type is PASSWORD else f"={text.strip()}"
+                raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet")
 
 
 def check_served_topic(overrides: Mapping[str, str]) -> None:

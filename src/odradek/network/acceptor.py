@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import Protocol
 
 from odradek.base.clock import Clock, TimerHandle
@@ -106,6 +107,10 @@ class Acceptor:
                 continue
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
+            if self.limits.receive_buffer > 0:
+                # Before a connection is made, because the window's scale is agreed on with its first packets.
+                for listening in server.sockets:
+                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer)
         if not servers:
             reason = problem.strerror if problem is not None and problem.strerror else str(problem)
             raise ListenError(f"listener {listener.name}: cannot listen on {listener.host or '*'}:{listener.port}: {reason}")
@@ -162,6 +167,8 @@ class Acceptor:
         self._index += 1
         connection.connection_id = f"{local[0]}:{local[1]}-{host}:{peer[1]}-{self._index}"
         limits = self.limits
+        if limits.send_buffer > 0 and (own := transport.get_extra_info("socket")) is not None:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections.add(connection)
         count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
         if len(self.connections) > limits.max_connections:

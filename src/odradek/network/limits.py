@@ -26,9 +26,11 @@ class AcceptorLimits:
         "max_connections",
         "max_connections_per_ip",
         "per_ip_overrides",
+        "receive_buffer",
         "request_memory",
         "request_size",
         "response_memory",
+        "send_buffer",
     )
 
     def __init__(
@@ -44,6 +46,8 @@ class AcceptorLimits:
         creation_rate: int = UNLIMITED,
         frame_grace_s: float = 30.0,
         frame_min_rate: int = 16 * 1024,
+        receive_buffer: int = -1,
+        send_buffer: int = -1,
     ) -> None:
         self.request_size = request_size  # socket.request.max.bytes
         self.request_memory = request_memory  # queued.max.request.bytes
@@ -55,6 +59,8 @@ class AcceptorLimits:
         self.creation_rate = creation_rate  # max.connection.creation.rate, connections a second
         self.frame_grace_s = frame_grace_s
         self.frame_min_rate = frame_min_rate
+        self.receive_buffer = receive_buffer  # socket.receive.buffer.bytes, -1 leaves it to the system
+        self.send_buffer = send_buffer  # socket.send.buffer.bytes, -1 leaves it to the system
 
     def for_ip(self, host: str) -> int:
         return self.per_ip_overrides.get(host, self.max_connections_per_ip)

@@ -16,6 +16,7 @@ from uuid import UUID
 from odradek.base.errors import ConfigError, OdradekError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
 from odradek.config.listeners import SECURITY_PROTOCOLS
+from odradek.config.without_effect import ineffective
 from odradek.handlers.registration import BROKER, CONTROLLER
 from odradek.metadata.image import EMPTY
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
@@ -45,6 +46,10 @@ logger = logging.getLogger(__name__)
 
 _PROGRESS_INTERVAL_S = 5.0
 _LEAVE_TIMEOUT_S = 5.0
+
+
+class StartError(OdradekError):
+    """The node cannot be started; one line."""
 
 
 class Broker:
@@ -117,6 +122,8 @@ class Broker:
     async def start(self) -> None:
         """Returns when clients are served. Raises OdradekError, one line, when the node cannot start; call `stop` then, too."""
         begin = self.clock.monotonic()
+        for line in ineffective(self.config.given):
+            logger.warning("%s", line)
         self.states.to(BrokerState.STARTING)
         roles = self.config.process_roles
         for step in STEPS:
@@ -247,6 +254,8 @@ class Broker:
             max_connections_per_ip=config.integer("max.connections.per.ip"),
             per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
             creation_rate=config.integer("max.connection.creation.rate"),
+            receive_buffer=config.integer("socket.receive.buffer.bytes"),
+            send_buffer=config.integer("socket.send.buffer.bytes"),
         )
 
     async def start_listeners(self) -> None:
@@ -291,7 +300,8 @@ class Broker:
         await self._serve(BROKER)
 
     async def stop_broker_listeners(self) -> None:
-        if self.states.state is BrokerState.RUNNING and self._registration is not None:
+        controlled = self.config.flag("controlled.shutdown.enable")
+        if controlled and self.states.state is BrokerState.RUNNING and self._registration is not None:
             self.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
             try:
                 await asyncio.wait_for(as_future(self.loop, self._registration.leave()), _LEAVE_TIMEOUT_S)
@@ -462,7 +472,11 @@ class Broker:
         )
         self._registration.ready()
         self._registration.start()
-        await as_future(self.loop, self._registration.registered)
+        patience_ms = config.integer("initial.broker.registration.timeout.ms")
+        try:
+            await asyncio.wait_for(as_future(self.loop, self._registration.registered), patience_ms / 1000)
+        except TimeoutError:
+            raise StartError(f"the controller did not register this broker within {patience_ms} ms") from None
         await as_future(self.loop, self._registration.running)
 
     async def stop_registration(self) -> None:

@@ -44,6 +44,8 @@ def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_
 
 
 async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable[[Broker], object] | None) -> int:
+    from concurrent.futures import ThreadPoolExecutor
+
     from odradek.server.broker import Broker
 
     loop = asyncio.get_running_loop()
@@ -57,6 +59,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number.name)
+    loop.set_default_executor(ThreadPoolExecutor(config.integer("background.threads"), "background"))
     broker = Broker(config, format_if_empty=format_if_empty)
     broker.on_fatal = lambda error: None if stopped.done() else stopped.set_exception(error)
     starting = asyncio.ensure_future(broker.start())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.config.topic import TopicConfig
+from odradek.config.without_effect import TopicWarnings
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.server.metadata_cache import MetadataCache
     from odradek.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
 
 _TOPIC = 2
 """ConfigResource.Type.TOPIC."""
@@ -39,17 +43,23 @@ class BrokerPublisher:
         self._log_manager = log_manager
         self._replica_manager = replica_manager
         self._on_published = on_published
+        self._warnings = TopicWarnings()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
         before = self._cache.image
         self._cache.image = image
         if image.configs is not before.configs:
-            self._apply_configs(image)
+            self._apply_configs(image, before)
         self._replica_manager.changes.apply(delta, image)
         self._on_published()
 
-    def _apply_configs(self, image: MetadataImage) -> None:
+    def _apply_configs(self, image: MetadataImage, before: MetadataImage) -> None:
+        known = before.configs.resources
+        for resource, overrides in image.configs.resources.items():
+            if resource[0] == _TOPIC and known.get(resource) is not overrides:
+                for line in self._warnings.lines(resource[1], overrides.items()):
+                    logger.warning("%s", line)
         for log in self._log_manager.logs:
             overrides = image.configs.topic(log.topic_partition.topic)
             if log.config.overrides != overrides:

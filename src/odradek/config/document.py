@@ -1,0 +1,79 @@
+"""Writes docs/configuration.md from the tables: `python -m odradek.config.document > docs/configuration.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from odradek.config.deviations import OWN_DEFAULTS
+from odradek.config.unserved import UNSERVED, UNSERVED_PREFIXES, UNSERVED_SECURITY, UNSERVED_TOPIC
+from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON
+
+_HEAD = """# Configuration
+
+Odradek reads Kafka's own `server.properties`. Every broker and topic key of Kafka 4.3 is known, with Kafka's type, default and validator;
+a key that is none, or a value that does not fit, ends the start with one line that names it. What is not listed here does what Kafka's
+documentation says.
+
+This page is written by `python -m odradek.config.document > docs/configuration.md` from the tables in `src/odradek/config/`.
+"""
+
+_DEFAULTS = """
+## Defaults that are not Kafka's
+DescribeConfigs shows ours. A key that is given is taken as it is.
+"""
+
+_REFUSED = """
+## Keys that are refused
+They ask for something that is not served yet and that must not be missing unnoticed. A broker key with another value than those allowed
+ends the start; a topic with such a key is not created (INVALID_CONFIG).
+"""
+
+_INEFFECTIVE = """
+## Keys without effect
+They are accepted, because nothing a client can rely on changes with them; the broker writes one warning for each that is given.
+`cleanup.policy=compact` belongs here too for now: such a topic is accepted and keeps all its records, with a warning.
+"""
+
+
+def document() -> str:
+    """The whole page, in Markdown."""
+    return "".join((_HEAD, *_defaults(), *_refused(), *_without_effect()))
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"\n| {' | '.join(header)} |\n|{'---|' * len(header)}\n"
+    for row in rows:
+        yield f"| {' | '.join(row)} |\n"
+
+
+def _defaults() -> Iterator[str]:
+    yield _DEFAULTS
+    rows = ((f"`{name}`", f"`{own.default}`", f"`{own.kafka}`", own.reason) for name, own in sorted(OWN_DEFAULTS.items()))
+    yield from _table(("Key", "Odradek", "Kafka", "Why"), rows)
+
+
+def _refused() -> Iterator[str]:
+    yield _REFUSED
+    for title, keys in (("Broker key", UNSERVED), ("Topic key", UNSERVED_TOPIC)):
+        rows = ((f"`{name}`", _values(allowed), feature) for name, (allowed, feature) in sorted(keys.items()))
+        yield from _table((title, "Allowed", "What is missing"), rows)
+    prefixes = [(f"`{prefix}*`", "the default", feature) for prefix, feature in UNSERVED_SECURITY.items()]
+    prefixes += [(f"`{prefix}*`", "", feature) for prefix, feature in UNSERVED_PREFIXES.items()]
+    yield from _table(("Keys that begin with", "Allowed", "What is missing"), sorted(prefixes))
+
+
+def _values(allowed: tuple[str, ...]) -> str:
+    return ", ".join(f"`{value}`" if value else "empty" for value in allowed)
+
+
+def _without_effect() -> Iterator[str]:
+    yield _INEFFECTIVE
+    rows = ((f"`{name}`", reason) for name, reason in sorted(TOPIC_WITHOUT_EFFECT.items()))
+    yield from _table(("Topic key", "Why"), rows)
+    by_reason = ((", ".join(f"`{name}`" for name in names), reason) for reason, names in WITHOUT_EFFECT_BY_REASON.items())
+    yield from _table(("Broker keys", "Why"), by_reason)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

@@ -1,0 +1,239 @@
+"""Keys that are accepted and change nothing, each with the reason; whoever sets one is told so once.
+
+What an operator must be able to rely on (security, tiered storage, quotas, preallocation) is refused instead: `config.unserved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+_THREADS = "one event loop does this work; a cluster of more processes uses more cores"
+_ONE_NODE = "there are no other nodes to talk to yet"
+_COMPACTION = "logs are not compacted yet: a topic with cleanup.policy=compact keeps everything"
+_GROUPS = "consumer groups are not served yet"
+_SHARE = "share groups are not served yet"
+_STREAMS = "streams groups are not served yet"
+_TRANSACTIONS = "transactions are not served yet"
+_QUOTAS = "quotas are not served yet"
+_TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
+_METRICS = "metrics are not served yet"
+_PURGATORY = "a delayed operation leaves its purgatory when it completes; nothing is left to purge"
+_LOCAL_CONTROLLER = "the controller is in the same process"
+_JVM = "measures or tunes a part that only the JVM implementation has"
+
+WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
+    _THREADS: ("num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"),
+    "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
+    _ONE_NODE: (
+        "alter.log.dirs.replication.quota.window.num",
+        "alter.log.dirs.replication.quota.window.size.seconds",
+        "num.replica.alter.log.dirs.threads",
+        "num.replica.fetchers",
+        "replica.fetch.backoff.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.min.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+        "replica.socket.receive.buffer.bytes",
+        "replica.socket.timeout.ms",
+        "replication.quota.window.num",
+        "replication.quota.window.size.seconds",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    ),
+    "a quorum of one has no elections to lose": ("controller.quorum.election.backoff.max.ms",),
+    "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),
+    _LOCAL_CONTROLLER: ("controller.socket.timeout.ms", "log.dir.failure.timeout.ms"),
+    _JVM: (
+        "controller.performance.always.log.threshold.ms",
+        "controller.performance.sample.period.ms",
+        "log.initial.task.delay.ms",
+        "server.max.startup.time.ms",
+    ),
+    "connections do not authenticate yet": ("connection.failed.authentication.delay.ms",),
+    _COMPACTION: (
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.enable",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleaner.threads",
+    ),
+    _PURGATORY: (
+        "delete.records.purgatory.purge.interval.requests",
+        "fetch.purgatory.purge.interval.requests",
+        "producer.purgatory.purge.interval.requests",
+        "share.fetch.purgatory.purge.interval.requests",
+    ),
+    _GROUPS: (
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.assignors",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.max.size",
+        "group.consumer.migration.policy",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.regex.refresh.interval.ms",
+        "group.consumer.session.timeout.ms",
+        "group.coordinator.append.linger.ms",
+        "group.coordinator.background.threads",
+        "group.coordinator.cached.buffer.max.bytes",
+        "group.coordinator.rebalance.protocols",
+        "group.coordinator.threads",
+        "group.initial.rebalance.delay.ms",
+        "group.max.session.timeout.ms",
+        "group.max.size",
+        "group.min.session.timeout.ms",
+        "offset.metadata.max.bytes",
+        "offsets.commit.timeout.ms",
+        "offsets.load.buffer.size",
+        "offsets.retention.check.interval.ms",
+        "offsets.retention.minutes",
+        "offsets.topic.compression.codec",
+    ),
+    _SHARE: (
+        "group.share.assignment.interval.ms",
+        "group.share.assignors",
+        "group.share.delivery.count.limit",
+        "group.share.heartbeat.interval.ms",
+        "group.share.initialize.retry.interval.ms",
+        "group.share.max.assignment.interval.ms",
+        "group.share.max.delivery.count.limit",
+        "group.share.max.heartbeat.interval.ms",
+        "group.share.max.partition.max.record.locks",
+        "group.share.max.record.lock.duration.ms",
+        "group.share.max.session.timeout.ms",
+        "group.share.max.share.sessions",
+        "group.share.max.size",
+        "group.share.min.assignment.interval.ms",
+        "group.share.min.delivery.count.limit",
+        "group.share.min.heartbeat.interval.ms",
+        "group.share.min.partition.max.record.locks",
+        "group.share.min.record.lock.duration.ms",
+        "group.share.min.session.timeout.ms",
+        "group.share.partition.max.record.locks",
+        "group.share.persister.class.name",
+        "group.share.record.lock.duration.ms",
+        "group.share.session.timeout.ms",
+        "share.coordinator.append.linger.ms",
+        "share.coordinator.cached.buffer.max.bytes",
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.load.buffer.size",
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        "share.coordinator.state.topic.compression.codec",
+        "share.coordinator.state.topic.prune.interval.ms",
+        "share.coordinator.threads",
+        "share.coordinator.write.timeout.ms",
+    ),
+    _STREAMS: (
+        "group.streams.assignment.interval.ms",
+        "group.streams.heartbeat.interval.ms",
+        "group.streams.initial.rebalance.delay.ms",
+        "group.streams.max.assignment.interval.ms",
+        "group.streams.max.heartbeat.interval.ms",
+        "group.streams.max.session.timeout.ms",
+        "group.streams.max.size",
+        "group.streams.max.standby.replicas",
+        "group.streams.min.assignment.interval.ms",
+        "group.streams.min.heartbeat.interval.ms",
+        "group.streams.min.session.timeout.ms",
+        "group.streams.num.standby.replicas",
+        "group.streams.session.timeout.ms",
+    ),
+    _TRANSACTIONS: (
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "transaction.state.log.load.buffer.size",
+        "transactional.id.expiration.ms",
+    ),
+    _TIERED: (
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
+        "remote.fetch.max.wait.ms",
+        "remote.list.offsets.request.timeout.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.index.file.cache.ttl.ms",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.copy.quota.window.num",
+        "remote.log.manager.copy.quota.window.size.seconds",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.manager.fetch.quota.window.num",
+        "remote.log.manager.fetch.quota.window.size.seconds",
+        "remote.log.manager.follower.thread.pool.size",
+        "remote.log.manager.task.interval.ms",
+        "remote.log.manager.task.retry.backoff.max.ms",
+        "remote.log.manager.task.retry.backoff.ms",
+        "remote.log.manager.task.retry.jitter",
+        "remote.log.manager.thread.pool.size",
+        "remote.log.metadata.custom.metadata.max.bytes",
+        "remote.log.metadata.manager.class.name",
+        "remote.log.metadata.manager.class.path",
+        "remote.log.metadata.manager.impl.prefix",
+        "remote.log.metadata.manager.listener.name",
+        "remote.log.reader.max.pending.tasks",
+        "remote.log.reader.threads",
+        "remote.log.storage.manager.class.path",
+        "remote.log.storage.manager.impl.prefix",
+    ),
+    _QUOTAS: ("controller.quota.window.num", "controller.quota.window.size.seconds", "quota.window.num", "quota.window.size.seconds"),
+    _METRICS: (
+        "kafka.metrics.polling.interval.secs",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "telemetry.max.bytes",
+    ),
+}
+"""Reason -> broker keys."""
+
+WITHOUT_EFFECT: dict[str, str] = {name: reason for reason, names in WITHOUT_EFFECT_BY_REASON.items() for name in names}
+"""Broker key -> reason."""
+
+TOPIC_WITHOUT_EFFECT: dict[str, str] = {
+    **dict.fromkeys(("delete.retention.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "min.compaction.lag.ms"), _COMPACTION),
+    **dict.fromkeys(("local.retention.bytes", "local.retention.ms"), _TIERED),
+}
+"""Topic key -> reason."""
+
+_COMPACT_KEYS = ("cleanup.policy", "log.cleanup.policy")
+
+
+def ineffective(given: dict[str, str]) -> Iterator[str]:
+    """One line for each broker key that is given and changes nothing."""
+    for name, text in given.items():
+        if name in WITHOUT_EFFECT:
+            yield f"{name}={text.strip()} has no effect: {WITHOUT_EFFECT[name]}"
+        elif name in _COMPACT_KEYS and "compact" in text:
+            yield f"{name}={text.strip()}: {_COMPACTION}"
+
+
+class TopicWarnings:
+    """Says once for each topic key without effect that a topic sets it."""
+
+    __slots__ = ("_said",)
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def lines(self, topic: str, overrides: Collection[tuple[str, str]]) -> Iterator[str]:
+        """The lines for the keys that no topic had set before; `topic` is named as the first that does."""
+        for name, text in overrides:
+            compact = name == "cleanup.policy" and "compact" in text
+            reason = _COMPACTION if compact else TOPIC_WITHOUT_EFFECT.get(name)
+            if reason is not None and name not in self._said:
+                self._said.add(name)
+                yield f"topic {topic}: {name}={text} has no effect: {reason}"
