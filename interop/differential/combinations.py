@@ -29,7 +29,7 @@ RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP = 8, 16, 32
 
 
 def fill_more(peer: Peer) -> None:
-    """`packed` holds a batch of each compression, `zstd` is a topic of that compression, `wide` has four partitions of one to four batches."""
+    """`packed` holds a batch of each compression, `zstd` recompresses, `wide` has four partitions of one to four batches."""
     peer.create_topic("packed")
     peer.create_topic("zstd", 1, {"compression.type": "zstd"})
     peer.create_topic("wide", 4)
@@ -246,6 +246,10 @@ def create_topics(version: int) -> Iterator[Case]:
         settings = [config(name=key.replace("_", "."), value=value) for key, value in configs.items()]
         return creatable(name=f"{name}-{suffix}", num_partitions=partitions, replication_factor=1, configs=settings)
 
+    def odd(key: str, value: str) -> Case:
+        entry = creatable(name=f"{name}-odd", num_partitions=1, replication_factor=1, configs=[config(name=key, value=value)])
+        return case(f"config {key!r} = {value!r}", entry, validate_only=True)
+
     yield case("too many partitions", topic("many", 10_001))
     yield case("good and bad", topic("good"), topic("zero", 0), topic("bad", retention_ms="soon"), validate_only=True)
     every = {
@@ -254,7 +258,6 @@ def create_topics(version: int) -> Iterator[Case]:
         "min_cleanable_dirty_ratio": "0.25",
         "message_timestamp_type": "LogAppendTime",
         "compression_type": "zstd",
-        "preallocate": "true",
         "file_delete_delay_ms": "1",
         "unclean_leader_election_enable": "true",
         "flush_messages": "1",
@@ -280,8 +283,8 @@ def create_topics(version: int) -> Iterator[Case]:
         "segment.jitter.ms": "-1",
         "": "x",
     }.items():
-        entry = creatable(name=f"{name}-odd", num_partitions=1, replication_factor=1, configs=[config(name=key, value=value)])
-        yield case(f"config {key!r} = {value!r}", entry, validate_only=True)
+        yield odd(key, value)
+    yield odd("preallocate", "true")
 
 
 def delete_topics(version: int) -> Iterator[Case]:
@@ -299,7 +302,7 @@ def delete_topics(version: int) -> Iterator[Case]:
 
     yield Case(ApiKey.DELETE_TOPICS, version, "three and an unknown one", build, before=prepare)
     gone = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=names[0])], allow_auto_topic_creation=False)
-    yield Case(ApiKey.METADATA, 12, f"after DeleteTopics v{version}", lambda _: gone)
+    yield Case(ApiKey.METADATA, 12, f"after DeleteTopics v{version}", lambda _: gone, before=lambda peer: peer.wait_gone(names))
 
 
 def create_partitions(version: int) -> Iterator[Case]:

@@ -118,6 +118,8 @@ def records(data: Any) -> Any:
         if not log_append:
             fields |= {"crc": header.crc, "base_timestamp": header.base_timestamp, "max_timestamp": header.max_timestamp}
         content = decode_batch(buffer, position, header)
+        if log_append:
+            content = [record._replace(timestamp=-1) for record in content]
         batches.append({**fields, "last_offset_delta": header.last_offset_delta, "payload": payload, "content": content})
     return {"batches": batches, "bytes": len(buffer)}
 

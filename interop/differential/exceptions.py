@@ -5,14 +5,17 @@ A pattern covers as little as it can: the case, the place in the answer, and bot
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from interop.differential.compare import MISSING, Excepted
 from interop.differential.peer import SILENT
+from odradek.config.deviations import OWN_DEFAULTS
 
 UNKNOWN_SERVER_ERROR = -1
 COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
+INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
@@ -57,8 +60,7 @@ _ELR = (
     "JVM Kafka formats with eligible.leader.replicas.version=1, and then its controller writes min.insync.replicas=1 as a dynamic default "
     "of all brokers; Odradek does not serve that feature yet and so does not finalize it"
 )
-_LIMITS = "our own finite default, listed in odradek.config.deviations: nothing is unbounded"
-_LOOPBACK = "our own default, listed in odradek.config.deviations: without security a broker listens on loopback only"
+_UNSERVED = "a setting that needs what is not served yet (odradek.config.unserved) is refused, never accepted and ignored"
 _CRASH = (
     "JVM Kafka trips over it (an exception that it did not foresee becomes UNKNOWN_SERVER_ERROR); we name what is wrong with the request"
 )
@@ -69,6 +71,8 @@ _NO_LOGGERS = "loggers of a broker are not served yet"
 _PRODUCED = r"responses\[[^]]+\]\.partition_responses\[0\]\.error_code"
 _KEYS = "|".join(map(str, API_KEYS_TO_COME))
 _FEATURES = "|".join(name.replace(".", r"\.") for name in FEATURES_TO_COME)
+_UNSERVED_CONFIG = r"CREATE_TOPICS v\d+ config '(preallocate' = 'true|follower\.replication\.throttled\.replicas' = '0:1)'"
+_ODD_TOPIC = r"topics\[create-more-\d-odd\]"
 _MIN_ISR = r"configs\[min\.insync\.replicas\]"
 
 EXCEPTIONS: tuple[Excepted, ...] = (
@@ -99,24 +103,23 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted(r"DESCRIBE_CONFIGS v\d+ .*", rf"results\[\d\]\.{_MIN_ISR}\.config_source", 5, 3, _ELR),
     Excepted(r"DESCRIBE_CONFIGS v\d+ .*", rf"results\[\d\]\.{_MIN_ISR}\.synonyms", synonyms(5), synonyms(3, 5), _ELR),
     Excepted(r"DESCRIBE_CONFIGS v\d+ (default broker|topics and brokers)", rf"results\[[02]\]\.{_MIN_ISR}", MISSING, default_of_elr, _ELR),
-    # Our own defaults.
-    Excepted(
-        r"DESCRIBE_CONFIGS v\d+ .*",
-        r"results\[0\]\.configs\[listeners\]\.synonyms\[1\]\.value",
-        "PLAINTEXT://127.0.0.1:9092",
-        "PLAINTEXT://:9092",
-        _LOOPBACK,
+    # Our own defaults: the table with their reasons is odradek.config.deviations.
+    *(
+        Excepted(
+            r"DESCRIBE_CONFIGS v\d+ .*",
+            rf"results\[0\]\.configs\[{re.escape(key)}\](\.synonyms\[[01]\])?\.value",
+            own.default,
+            own.kafka,
+            f"our own default for {key}: {own.reason}",
+        )
+        for key, own in OWN_DEFAULTS.items()
     ),
-    Excepted(
-        r"DESCRIBE_CONFIGS v\d+ .*", r"results\[0\]\.configs\[max\.connections\](\.synonyms\[0\])?\.value", "10000", "2147483647", _LIMITS
-    ),
-    Excepted(
-        r"DESCRIBE_CONFIGS v\d+ .*",
-        r"results\[0\]\.configs\[queued\.max\.request\.bytes\](\.synonyms\[0\])?\.value",
-        "536870912",
-        "-1",
-        _LIMITS,
-    ),
+    # Settings that would do nothing.
+    Excepted(_UNSERVED_CONFIG, rf"{_ODD_TOPIC}\.error_code", INVALID_CONFIG, 0, _UNSERVED),
+    Excepted(_UNSERVED_CONFIG, rf"{_ODD_TOPIC}\.error_message", "a text", None, _UNSERVED),
+    Excepted(_UNSERVED_CONFIG, rf"{_ODD_TOPIC}\.topic_id", "zero", anything, _UNSERVED),
+    Excepted(_UNSERVED_CONFIG, rf"{_ODD_TOPIC}\.(num_partitions|replication_factor)", -1, 1, _UNSERVED),
+    Excepted(_UNSERVED_CONFIG, rf"{_ODD_TOPIC}\.configs\[[^]]+\]", MISSING, anything, _UNSERVED),
     # Where JVM Kafka fails without meaning to.
     Excepted(r"PRODUCE v\d+ null records", r"", a_refusal, SILENT, "JVM Kafka never answers null records; we refuse them"),
     Excepted(r"PRODUCE v\d+ unknown compression", _PRODUCED, UNSUPPORTED_COMPRESSION_TYPE, UNKNOWN_SERVER_ERROR, _CODEC),

@@ -55,7 +55,7 @@ CLOSED, SILENT = Closed(), Silent()
 
 
 class Peer:
-    """A broker on a loopback port. `names` maps its topic ids to names that are the same on both sides, `spellings` its ports and folders."""
+    """A broker on a loopback port. `names` maps its topic ids, `spellings` its ports and folders to names that both sides share."""
 
     def __init__(self, name: str, port: int, spellings: dict[str, str] | None = None) -> None:
         self.name = name
@@ -150,6 +150,16 @@ class Peer:
             raise RuntimeError(f"{self.name}: {answer}")
         self.learn(topic)
 
+    def wait_gone(self, topics: list[str]) -> None:
+        """Waits until the broker has heard that the topics were deleted."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        deadline = time.monotonic() + 20
+        while not all(entry.error_code for entry in self.call(ApiKey.METADATA, 12, request).topics):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name} still knows one of {topics}")
+            time.sleep(0.02)
+
     def _leads(self, topic: str, partitions: int) -> bool:
         """Whether the broker's logs know what its metadata says: JVM Kafka shows a topic a moment before it serves it."""
         wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
@@ -163,9 +173,9 @@ class Peer:
         while True:
             request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
             entry = self.call(ApiKey.METADATA, 12, request).topics[0]
-            if entry.error_code == 0 and entry.partitions and all(partition.error_code == 0 for partition in entry.partitions):
-                if self._leads(topic, len(entry.partitions)):
-                    break
+            told = entry.error_code == 0 and entry.partitions and all(partition.error_code == 0 for partition in entry.partitions)
+            if told and self._leads(topic, len(entry.partitions)):
+                break
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.name}: no leaders for {topic}: {entry}")
             time.sleep(0.02)

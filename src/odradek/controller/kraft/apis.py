@@ -241,13 +241,13 @@ def handle_fetch_snapshot(node: KRaftNode, request: FetchSnapshotRequest) -> Def
 
 def handle_describe_quorum(node: KRaftNode, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Voters and observers as the leader sees them; others answer NOT_LEADER_OR_FOLLOWER and whom they take for the leader."""
-    topic = only_partition(request.topics, "Exactly one topic is expected.")
-    partition = only_partition(topic.partitions, "Exactly one partition is expected.")
+    asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
+    if asked != [(TOPIC, [PARTITION])]:
+        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Only {TOPIC}-{PARTITION}, once, can be described.")
+        return _describe_error(request, error)
     state = node.raft.leader_state()
-    if topic.topic_name != TOPIC or partition.partition_index != PARTITION:
-        return _describe_error(topic.topic_name, partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if state is None:
-        return _describe_error(TOPIC, PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return _describe_error(request, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This node is not the active controller."))
     now_ms, wall_ms = node.now_ms(), node.wall_ms()
     state.progress.forget_silent_observers(now_ms)
 
@@ -283,6 +283,19 @@ def _wall(at_ms: int, now_ms: int, wall_ms: int) -> int:
     return -1 if at_ms < 0 else wall_ms - (now_ms - at_ms)
 
 
-def _describe_error(topic: str, partition: int, error: ErrorCode) -> DescribeQuorumResponse:
-    data = DescribeQuorumResponse.PartitionData(partition_index=partition, error_code=error)
-    return DescribeQuorumResponse(topics=[DescribeQuorumResponse.TopicData(topic_name=topic, partitions=[data])])
+def _describe_error(request: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:
+    """Whatever was asked for, with the same error."""
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponse.TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    DescribeQuorumResponse.PartitionData(
+                        partition_index=partition.partition_index, error_code=error.code, error_message=error.message
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -147,7 +147,7 @@ def _complete_later(
 
 def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told_leaders: bool) -> FetchResponse:
     """Followers are not told where leaders are (`told_leaders`): the controller tells them."""
-    error, session_id, told = fetch.respond(reads)
+    error, session_id, told = fetch.respond(_unknown_last(reads))
     if error is not ErrorCode.NONE:
         for _, read in reads:
             read.release()
@@ -164,6 +164,13 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told
         last = partition
     nodes = list(endpoints.values()) if told_leaders else []
     return FetchResponse(error_code=error, session_id=session_id, responses=responses, node_endpoints=nodes)
+
+
+def _unknown_last(reads: Reads) -> Reads:
+    # Kafka sets those aside before it reads; a session keeps its partitions in the order of its answers.
+    if all(read.error is ErrorCode.NONE for _, read in reads):
+        return reads
+    return sorted(reads, key=lambda pair: pair[1].error in _UNKNOWN)
 
 
 def _partition_response(
