@@ -47,10 +47,10 @@ def uuid_to_string(value: UUID) -> str:
 def uuid_from_string(text: str) -> UUID:
     """Parses Kafka's text form; ValueError when it is not 16 bytes of URL-safe base64."""
     if len(text) > 24:
-        raise ValueError(f"Input string with prefix {text[:24]!r} is too long to be decoded as a base64 UUID")
+        raise ValueError(f"{text[:24]!r}... is too long to be a base64-encoded UUID")
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(raw) != 16:
-        raise ValueError(f"Input string {text!r} decoded as {len(raw)} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID")
+        raise ValueError(f"{text!r} is not an id: it decodes to {len(raw)} bytes, not the 16 of a base64-encoded UUID")
     return UUID(bytes=raw)
 
 
