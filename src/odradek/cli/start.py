@@ -5,6 +5,7 @@ Arguments are taken apart by hand: argparse and click would cost more start-up t
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -110,6 +111,7 @@ def main(arguments: list[str]) -> int:
         print(USAGE)
         return 0
     options = parse(arguments)
+    gc.disable()  # while nothing is thrown away; `server.process` turns it on again
     config = load(options)
     from odradek.server.process import run
 

@@ -10,7 +10,6 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import SourceFileLoader
-from pathlib import Path
 from types import ModuleType
 
 _NAME = "odradek.records._codec"
@@ -21,7 +20,7 @@ def load_interpreted(name: str = _NAME) -> ModuleType:
 
     `name` is the module's name; it is put into `sys.modules`.
     """
-    path = str(Path(__file__).with_name("_codec.py"))
+    path = os.path.join(os.path.dirname(__file__), "_codec.py")
     spec = importlib.util.spec_from_file_location(name, path, loader=SourceFileLoader(name, path))
     assert spec is not None
     assert spec.loader is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Sequence
 
 _IOV_MAX = 512
@@ -178,6 +177,8 @@ class OsDisk:
         os.remove(path)
 
     def rmtree(self, path: str) -> None:
+        import shutil  # with all that it brings, for deletions only
+
         try:
             shutil.rmtree(path)
         except FileNotFoundError:
