@@ -150,9 +150,7 @@ class _Loader:
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
         rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
-        for segment in self.segments:
-            segment.rest()
-        return Log(
+        log = Log(
             self.disk,
             self.clock,
             self.topic_partition,
@@ -170,6 +168,15 @@ class _Loader:
             on_roll=self.options.on_roll,
             on_truncated=self.options.on_truncated,
         )
+        if end_offset - log.recovery_point >= self.config.flush_messages:
+            # Under flush.messages only what is flushed counts; without an append nobody would flush what was recovered.
+            flush = log.begin_flush()
+            if flush is not None:
+                flush.run(self.disk)
+                log.finish_flush(flush)
+        for segment in self.segments:
+            segment.rest()
+        return log
 
     def _new_segment(self, base_offset: int) -> Segment:
         return Segment.create(self.disk, self.directory, base_offset, self.limits, self.clock.time_ms())

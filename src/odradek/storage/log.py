@@ -28,7 +28,7 @@ from odradek.storage.append import (
 from odradek.storage.flushing import Flush, Guarded
 from odradek.storage.log_base import LogBase
 from odradek.storage.names import LEADER_EPOCH_CHECKPOINT
-from odradek.storage.producer_state import CompletedTransaction, VerificationGuard
+from odradek.storage.producer_state import BatchMetadata, CompletedTransaction, VerificationGuard
 from odradek.storage.reading import (
     LogRead,
     OffsetPosition,
@@ -37,7 +37,7 @@ from odradek.storage.reading import (
     find_offset_for_timestamp,
     read_log,
 )
-from odradek.storage.recovery import rebuild_producer_state
+from odradek.storage.recovery import rebuild_producer_state, recent_batches
 from odradek.storage.retention import delete_old_segments
 from odradek.storage.segment import Segment
 from odradek.storage.txn_index import AbortedTransaction
@@ -137,7 +137,7 @@ class Log(LogBase):
         state = self.producer_state
         transactional = header.is_transactional
         if origin == AppendOrigin.CLIENT:
-            duplicate = state.check_client(header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
+            duplicate = self._check_sequence(header)
             if duplicate is not None:
                 return AppendInfo(
                     duplicate.first_offset,
@@ -154,6 +154,24 @@ class Log(LogBase):
                 state.check_epoch(entry, header.producer_epoch)
         state.check_transaction(header.producer_id, transactional=transactional, guard=guard)
         return None
+
+    def _check_sequence(self, header: BatchHeader) -> BatchMetadata | None:
+        """The earlier batch that this one repeats, None when it is the next one; OUT_OF_ORDER_SEQUENCE_NUMBER when it is neither.
+
+        After a restart the state knows the last batch of a producer only. One that seems out of order may then be the repetition of an
+        earlier one whose answer was lost with the connection, so that the log is asked, once per producer. (Kafka refuses it, and its
+        client writes it again under the next epoch.)
+        """
+        state = self.producer_state
+        asked = (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
+        try:
+            return state.check_client(*asked)
+        except KafkaError as error:
+            entry = state.producers.get(header.producer_id)
+            if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or entry is None or not entry.restored:
+                raise
+            entry.complete_from(recent_batches(self.segments, header.producer_id, entry.epoch))
+            return state.check_client(*asked)
 
     def _check_marker(self, batch: memoryview, header: BatchHeader) -> ControlMarker | None:
         marker = read_marker(batch, 0, header)

@@ -39,7 +39,7 @@ class BatchMetadata(NamedTuple):
 class ProducerEntry:
     """The state of one producer id; `batches` are the last five of its current epoch, oldest first."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "restored", "txn_first_offset")
 
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
@@ -49,6 +49,20 @@ class ProducerEntry:
         self.txn_first_offset = -1
         """First offset of the open transaction, -1 when none is open."""
         self.batches: list[BatchMetadata] = []
+        self.restored = False
+        """Read from a snapshot, which knows the last batch only: earlier ones have to be looked up in the log (`complete_from`)."""
+
+    def complete_from(self, recent: list[BatchMetadata]) -> None:
+        """Takes batches found in the log, oldest first, where they lead up to the last one without a gap."""
+        self.restored = False
+        if not recent or not self.batches or recent[-1].last_offset != self.batches[-1].last_offset:
+            return
+        batches = [recent[-1]]
+        for batch in reversed(recent[:-1]):
+            if len(batches) == BATCHES_KEPT or (batch.last_sequence + 1) & _MAX_SEQUENCE != batches[0].first_sequence:
+                break
+            batches.insert(0, batch)
+        self.batches = batches
 
     @property
     def last_sequence(self) -> int:
@@ -404,6 +418,7 @@ class ProducerStateManager:
             entry.txn_first_offset = saved.txn_first_offset
             if saved.last_offset >= 0:
                 entry.batches.append(BatchMetadata(saved.last_sequence, saved.last_offset, saved.offset_delta, saved.timestamp))
+                entry.restored = True
             self.producers[saved.producer_id] = entry
         self._ongoing = dict(
             sorted((entry.txn_first_offset, entry.producer_id) for entry in self.producers.values() if entry.txn_first_offset >= 0)

@@ -9,10 +9,12 @@ from odradek.base.errors import KafkaError, OdradekError, ProtocolError
 from odradek.records.batch import HEADER_SIZE, BatchHeader, check_crc, iter_headers, read_header
 from odradek.storage.append import read_marker
 from odradek.storage.leader_epochs import LeaderEpochCache
-from odradek.storage.producer_state import ProducerStateManager
+from odradek.storage.producer_state import BATCHES_KEPT, BatchMetadata, ProducerStateManager
 from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 _CHUNK = 1 << 20
+_RECENT_BYTES = 16 << 20
+"""How far back a repeated batch is looked for: five requests of a megabyte, among those of other producers."""
 
 
 def walk_batches(segment: Segment, position: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview, int, BatchHeader]]:
@@ -131,6 +133,38 @@ def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: m
                 transactional=header.is_transactional,
             )
     state.map_end_offset = header.next_offset
+
+
+def recent_batches(segments: Sequence[Segment], producer_id: int, epoch: int) -> list[BatchMetadata]:
+    """The last batches (at most five) of a producer's epoch in the last 16 MiB of the log, oldest first."""
+    recent: list[BatchMetadata] = []
+    budget = _RECENT_BYTES
+    for segment in reversed(segments):
+        start = _tail_position(segment, budget)
+        budget -= segment.size - start
+        found: list[BatchMetadata] = []
+        for _, _, _, header in walk_batches(segment, start):
+            if header.magic == 2 and header.producer_id == producer_id and header.producer_epoch == epoch and not header.is_control:
+                delta = header.last_offset - header.base_offset
+                found.append(BatchMetadata(header.last_sequence, header.last_offset, delta, header.max_timestamp))
+        recent = [*found[-BATCHES_KEPT:], *recent][-BATCHES_KEPT:]
+        if len(recent) == BATCHES_KEPT or start > 0:
+            break
+    return recent
+
+
+def _tail_position(segment: Segment, size: int) -> int:
+    """The first position known to the index that is at most `size` bytes before the end; 0 when the whole segment is."""
+    if segment.size <= size:
+        return 0
+    low, high = segment.base_offset, segment.offset_index.last_offset
+    while low < high:
+        middle = (low + high) // 2
+        if segment.offset_index.lookup(middle)[1] >= segment.size - size:
+            high = middle
+        else:
+            low = middle + 1
+    return segment.offset_index.lookup(low)[1]
 
 
 def rebuild_producer_state(

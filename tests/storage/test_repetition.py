@@ -1,0 +1,55 @@
+"""After a restart the log still tells repetitions from news, and under flush.messages counts what it recovered."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.testing.disk import VirtualDisk
+from tests.storage.support import ManualClock, batch, open_log, topic_config
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 250])
+def test_the_last_five_batches_are_known_after_a_restart(clean: bool, segment_bytes: int) -> None:
+    config = topic_config(segment_bytes=segment_bytes, index_interval_bytes=100)
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), config)
+    for index in range(8):
+        log.append_as_leader(batch(2, producer_id=5, producer_epoch=0, sequence=2 * index), 0)
+        log.append_as_leader(batch(1, producer_id=6, producer_epoch=0, sequence=index), 0)
+    if clean:
+        log.close(durable=True)
+    again = open_log(disk.kill(), ManualClock(), config, clean=clean)
+    for index in range(3, 8):
+        info = again.append_as_leader(batch(2, producer_id=5, producer_epoch=0, sequence=2 * index), 0)
+        assert (info.duplicate, info.first_offset) == (True, 3 * index)
+    with pytest.raises(KafkaError) as error:
+        again.append_as_leader(batch(2, producer_id=5, producer_epoch=0, sequence=4), 0)
+    assert error.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert not again.append_as_leader(batch(2, producer_id=5, producer_epoch=0, sequence=16), 0).duplicate
+    assert again.log_end_offset == 26
+
+
+def test_batches_of_another_epoch_or_with_a_gap_are_no_repetition() -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    log.append_as_leader(batch(2, producer_id=5, producer_epoch=0, sequence=0), 0)
+    log.append_as_leader(batch(2, producer_id=5, producer_epoch=1, sequence=0), 0)
+    log.append_as_leader(batch(2, producer_id=5, producer_epoch=1, sequence=2), 0)
+    again = open_log(disk.kill(), ManualClock())
+    with pytest.raises(KafkaError) as error:
+        again.append_as_leader(batch(2, producer_id=5, producer_epoch=1, sequence=1), 0)
+    assert error.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [entry.last_sequence for entry in again.producer_state.producers[5].batches] == [1, 3]
+
+
+def test_under_flush_messages_what_was_recovered_is_flushed() -> None:
+    config = topic_config(flush_messages=1)
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), config)
+    log.append_as_leader(batch(3), 0)
+    assert log.recovery_point == 0
+    again = open_log(disk.kill(), ManualClock(), config)
+    assert again.recovery_point == again.log_end_offset == 3
+    assert open_log(disk.kill(), ManualClock()).recovery_point == 0
