@@ -62,6 +62,8 @@ def metadata(version: int) -> Iterator[Case]:
         for number, name in enumerate(UNUSABLE_NAMES):
             yield case(f"unusable name {number}", lambda _, n=name: [topic(name=n)], **no_create)
             yield case(f"unusable name {number} to be created", lambda _, n=name: [topic(name=n)])
+    if version < 4:
+        yield Case(ApiKey.METADATA, version, "a name that is not UTF-8", lambda _: struct.pack(">ih", 1, 5) + b"plai\xff")
     if version >= 1:
         yield case("no topics", lambda _: [], **no_create)
     created = f"auto-created-{version}"
@@ -586,11 +588,46 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
 }
 
 
-def broken_bodies(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Bodies that no client sends, made from one that it might."""
+def broken_bodies(body: bytes, flexible: bool) -> Iterator[tuple[str, bytes]]:
+    """Bodies that no client sends, made from one that it might; those of flexible versions end with their tagged fields."""
     yield "empty body", b""
     for part in (1, 2, 3):
         yield f"cut at {part} of 4", body[: len(body) * part // 4]
     yield "last byte missing", body[:-1]
+    yield "trailing bytes", body + b"\x00\x01\x02"
+    if flexible:
+        yield "unknown tagged field", body[:-1] + b"\x01\x64\x02ab"
+        yield "tagged field twice", body[:-1] + b"\x02\x64\x00\x64\x00"
+        yield "tagged fields without end", body[:-1] + b"\xff\xff\xff\xff\x0f"
     yield "all ones", b"\xff" * max(4, len(body))
     yield "huge first length", struct.pack(">i", 0x7FFFFFFF) + body[4:]
+
+
+def odd_frames() -> Iterator[tuple[str, bytes]]:
+    """Bytes as they go over the wire, size included, with headers that no client sends."""
+
+    def frame(content: bytes) -> bytes:
+        return struct.pack(">i", len(content)) + content
+
+    def header(api_key: int, version: int, client_id: bytes, rest: bytes = b"") -> bytes:
+        return frame(struct.pack(">hhi", api_key, version, 5) + client_id + rest)
+
+    versions_body = b"\x04odd\x041.0\x00"
+    yield "size zero", frame(b"")
+    yield "size negative", struct.pack(">i", -1) + bytes(20)
+    yield "size too large", struct.pack(">i", 104_857_601) + bytes(20)
+    for length in (1, 2, 4, 7, 8, 9):
+        yield f"{length} bytes", frame(bytes(length))
+    yield "client id null", header(18, 0, b"\xff\xff")
+    yield "client id empty", header(18, 0, b"\x00\x00")
+    yield "client id length -2", header(18, 0, b"\xff\xfe")
+    yield "client id longer than the frame", header(18, 0, b"\x7f\xff", b"abc")
+    yield "client id cut", header(18, 0, b"\x00\x05abc")
+    yield "client id missing", header(18, 0, b"")
+    yield "header tag", header(18, 3, b"\x00\x01c", b"\x01\x07\x02ab" + versions_body)
+    yield "header tags without end", header(18, 3, b"\x00\x01c", b"\xff\xff\xff\xff\x0f" + versions_body)
+    yield "header tag longer than the frame", header(18, 3, b"\x00\x01c", b"\x01\x07\x7fab")
+    yield "header tag count overflows", header(18, 3, b"\x00\x01c", b"\xff\xff\xff\xff\xff\x7f" + versions_body)
+    yield "header of the other kind", header(18, 3, b"\x02c\x00", versions_body)
+    yield "HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    yield "TLS", bytes.fromhex("1603010200010001fc0303") + bytes(64)

@@ -86,9 +86,13 @@ class Peer:
 
     def raw(self, frame: bytes, timeout: float = PATIENCE_SECONDS) -> bytes | Closed | Silent:
         """Sends one frame (without its size) and returns the answer's frame."""
+        return self.wire(struct.pack(">i", len(frame)) + frame, timeout)
+
+    def wire(self, data: bytes, timeout: float = PATIENCE_SECONDS) -> bytes | Closed | Silent:
+        """Sends bytes as they are and returns the answer's frame."""
         connection = self.connection()
         try:
-            connection.sendall(struct.pack(">i", len(frame)) + frame)
+            connection.sendall(data)
             connection.settimeout(timeout)
             (size,) = struct.unpack(">i", self._receive(4))
             return self._receive(size)
