@@ -113,8 +113,25 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
                     aborted=chunk.aborted,
                 )
                 if batch.num_rows:
-                    yield batch
+                    yield _without_empty_headers(batch) if options.include_headers else batch
             position = chunk.end_offset
+
+
+def _without_empty_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A record without headers has null in that column, as from the connector, not an empty array."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    index = batch.schema.get_field_index("headers")
+    headers = batch.column(index)
+    present = pc.not_equal(pc.list_value_length(headers), 0)
+    missing = len(present) - (present.true_count)
+    if not missing:
+        return batch
+    masked = pa.Array.from_buffers(
+        headers.type, len(headers), [present.buffers()[1], headers.buffers()[1]], missing, children=[headers.values]
+    )
+    return batch.set_column(index, batch.schema.field(index), masked)
 
 
 def _after_loss(options: ReadOptions, consumer: Consumer, offset_range: OffsetRange, position: int) -> int:

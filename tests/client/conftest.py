@@ -1,0 +1,27 @@
+"""One Odradek broker process for the tests that talk to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from interop.peers import OdradekBroker
+from odradek.client import Admin, NewTopic
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    broker = OdradekBroker(tmp_path_factory.mktemp("broker"), {"num.partitions": "2"})
+    broker.start()
+    yield broker.bootstrap
+    broker.stop()
+
+
+@pytest.fixture
+def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
+    """A topic of three partitions for one test."""
+    name = "".join(character if character.isalnum() else "-" for character in request.node.name)[:80]
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(name, 3, 1)])
+    return name

@@ -1,0 +1,179 @@
+"""The clients against a broker of our own: what is sent is read, what is asked is answered, what is wrong is said."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.cli import consume, produce, topics
+from odradek.client import (
+    Admin,
+    AsyncConsumer,
+    AsyncProducer,
+    ConfigError,
+    ConfigResource,
+    Consumer,
+    KafkaError,
+    NewTopic,
+    Producer,
+    TopicPartition,
+)
+
+
+def read_all(bootstrap: str, topic: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
+        ends = consumer.end_offsets(partitions)
+        consumer.assign(partitions)
+        records = []
+        while any(consumer.position(partition) < ends[partition] for partition in partitions):
+            records += consumer.poll(5000)
+        return sorted((record.partition, record.offset, record.key, record.value) for record in records)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_is_sent_is_read(bootstrap: str, topic: str, compression: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, compression_type=compression, linger_ms=1) as producer:
+        futures = [
+            producer.send(topic, f"v{number}", key=f"k{number}" if number % 3 else None, partition=number % 3) for number in range(500)
+        ]
+        producer.flush()
+        placed = [future.result() for future in futures]
+    read = read_all(bootstrap, topic)
+    assert read == sorted(
+        (place.partition, place.offset, f"k{number}".encode() if number % 3 else None, f"v{number}".encode())
+        for number, place in enumerate(placed)
+    )
+
+
+def test_headers_nulls_and_timestamps_survive(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, None, partition=0, headers=[("a", b"1"), ("a", None)], timestamp=12345).result(10)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        (record,) = consumer.poll(5000)
+    assert (record.key, record.value, record.timestamp, record.headers) == (None, None, 12345, (("a", b"1"), ("a", None)))
+
+
+def test_many_values_keep_their_order(bootstrap: str, topic: str) -> None:
+    values = [str(number).encode() for number in range(20_000)]
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send_many(topic, values, partition=1)
+    assert [value for _, _, _, value in read_all(bootstrap, topic)] == values
+
+
+def test_a_small_buffer_only_slows_down(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, buffer_memory=4096, batch_size=1024) as producer:
+        for number in range(500):
+            producer.send(topic, b"x" * 100, key=str(number))
+    assert len(read_all(bootstrap, topic)) == 500
+
+
+def test_asyncio_clients(bootstrap: str, topic: str) -> None:
+    async def scenario() -> list[bytes | None]:
+        async with AsyncProducer(bootstrap_servers=bootstrap) as producer:
+            metadata = await producer.send_and_wait(topic, "one", partition=2)
+            assert (metadata.partition, metadata.offset) == (2, 0)
+            await producer.send(topic, "two", partition=2)
+        read: list[bytes | None] = []
+        async with AsyncConsumer(bootstrap_servers=bootstrap) as consumer:
+            consumer.assign([(topic, 2)])
+            consumer.seek_to_beginning()
+            async for record in consumer:
+                read.append(record.value)
+                if len(read) == 2:
+                    break
+        return read
+
+    assert asyncio.run(scenario()) == [b"one", b"two"]
+
+
+def test_seek_position_and_times(bootstrap: str, topic: str) -> None:
+    partition = TopicPartition(topic, 0)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(10):
+            producer.send(topic, str(number), partition=0, timestamp=1000 + number)
+    with Consumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, 7)
+        assert [record.value for record in consumer.poll(5000, max_records=2)] == [b"7", b"8"]
+        assert consumer.position(partition) == 9
+        found = consumer.offsets_for_times({partition: 1004})[partition]
+        assert found is not None
+        assert (found.offset, found.timestamp) == (4, 1004)
+        assert consumer.offsets_for_times({partition: 9999}) == {partition: None}
+        consumer.seek_to_end()
+        assert consumer.poll(50) == []
+
+
+def test_a_position_outside_the_log_is_an_error_when_there_is_no_reset(bootstrap: str, topic: str) -> None:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none") as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek(TopicPartition(topic, 0), 99)
+        with pytest.raises(KafkaError) as caught:
+            consumer.poll(5000)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_administration(bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        (created,) = admin.create_topics([NewTopic("administered", 2, 1, {"retention.ms": "12345"})])
+        assert created.num_partitions == 2
+        with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS"):
+            admin.create_topics([NewTopic("administered")])
+        admin.create_partitions({"administered": 5})
+        assert len(admin.describe_topics(["administered"])["administered"].partitions) == 5
+        resource = ConfigResource("topic", "administered")
+        (entry,) = admin.describe_configs([resource], names=["retention.ms"])[resource]
+        assert (entry.value, entry.is_default) == ("12345", False)
+        admin.delete_topics(["administered"])
+        assert "administered" not in [topic.name for topic in admin.list_topics()]
+        with pytest.raises(KafkaError, match="does not exist"):
+            admin.describe_topics(["administered"])
+        assert admin.describe_cluster().brokers
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"no.such.key": "1"}, "Unknown configuration key no.such.key"),
+        ({"transactional.id": "x"}, "transactional.id is not served by this client yet"),
+        ({"linger.ms": "soon"}, "linger.ms"),
+        ({"enable.idempotence": True, "acks": "1"}, "enable.idempotence=true needs acks=all"),
+        ({"delivery.timeout.ms": 1}, "delivery.timeout.ms must be at least"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(settings: dict[str, str | bool | int], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Producer(settings)
+
+
+def test_an_unreachable_broker_is_said_to_be_one() -> None:
+    with (
+        Admin(bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=200) as admin,
+        pytest.raises(KafkaError, match="no broker can be reached"),
+    ):
+        admin.list_topics()
+
+
+def test_the_commands(bootstrap: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    at = ["-b", bootstrap]
+    assert topics.main(["create", "typed", "-p", "1", *at]) == 0
+    assert topics.main(["create", "typed", *at]) == 1
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"a:1\nb:2\nc\n")
+    assert produce.main(["-t", "typed", "-K", ":", "-H", "h=x", "-l", str(lines), *at]) == 0
+    capfdbinary.readouterr()
+    assert consume.main(["-t", "typed", "-e", "-f", "%p %o %k=%s %h%%\\n", *at]) == 0
+    assert capfdbinary.readouterr().out == b"0 0 a=1 h=x%\n0 1 b=2 h=x%\n0 2 =c h=x%\n"
+    assert consume.main(["-t", "typed", "-o", "-2", "-c", "1", *at]) == 0
+    assert capfdbinary.readouterr().out == b"2\n"
+    assert consume.main(["-t", "typed", "-o", "sideways", *at]) == 2
+    assert topics.main(["describe", "typed", *at]) == 0
+    assert b"PartitionCount: 1" in capfdbinary.readouterr().out
+    assert topics.main(["delete", "typed", *at]) == 0
+    assert topics.main(["delete", "typed", *at]) == 1
+    assert topics.main(["delete", "typed", "--if-exists", *at]) == 0

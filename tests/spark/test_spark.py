@@ -1,0 +1,102 @@
+"""The data source in Spark: one session and one broker for all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.peers import OdradekBroker
+from odradek.client import Admin, NewTopic, Producer
+from odradek.spark.environment import use_this_python
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
+
+use_this_python()
+pyspark_sql = pytest.importorskip("pyspark.sql")
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    broker = OdradekBroker(tmp_path_factory.mktemp("broker"))
+    broker.start()
+    yield broker.bootstrap
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pyspark_sql.SparkSession]:
+    builder = (
+        pyspark_sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    )
+    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def reader(spark: pyspark_sql.SparkSession, bootstrap: str, topic: str, **options: str) -> pyspark_sql.DataFrame:
+    return spark.read.format("odradek").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).options(**options).load()
+
+
+def test_rows_are_those_of_the_connector(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("rows", 2, 1)])
+    with Producer(bootstrap_servers=bootstrap, compression_type="zstd") as producer:
+        producer.send("rows", b"one", key=b"k", partition=0, headers={"h": b"1"}, timestamp=1000)
+        producer.send("rows", None, partition=1, timestamp=2000)
+        producer.send("rows", b"three", partition=1, timestamp=3000)
+    rows = reader(spark, bootstrap, "rows", includeHeaders="true").orderBy("timestamp").collect()
+    assert [(row.key, row.value, row.topic, row.partition, row.offset, row.timestampType) for row in rows] == [
+        (b"k", b"one", "rows", 0, 0, 0),
+        (None, None, "rows", 1, 0, 0),
+        (None, b"three", "rows", 1, 1, 0),
+    ]
+    assert [row.timestamp.timestamp() for row in rows] == [1.0, 2.0, 3.0]
+    assert rows[0].headers[0].asDict() == {"key": "h", "value": b"1"}
+    assert rows[1].headers is None
+    part = {"startingOffsets": json.dumps({"rows": {"0": -2, "1": 1}}), "endingOffsets": json.dumps({"rows": {"0": 0, "1": -1}})}
+    assert [row.value for row in reader(spark, bootstrap, "rows", **part).collect()] == [b"three"]
+    with pytest.raises(Exception, match="ends at 1"):
+        reader(spark, bootstrap, "rows", endingOffsets=json.dumps({"rows": {"0": 5, "1": 2}})).collect()
+
+
+def test_what_is_written_is_read_by_stream_and_batch(spark: pyspark_sql.SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("source", 3, 1), NewTopic("target", 2, 1)])
+    rows = spark.range(1000).selectExpr("cast(id as string) key", "concat('v', id) value", "'source' topic")
+    rows.write.format("odradek").option("kafka.bootstrap.servers", bootstrap).mode("append").save()
+    stream = (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", "source")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", "400")
+        .load()
+    )
+    for _ in range(2):  # The second run finds nothing new in its checkpoint.
+        query = (
+            stream.select("key", "value")
+            .writeStream.format("odradek")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("topic", "target")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(200)
+    read = reader(spark, bootstrap, "target").collect()
+    assert sorted(row.value for row in read) == sorted(f"v{number}".encode() for number in range(1000))
+    by_key = {row.key: row.partition for row in read}
+    from odradek.client.core.partitioner import partition_for_key
+
+    assert all(partition == partition_for_key(key, 2) for key, partition in by_key.items())
+
+
+def test_wrong_options_and_columns_are_named(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
+    with pytest.raises(Exception, match="subscribePattern is not served by this source yet"):
+        reader(spark, bootstrap, "rows", subscribePattern="x").collect()
+    with pytest.raises(Exception, match="Required column 'value'"):
+        spark.range(1).write.format("odradek").option("kafka.bootstrap.servers", bootstrap).option("topic", "t").mode("append").save()
