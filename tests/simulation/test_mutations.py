@@ -1,0 +1,66 @@
+"""Break the broker on purpose: the stories must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.replication.partition import Partition
+from odradek.storage.flushing import Flush
+from odradek.storage.log import Log
+from odradek.storage.producer_state import ProducerEntry
+from tests.simulation.scenario import FLUSHED, KILLS, play
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+def _flush_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Flush, "run", lambda self, disk: None)
+
+
+def _know_no_duplicates(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerEntry, "find_duplicate", lambda self, epoch, first, last: None)
+
+
+def _forget_earlier_batches(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerEntry, "complete_from", lambda self, recent: None)
+
+
+def _show_only_half(patch: pytest.MonkeyPatch) -> None:
+    original: Any = Log.__init__
+
+    def begin(self: Log, *positional: Any, **named: Any) -> None:
+        original(self, *positional, **named)
+        self.log_end_offset -= self.log_end_offset // 2
+
+    patch.setattr(Log, "__init__", begin)
+
+
+def _acknowledge_early(patch: pytest.MonkeyPatch) -> None:
+    def reached(self: Partition, required_offset: int) -> Any:
+        from odradek.base.errors import ErrorCode
+
+        return ErrorCode.NONE
+
+    patch.setattr(Partition, "reached", reached)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "mode", "named"),
+    [
+        (_flush_nothing, FLUSHED, {"prefix-survives", "acked-is-there"}),
+        (_know_no_duplicates, KILLS, {"no-duplicates"}),
+        (_forget_earlier_batches, KILLS, {"no-duplicates"}),
+        (_show_only_half, KILLS, {"acked-is-there", "reads-are-the-log", "high-watermark-monotonic", "offsets-dense"}),
+    ],
+)
+def test_a_broken_broker_is_noticed(monkeypatch: pytest.MonkeyPatch, mutation: Mutation, mode: str, named: set[str]) -> None:
+    mutation(monkeypatch)
+    found: set[str] = set()
+    for seed in (5, 8, 9, 10, 1, 2, 3):
+        found |= {problem.partition(":")[0] for problem in play(seed, mode=mode, virtual_s=30, keep_trace=False).problems}
+        if found & named:
+            return
+    raise AssertionError(f"nobody noticed; found {sorted(found)}")
