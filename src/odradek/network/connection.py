@@ -160,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._busy or self.delayed:
             assert self._transport is not None
             self._transport.pause_reading()
-        elif not self._in_process:
+        elif not self._in_process and not self._receiver.filling:
             self._process()
 
     def eof_received(self) -> bool:

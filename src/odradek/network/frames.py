@@ -171,6 +171,12 @@ class FrameReceiver:
             return buffer.view[self._end : frame_end]
         return buffer.view[self._end :]
 
+    @property
+    def filling(self) -> bool:
+        """Whether the frame under way lacks bytes and there is room for more: nothing to do but to receive."""
+        buffer = self._buffer
+        return buffer is not None and self._end < self._frame_end and self._end < len(buffer.data)
+
     def received(self, size: int) -> None:
         self._end += size
 
