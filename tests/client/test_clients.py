@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,10 @@ from odradek.client import (
     Producer,
     TopicPartition,
 )
+
+
+NOW = int(time.time() * 1000)
+"""Recent times: retention takes old ones away."""
 
 
 def read_all(bootstrap: str, topic: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
@@ -51,11 +56,11 @@ def test_what_is_sent_is_read(bootstrap: str, topic: str, compression: str) -> N
 
 def test_headers_nulls_and_timestamps_survive(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, None, partition=0, headers=[("a", b"1"), ("a", None)], timestamp=12345).result(10)
+        producer.send(topic, None, partition=0, headers=[("a", b"1"), ("a", None)], timestamp=NOW).result(10)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         (record,) = consumer.poll(5000)
-    assert (record.key, record.value, record.timestamp, record.headers) == (None, None, 12345, (("a", b"1"), ("a", None)))
+    assert (record.key, record.value, record.timestamp, record.headers) == (None, None, NOW, (("a", b"1"), ("a", None)))
 
 
 def test_many_values_keep_their_order(bootstrap: str, topic: str) -> None:
@@ -95,16 +100,16 @@ def test_seek_position_and_times(bootstrap: str, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     with Producer(bootstrap_servers=bootstrap) as producer:
         for number in range(10):
-            producer.send(topic, str(number), partition=0, timestamp=1000 + number)
+            producer.send(topic, str(number), partition=0, timestamp=NOW + number)
     with Consumer(bootstrap_servers=bootstrap) as consumer:
         consumer.assign([partition])
         consumer.seek(partition, 7)
         assert [record.value for record in consumer.poll(5000, max_records=2)] == [b"7", b"8"]
         assert consumer.position(partition) == 9
-        found = consumer.offsets_for_times({partition: 1004})[partition]
+        found = consumer.offsets_for_times({partition: NOW + 4})[partition]
         assert found is not None
-        assert (found.offset, found.timestamp) == (4, 1004)
-        assert consumer.offsets_for_times({partition: 9999}) == {partition: None}
+        assert (found.offset, found.timestamp) == (4, NOW + 4)
+        assert consumer.offsets_for_times({partition: NOW + 9999}) == {partition: None}
         consumer.seek_to_end()
         assert consumer.poll(50) == []
 

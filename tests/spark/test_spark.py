@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,17 +45,19 @@ def reader(spark: pyspark_sql.SparkSession, bootstrap: str, topic: str, **option
 def test_rows_are_those_of_the_connector(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic("rows", 2, 1)])
+    # Recent times: retention takes old ones away.
+    now = int(time.time()) * 1000
     with Producer(bootstrap_servers=bootstrap, compression_type="zstd") as producer:
-        producer.send("rows", b"one", key=b"k", partition=0, headers={"h": b"1"}, timestamp=1000)
-        producer.send("rows", None, partition=1, timestamp=2000)
-        producer.send("rows", b"three", partition=1, timestamp=3000)
+        producer.send("rows", b"one", key=b"k", partition=0, headers={"h": b"1"}, timestamp=now + 1000)
+        producer.send("rows", None, partition=1, timestamp=now + 2000)
+        producer.send("rows", b"three", partition=1, timestamp=now + 3000)
     rows = reader(spark, bootstrap, "rows", includeHeaders="true").orderBy("timestamp").collect()
     assert [(row.key, row.value, row.topic, row.partition, row.offset, row.timestampType) for row in rows] == [
         (b"k", b"one", "rows", 0, 0, 0),
         (None, None, "rows", 1, 0, 0),
         (None, b"three", "rows", 1, 1, 0),
     ]
-    assert [row.timestamp.timestamp() for row in rows] == [1.0, 2.0, 3.0]
+    assert [row.timestamp.timestamp() - now / 1000 for row in rows] == [1.0, 2.0, 3.0]
     assert rows[0].headers[0].asDict() == {"key": "h", "value": b"1"}
     assert rows[1].headers is None
     part = {"startingOffsets": json.dumps({"rows": {"0": -2, "1": 1}}), "endingOffsets": json.dumps({"rows": {"0": 0, "1": -1}})}
