@@ -74,7 +74,8 @@ class Acceptor:
         self.limits = limits
         self.pool = BufferPool(limits.request_memory)
         self.quiet_log = QuietLog(logger, clock)
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """The open ones, oldest first (a set would go through them in the order of their addresses in memory)."""
         self.listeners: list[BoundListener] = []
         self.quiet = False
         self._backlog = backlog
@@ -169,7 +170,7 @@ class Acceptor:
         limits = self.limits
         if limits.send_buffer > 0 and (own := transport.get_extra_info("socket")) is not None:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
-        self.connections.add(connection)
+        self.connections[connection] = None
         count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
         if len(self.connections) > limits.max_connections:
             self.quiet_log.warning("refusing %s: max.connections=%d are open", connection.connection_id, limits.max_connections)
@@ -197,7 +198,7 @@ class Acceptor:
             self.clock.call_later(self._next_slot - now, connection.start_reading)
 
     def disconnected(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         host = connection.peer_host
         left = self._per_ip.get(host, 0) - 1
         if left > 0:

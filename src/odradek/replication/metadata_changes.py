@@ -65,7 +65,7 @@ class MetadataChanges:
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Brings the partitions from the delta's base to `image`."""
         changes = delta.topics.local_changes(self._manager.local_id)
-        for topic_partition in changes.deletes:
+        for topic_partition in sorted(changes.deletes):
             self._delete(topic_partition)
         for topic_partition, info in changes.leaders.items():
             self._take_role(topic_partition, info, image, leads=True)

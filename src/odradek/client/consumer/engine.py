@@ -208,7 +208,7 @@ class ConsumerEngine:
         await self.cluster.close()
 
     async def _run(self) -> None:
-        helpers: set[asyncio.Task[None]] = set()
+        helpers: dict[asyncio.Task[None], None] = {}
         try:
             while True:
                 self._wake.clear()
@@ -219,10 +219,10 @@ class ConsumerEngine:
                 except TimeoutError:
                     continue
         finally:
-            for task in helpers:
+            for task in list(helpers):
                 task.cancel()
 
-    def _step(self, helpers: set[asyncio.Task[None]]) -> int:
+    def _step(self, helpers: dict[asyncio.Task[None], None]) -> int:
         plans, needs_metadata, wake_ms = self.fetcher.plan(self.cluster.view, self.cluster.now_ms())
         for plan in plans:
             _keep(helpers, self._fetch(plan))
@@ -270,8 +270,8 @@ class ConsumerEngine:
         return fetch_answers(plan.targets, response, by_id)
 
 
-def _keep(tasks: set[asyncio.Task[None]], action: Coroutine[Any, Any, None]) -> None:
+def _keep(tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
     """Runs a coroutine as a task that is not forgotten before it is done."""
     task = asyncio.create_task(action)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
+    tasks[task] = None
+    task.add_done_callback(lambda done: tasks.pop(done, None))

@@ -287,7 +287,7 @@ class ProducerEngine:
             self._sender.trouble = str(error)
         else:
             with self.lock:
-                for topic in self.cluster.metadata.wanted:
+                for topic in sorted(self.cluster.metadata.wanted):
                     info = view.topics.get(topic)
                     if info is not None and info.error is not ErrorCode.NONE and not info.error.retriable:
                         self._sender.fail_topic(topic, KafkaError(info.error, f"topic {topic}"))
