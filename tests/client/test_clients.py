@@ -23,7 +23,6 @@ from odradek.client import (
     TopicPartition,
 )
 
-
 NOW = int(time.time() * 1000)
 """Recent times: retention takes old ones away."""
 
