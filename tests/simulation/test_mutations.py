@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from odradek.replication.partition import Partition
 from odradek.storage.flushing import Flush
 from odradek.storage.log import Log
 from odradek.storage.producer_state import ProducerEntry
@@ -38,15 +37,6 @@ def _show_only_half(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "__init__", begin)
 
 
-def _acknowledge_early(patch: pytest.MonkeyPatch) -> None:
-    def reached(self: Partition, required_offset: int) -> Any:
-        from odradek.base.errors import ErrorCode
-
-        return ErrorCode.NONE
-
-    patch.setattr(Partition, "reached", reached)
-
-
 @pytest.mark.parametrize(
     ("mutation", "mode", "named"),
     [
@@ -59,7 +49,7 @@ def _acknowledge_early(patch: pytest.MonkeyPatch) -> None:
 def test_a_broken_broker_is_noticed(monkeypatch: pytest.MonkeyPatch, mutation: Mutation, mode: str, named: set[str]) -> None:
     mutation(monkeypatch)
     found: set[str] = set()
-    for seed in (5, 8, 9, 10, 1, 2, 3):
+    for seed in (10, 5, 8, 9, 1, 2, 3):
         found |= {problem.partition(":")[0] for problem in play(seed, mode=mode, virtual_s=30, keep_trace=False).problems}
         if found & named:
             return

@@ -1,0 +1,40 @@
+"""The embedded broker serves real clients from within the test process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from odradek.base.errors import ConfigError
+from odradek.base.ids import TopicPartition
+from odradek.client import Admin, Consumer, NewTopic, Producer
+from odradek.testing.embedded import EmbeddedBroker
+
+
+def _round_trip(bootstrap_servers: str, value: bytes) -> int:
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        return producer.send("topic", value, partition=0).result(30).offset
+
+
+def test_clients_write_and_read_and_the_folder_goes() -> None:
+    with EmbeddedBroker() as broker:
+        folder = Path(broker.directory)
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("topic", 1, 1)])
+        assert _round_trip(broker.bootstrap_servers, b"one") == 0
+        with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("topic", 0)])
+            assert [record.value for record in consumer.poll(10_000)] == [b"one"]
+    assert not folder.exists()
+
+
+def test_a_given_folder_stays_and_is_served_again(tmp_path: Path) -> None:
+    for offset in range(2):
+        with EmbeddedBroker(directory=str(tmp_path)) as broker:
+            assert _round_trip(broker.bootstrap_servers, b"value") == offset
+
+
+def test_what_keeps_it_from_starting_is_raised() -> None:
+    with pytest.raises(ConfigError, match="no.such.key"):
+        EmbeddedBroker({"no.such.key": "1"}).start()
