@@ -12,7 +12,12 @@ import pytest
 from tests.simulation.scenario import FLUSHED, KILLS, UNFLUSHED, play
 
 ROOT = Path(__file__).parents[2]
-_PLAY = "import sys; from tests.simulation.scenario import play; o = play(int(sys.argv[1]), virtual_s=12); print(o.trace_hash, sum(o.ends.values()))"
+_PLAY = """
+import sys
+from tests.simulation.scenario import play
+outcome = play(int(sys.argv[1]), virtual_s=12)
+print(outcome.trace_hash, sum(outcome.ends.values()))
+"""
 
 
 @pytest.mark.parametrize(("mode", "seed"), [(KILLS, 5), (FLUSHED, 6), (UNFLUSHED, 15)])

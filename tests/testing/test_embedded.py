@@ -36,5 +36,5 @@ def test_a_given_folder_stays_and_is_served_again(tmp_path: Path) -> None:
 
 
 def test_what_keeps_it_from_starting_is_raised() -> None:
-    with pytest.raises(ConfigError, match="no.such.key"):
+    with pytest.raises(ConfigError, match=r"no\.such\.key"):
         EmbeddedBroker({"no.such.key": "1"}).start()

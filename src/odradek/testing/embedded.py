@@ -49,7 +49,11 @@ class EmbeddedBroker:
     def start(self, timeout_s: float = 30.0) -> Self:
         """Returns when clients are served; raises what kept the broker from starting, TimeoutError after `timeout_s`."""
         self._thread.start()
-        self._ready.result(timeout_s)
+        try:
+            self._ready.result(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
