@@ -28,6 +28,7 @@ from odradek.spark.environment import check_java, spark_environment
 
 HERE = Path(__file__).parent
 TOPIC = "flights"
+SPARK_CONNECT_PORT = 15002
 
 
 def free_port(preferred: int) -> int:
@@ -81,6 +82,18 @@ def wait_until_ready(broker: subprocess.Popen[bytes], port: int, log: Path) -> N
     raise SystemExit(f"The broker did not start; the end of {log}:\n{tail}")
 
 
+def wait_for_spark_connect(console: Console, limit_s: float = 300) -> None:
+    """`spark-pipelines` starts a Spark Connect server on a fixed port: waits for another one to leave, SystemExit when it does not."""
+    deadline = time.monotonic() + limit_s
+    while free_port(SPARK_CONNECT_PORT) != SPARK_CONNECT_PORT:
+        if time.monotonic() > deadline:
+            raise SystemExit(
+                f"Port {SPARK_CONNECT_PORT} is in use, and Spark needs it. When the Spark session that has it is gone, run this again."
+            )
+        with console.status(f"Waiting for port {SPARK_CONNECT_PORT}, which another Spark session uses ..."):
+            time.sleep(1)
+
+
 def run_pipeline(bootstrap: str, results: Path, console: Console) -> None:
     """`spark-pipelines run` on a copy of the project next to its results, from an empty state: the figures are those of one pass."""
     shutil.rmtree(results, ignore_errors=True)
@@ -97,6 +110,7 @@ def run_pipeline(bootstrap: str, results: Path, console: Console) -> None:
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     log = results / "spark.log"
+    wait_for_spark_connect(console)
     started = time.perf_counter()
     with console.status("Running the Spark pipeline (streaming table, then materialized view) ..."), log.open("wb") as output:
         status = subprocess.run(command, cwd=results, env=environment, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
