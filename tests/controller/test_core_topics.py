@@ -131,6 +131,16 @@ def test_too_many_partitions_in_one_request_are_refused(controller: Controller) 
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
+def test_a_negative_count_makes_no_room_for_a_huge_one(controller: Controller) -> None:
+    topics = [
+        Topic(name="a", num_partitions=-(2**31), replication_factor=1),
+        Topic(name="b", num_partitions=2**31 - 1, replication_factor=1),
+    ]
+    with pytest.raises(KafkaError) as caught:
+        controller.run(lambda core: core.create_topics(CreateTopicsRequest(topics=topics)))
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
 def test_given_replicas_are_kept(controller: Controller) -> None:
     assignments = [Assignment(partition_index=1, broker_ids=[2, 0]), Assignment(partition_index=0, broker_ids=[1, 2])]
     assert controller.create("a", -1, -1, assignments=assignments).error_code == 0

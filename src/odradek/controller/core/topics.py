@@ -31,7 +31,7 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> C
     """Each topic succeeds or fails on its own; POLICY_VIOLATION for the request when it asks for more than 10,000 partitions."""
     counts = Counter(topic.name for topic in request.topics)
     wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC]
-    partitions = sum(len(t.assignments) or (context.config.num_partitions if t.num_partitions == -1 else t.num_partitions) for t in wanted)
+    partitions = sum(_asked_partitions(context, topic) for topic in wanted)
     if partitions > MAX_RECORDS_PER_OPERATION:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     response = CreateTopicsResponse()
@@ -52,6 +52,13 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> C
         code = ErrorCode.INVALID_REQUEST
         response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused, configs=[]))
     return ControllerResult([] if request.validate_only else records, response, atomic=True)
+
+
+def _asked_partitions(context: ControllerContext, topic: Creatable) -> int:
+    """What a topic adds to the limit of a request; a negative number must not make room for another topic's."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return context.config.num_partitions if topic.num_partitions == -1 else max(0, topic.num_partitions)
 
 
 def _create_topic(context: ControllerContext, topic: Creatable) -> tuple[Created, list[VersionedRecord]]:
