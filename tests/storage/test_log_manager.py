@@ -271,3 +271,42 @@ def test_names_of_logs() -> None:
     assert parse_directory_name("a-b-3") == TopicPartition("a-b", 3)
     assert parse_directory_name("a-b-3.0123456789abcdef0123456789abcdef-delete") == TopicPartition("a-b", 3)
     assert parse_directory_name("a.b-3.0123456789abcdef0123456789abcdef-future") == TopicPartition("a.b", 3)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_flushed_in_a_new_log_survives_a_power_cut_with_its_names(seed: int) -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    log.assign_epoch_start(4, 0)
+    log.append_as_leader(batch(3), 4)
+    log.flush()
+    again = manager(disk.crash(random.Random(seed))).get_log(PARTITION)
+    assert again is not None
+    assert (again.topic_id, again.log_end_offset, again.latest_epoch) == (TOPIC_ID, 3, 4)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_new_log_that_a_power_cut_takes_is_made_again(seed: int) -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    logs.create_log(PARTITION, TOPIC_ID, CONFIG).assign_epoch_start(4, 0)
+    disk = disk.crash(random.Random(seed))
+    again = LogManager(disk, ManualClock(), ("/data",), _no_broker(), random=random.Random(3))
+    again.load(lambda _: CONFIG, is_stray=lambda _, topic_id: topic_id is None)
+    log = again.create_log(PARTITION, TOPIC_ID, CONFIG)
+    log.append_as_leader(batch(3), 5)
+    assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 3)
+
+
+def test_a_checkpoint_collected_earlier_never_replaces_one_collected_later() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    log.append_as_leader(batch(3), 0)
+    log.flush()
+    (late,) = logs.begin_recovery_points()
+    log.truncate_to(1)
+    late.run()  # the executor gets to it only now
+    assert read_offset_checkpoint(disk, "/data/recovery-point-offset-checkpoint") == {PARTITION: log.recovery_point}
+    assert log.recovery_point < 3

@@ -190,7 +190,17 @@ def test_a_malformed_epoch_checkpoint_is_an_error(content: bytes) -> None:
     filled(disk)
     disk.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", content)
     with pytest.raises(StorageError):
-        open_log(disk, ManualClock(), CONFIG)
+        open_log(disk, ManualClock(), CONFIG, clean=True)
+    with pytest.raises(StorageError):
+        open_log(disk, ManualClock(), CONFIG, recovery_point=2)
+
+
+@pytest.mark.parametrize("content", [b"0\n1\nrubbish\n", b"0\n3\n0 0\n", b"\0\0\0"])
+def test_a_malformed_epoch_checkpoint_of_a_log_that_was_never_flushed_is_made_again(content: bytes) -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    disk.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", content)
+    assert open_log(disk.kill(), ManualClock(), CONFIG).leader_epochs.entries == log.leader_epochs.entries
 
 
 def test_an_empty_epoch_checkpoint_is_none() -> None:

@@ -60,8 +60,12 @@ class Disk(Protocol):
 
     def read_bytes(self, path: str) -> bytes: ...
 
-    def write_atomic(self, path: str, data: bytes) -> None:
-        """Replaces `path` durably: writes `path + ".tmp"`, fsyncs it, renames it, fsyncs the directory."""
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Replaces `path` durably: writes `path + ".tmp"`, fsyncs it, renames it, fsyncs the directory.
+
+        With `durable` False there is no fsync: after a power cut the path may be missing or hold anything, until the caller has
+        fsynced file and directory. Other processes, and this one after it was killed, see it whole or not at all all the same.
+        """
         ...
 
     def exists(self, path: str) -> bool: ...

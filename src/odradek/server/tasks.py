@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.server.jobs import Jobs, Task, Work
 
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock
+    from odradek.base.clock import Clock, TimerHandle
     from odradek.config.broker import BrokerConfig
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log import Log
+    from odradek.storage.log_directory import CheckpointWrite, NewNames
     from odradek.storage.log_manager import LogManager
 
 _INITIAL_DELAY_S = 30.0
 """LogManager.InitialTaskDelayMs."""
+_NEW_NAMES_DELAY_S = 0.05
+"""New logs of one request are made durable together, in the executor."""
 _DELETE_INTERVAL_S = 10.0
 _NEVER_S = 10 * 365 * 86400.0
 """Intervals of ten years and more mean "off" (log.flush.scheduler.interval.ms is Long.MAX by default)."""
@@ -30,14 +34,16 @@ class BrokerTasks:
         self._log_manager = log_manager
         self._replica_manager = replica_manager
         self._tasks: list[Task] = []
+        self._new_names: TimerHandle | None = None
         log_manager.on_roll = self._flush_rolled
+        log_manager.on_created = self._created
 
         def every(name: str, key: str, work: Work, delay_s: float | None = _INITIAL_DELAY_S) -> None:
             self._add(name, config.integer(key) / 1000, work, delay_s)
 
         every("log-retention", "log.retention.check.interval.ms", self._retention)
-        every("recovery-point-checkpoint", "log.flush.offset.checkpoint.interval.ms", log_manager.checkpoint_recovery_points)
-        every("log-start-offset-checkpoint", "log.flush.start.offset.checkpoint.interval.ms", log_manager.checkpoint_log_start_offsets)
+        every("recovery-point-checkpoint", "log.flush.offset.checkpoint.interval.ms", self._recovery_points)
+        every("log-start-offset-checkpoint", "log.flush.start.offset.checkpoint.interval.ms", self._log_start_offsets)
         every("producer-expiration", "producer.id.expiration.check.interval.ms", log_manager.expire_producers, None)
         every(
             "high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks, None
@@ -52,12 +58,42 @@ class BrokerTasks:
 
     def stop(self) -> None:
         """No further runs."""
+        if self._new_names is not None:
+            self._new_names.cancel()
         for task in self._tasks:
             task.stop()
         self._tasks.clear()
 
     def _retention(self) -> None:
         self._log_manager.cleanup()
+
+    def _recovery_points(self) -> Deferred[None] | None:
+        return self._checkpoint(self._log_manager.begin_recovery_points())
+
+    def _log_start_offsets(self) -> Deferred[None] | None:
+        return self._checkpoint(self._log_manager.begin_log_start_offsets())
+
+    def _created(self) -> None:
+        if self._new_names is None:
+            self._new_names = self._clock.call_later(_NEW_NAMES_DELAY_S, self._sync_new_names)
+
+    def _sync_new_names(self) -> None:
+        self._new_names = None
+        self._checkpoint(self._log_manager.begin_new_names())
+
+    def _checkpoint(self, writes: Sequence[CheckpointWrite | NewNames]) -> Deferred[None] | None:
+        if not writes:
+            return None
+        failed: list[tuple[str, OSError]] = []
+
+        def run() -> None:
+            from odradek.storage.log_directory import write_checkpoints
+
+            failed.extend(write_checkpoints(writes))
+
+        done = self._jobs.run(run)
+        done.add_callback(lambda _: self._log_manager.finish_checkpoints(failed))
+        return done
 
     def _delete(self) -> Deferred[None] | None:
         deletion = self._log_manager.due_deletions()

@@ -41,9 +41,9 @@ def _read_lines(disk: Disk, path: str, columns: int) -> list[list[str]]:
     return rows
 
 
-def _write_lines(disk: Disk, path: str, rows: Iterable[str]) -> None:
+def _write_lines(disk: Disk, path: str, rows: Iterable[str], *, durable: bool = True) -> None:
     lines = list(rows)
-    disk.write_atomic(path, "".join(f"{line}\n" for line in (str(_VERSION), str(len(lines)), *lines)).encode())
+    disk.write_atomic(path, "".join(f"{line}\n" for line in (str(_VERSION), str(len(lines)), *lines)).encode(), durable=durable)
 
 
 def _number(path: str, text: str) -> int:
@@ -69,8 +69,8 @@ def read_epoch_checkpoint(disk: Disk, path: str) -> list[tuple[int, int]]:
     return [(_number(path, epoch), _number(path, offset)) for epoch, offset in _read_lines(disk, path, 2)]
 
 
-def write_epoch_checkpoint(disk: Disk, path: str, entries: Iterable[tuple[int, int]]) -> None:
-    _write_lines(disk, path, (f"{epoch} {offset}" for epoch, offset in entries))
+def write_epoch_checkpoint(disk: Disk, path: str, entries: Iterable[tuple[int, int]], *, durable: bool = True) -> None:
+    _write_lines(disk, path, (f"{epoch} {offset}" for epoch, offset in entries), durable=durable)
 
 
 def read_partition_metadata(disk: Disk, path: str) -> UUID | None:
@@ -91,8 +91,8 @@ def read_partition_metadata(disk: Disk, path: str) -> UUID | None:
     return topic_id
 
 
-def write_partition_metadata(disk: Disk, path: str, topic_id: UUID) -> None:
-    disk.write_atomic(path, f"version: {_VERSION}\ntopic_id: {uuid_to_string(topic_id)}".encode())
+def write_partition_metadata(disk: Disk, path: str, topic_id: UUID, *, durable: bool = True) -> None:
+    disk.write_atomic(path, f"version: {_VERSION}\ntopic_id: {uuid_to_string(topic_id)}".encode(), durable=durable)
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:

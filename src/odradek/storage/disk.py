@@ -145,18 +145,20 @@ class OsDisk:
         finally:
             os.close(descriptor)
 
-    def write_atomic(self, path: str, data: bytes) -> None:
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
-        self.fsync_dir(os.path.dirname(path))
+        if durable:
+            self.fsync_dir(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

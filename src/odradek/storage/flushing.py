@@ -39,6 +39,11 @@ class Flush:
             self._directories.add(segment.directory)
             self._segments.append(segment)
 
+    def add_paths(self, files: list[str], names: list[str]) -> None:
+        """Includes these files, and the directory entries of these names."""
+        self._paths += files
+        self._directories.update(path.rpartition("/")[0] for path in names)
+
     def run(self, disk: Disk) -> None:
         """Fsyncs data, then indexes and snapshots, then the directory entries; OSError means that the directory failed for good."""
         for file, _ in self._files:
@@ -53,7 +58,7 @@ class Flush:
                 file.fsync()
             finally:
                 file.close()
-        for directory in self._directories:
+        for directory in sorted(self._directories):
             if disk.exists(directory):
                 disk.fsync_dir(directory)
 

@@ -127,6 +127,11 @@ class LeaderEpochCache:
             self._refresh()
             self.flush()
 
-    def flush(self) -> None:
-        """Writes the checkpoint file durably."""
-        write_epoch_checkpoint(self._disk, self.path, list(zip(self._epochs, self._starts, strict=True)))
+    @property
+    def on_disk(self) -> bool:
+        """Whether there is a checkpoint file yet."""
+        return self._disk.exists(self.path)
+
+    def flush(self, *, durable: bool = True) -> None:
+        """Writes the checkpoint file durably; `durable` as in `Disk.write_atomic`."""
+        write_epoch_checkpoint(self._disk, self.path, list(zip(self._epochs, self._starts, strict=True)), durable=durable)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-from uuid import UUID
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.base.clock import Clock
 from odradek.base.disk import Disk
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from odradek.config.topic import TopicConfig
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PRODUCER_EXPIRATION_MS = 86_400_000
 
@@ -124,10 +125,20 @@ class _Loader:
             verify_transactions=self.options.verify_transactions,
         )
 
+    def _tolerant(self, read: Callable[[], T]) -> T | None:
+        """Reads a file that a power cut may have damaged as long as nothing in the log was flushed; then all of it is recovered."""
+        try:
+            return read()
+        except StorageError as error:
+            if self.clean or self.recovery_point > 0:
+                raise
+            logger.warning("Ignoring a file that was not durable yet when the broker died: %s", error)
+            return None
+
     def load(self) -> Log:
-        topic_id: UUID | None = read_partition_metadata(self.disk, f"{self.directory}/{PARTITION_METADATA}")
+        topic_id = self._tolerant(lambda: read_partition_metadata(self.disk, f"{self.directory}/{PARTITION_METADATA}"))
         names = finish_swaps(self.disk, self.directory)
-        self.leader_epochs.load()
+        self._tolerant(self.leader_epochs.load)
         self._load_segments(names)
         if self.directory.endswith(DELETE_DIR_SUFFIX):
             end_offset = self.recovery_point = 0

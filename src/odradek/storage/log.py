@@ -447,6 +447,9 @@ class Log(LogBase):
             target = f"{self.parent_directory}/{name}"
             self._disk.rename(self.directory, target)
             self._disk.fsync_dir(self.parent_directory)
+            old = self.directory
+            self._unsynced_files = [target + path.removeprefix(old) for path in self._unsynced_files]
+            self._unsynced_names = [target + path.removeprefix(old) for path in self._unsynced_names]
             self.directory = target
             for segment in self.segments:
                 segment.update_directory(target)

@@ -48,6 +48,8 @@ class LogBase:
         "_rules",
         "_segment_bytes",
         "_segment_ms",
+        "_unsynced_files",
+        "_unsynced_names",
         "_unsynced_snapshots",
         "_untouched_end",
         "active",
@@ -113,6 +115,8 @@ class LogBase:
         self._boundaries_before: dict[int, int] = {}
         self._deletions: list[str] = []
         self._unsynced_snapshots: list[str] = []
+        self._unsynced_files: list[str] = []
+        self._unsynced_names: list[str] = []
         self._generation = 0
         """Counts truncations: a flush that began before one proves nothing about what was written after it."""
         self._untouched_end = log_end_offset if recovery_point == log_end_offset else -1
@@ -201,7 +205,26 @@ class LogBase:
     def assign_epoch_start(self, leader_epoch: int, start_offset: int) -> None:
         """A new leader notes where its epoch begins."""
         with Guarded(self):
-            self.leader_epochs.assign(leader_epoch, start_offset)
+            if self.log_end_offset or self.leader_epochs.on_disk:
+                self.leader_epochs.assign(leader_epoch, start_offset)
+            else:
+                # A new log: the file becomes durable with the first records, which are all it is about.
+                self.leader_epochs.assign(leader_epoch, start_offset, flush=False)
+                self.leader_epochs.flush(durable=False)
+                self.owe_fsync(self.leader_epochs.path)
+
+    @property
+    def unsynced_paths(self) -> tuple[list[str], list[str]]:
+        """Files that are not durable yet, and names; what was owed before the first flush."""
+        return list(self._unsynced_files), list(self._unsynced_names)
+
+    def owe_fsync(self, path: str, *, name_only: bool = False) -> None:
+        """A file that this log needs (or with `name_only` just its name, or a directory's) is not durable yet: the next flush makes it so,
+        before its records count as durable.
+        """
+        self._unsynced_names.append(path)
+        if not name_only:
+            self._unsynced_files.append(path)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch <= `epoch`; (-1, -1) when unknown (KIP-101, KIP-279)."""
@@ -283,6 +306,9 @@ class LogBase:
     def _plan_flush(self, end: int, *, closing: bool) -> Flush:
         snapshots, self._unsynced_snapshots = self._unsynced_snapshots, []
         flush = Flush(end, self._generation, snapshots)
+        files, self._unsynced_files = self._unsynced_files, []
+        names, self._unsynced_names = self._unsynced_names, []
+        flush.add_paths(files, names)
         for segment in self.segments[self.segment_at(self.recovery_point) :]:
             # The indexes of the active segment need no fsync: recovery rebuilds those of the segment that holds the recovery point.
             flush.add(segment, indexes=closing or segment is not self.active)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from odradek.base.disk import DirectoryLock, Disk
@@ -15,6 +16,7 @@ from odradek.storage.checkpoints import (
     write_clean_shutdown,
     write_offset_checkpoint,
 )
+from odradek.storage.flushing import Flush
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -26,12 +28,75 @@ from odradek.storage.names import (
 logger = logging.getLogger(__name__)
 
 
+class _Order:
+    """Keeps the writes of one file in the order in which they were begun, whatever threads they run in."""
+
+    __slots__ = ("begun", "lock", "written")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.begun = 0
+        self.written = 0
+
+
+class CheckpointWrite:
+    """The contents of an offset checkpoint, collected on the loop; `run` may be called in any thread."""
+
+    __slots__ = ("_disk", "_name", "_number", "_offsets", "_order", "directory")
+
+    def __init__(self, disk: Disk, directory: str, name: str, offsets: dict[TopicPartition, int], order: _Order) -> None:
+        self._disk = disk
+        self.directory = directory
+        self._name = name
+        self._offsets = offsets
+        self._order = order
+        self._number = order.begun
+
+    def run(self) -> None:
+        """Writes the file durably, unless one collected later has been written; OSError from the disk."""
+        order = self._order
+        with order.lock:
+            if self._number > order.written:
+                write_offset_checkpoint(self._disk, f"{self.directory}/{self._name}", self._offsets)
+                order.written = self._number
+
+
+class NewNames:
+    """Fsyncs of the small files and the names of new logs in one directory; `run` may be called in any thread."""
+
+    __slots__ = ("_disk", "_flush", "directory")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self.directory = directory
+        self._flush = Flush(0, 0, [])
+
+    def add(self, files: list[str], names: list[str]) -> None:
+        self._flush.add_paths(files, names)
+
+    def run(self) -> None:
+        """OSError from the disk; what has been deleted meanwhile is left out."""
+        self._flush.run(self._disk)
+
+
+def write_checkpoints(writes: Sequence[CheckpointWrite | NewNames]) -> list[tuple[str, OSError]]:
+    """Runs all of them; the directories in which one failed, for `LogManager.finish_checkpoints`."""
+    failed: list[tuple[str, OSError]] = []
+    for write in writes:
+        try:
+            write.run()
+        except OSError as error:
+            failed.append((write.directory, error))
+    return failed
+
+
 class LogDirectory:
     """Owned by the log manager. `logs` are the current logs by partition, `future_logs` those being moved here."""
 
     __slots__ = (
         "_disk",
         "_lock",
+        "_orders",
         "_written",
         "broker_epoch",
         "clean",
@@ -59,6 +124,7 @@ class LogDirectory:
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self._lock: DirectoryLock | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._orders: dict[str, _Order] = {}
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path}, {len(self.logs)} logs{', offline' if self.failure else ''})"
@@ -100,21 +166,33 @@ class LogDirectory:
             return {}
 
     def write_recovery_points(self) -> None:
-        self._write(RECOVERY_POINT_CHECKPOINT, lambda log: log.checkpointed_recovery_point)
+        if (write := self.begin_recovery_points()) is not None:
+            write.run()
 
     def write_log_start_offsets(self) -> None:
-        """Only log starts above their first segment are worth a line, as in Kafka."""
-        self._write(LOG_START_OFFSET_CHECKPOINT, lambda log: log.log_start_offset if log.log_start_offset > log.bases[0] else None)
+        if (write := self.begin_log_start_offsets()) is not None:
+            write.run()
 
-    def _write(self, name: str, value: Callable[[Log], int | None]) -> None:
+    def begin_recovery_points(self) -> CheckpointWrite | None:
+        """What has to be written, None when the file says it already."""
+        return self._begin(RECOVERY_POINT_CHECKPOINT, lambda log: log.checkpointed_recovery_point)
+
+    def begin_log_start_offsets(self) -> CheckpointWrite | None:
+        """As `begin_recovery_points`; only log starts above their first segment are worth a line, as in Kafka."""
+        return self._begin(LOG_START_OFFSET_CHECKPOINT, lambda log: log.log_start_offset if log.log_start_offset > log.bases[0] else None)
+
+    def _begin(self, name: str, value: Callable[[Log], int | None]) -> CheckpointWrite | None:
         offsets: dict[TopicPartition, int] = {}
         for topic_partition, log in self.logs.items():
             offset = value(log)
             if offset is not None:
                 offsets[topic_partition] = offset
-        if self._written.get(name) != offsets:
-            write_offset_checkpoint(self._disk, f"{self.path}/{name}", offsets)
-            self._written[name] = offsets
+        if self._written.get(name) == offsets:
+            return None
+        self._written[name] = offsets
+        order = self._orders.setdefault(name, _Order())
+        order.begun += 1
+        return CheckpointWrite(self._disk, self.path, name, offsets, order)
 
     def write_clean_marker(self, broker_epoch: int) -> None:
         write_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", broker_epoch)

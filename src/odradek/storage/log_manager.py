@@ -19,7 +19,7 @@ from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
 from odradek.storage.loader import PRODUCER_EXPIRATION_MS, LogOptions, load_log
 from odradek.storage.log import Log
-from odradek.storage.log_directory import LogDirectory
+from odradek.storage.log_directory import CheckpointWrite, LogDirectory, NewNames, write_checkpoints
 from odradek.storage.names import (
     DELETE_DIR_SUFFIX,
     FUTURE_DIR_SUFFIX,
@@ -119,6 +119,9 @@ class LogManager:
             on_roll=self._rolled,
             on_truncated=self._truncated,
         )
+        self.on_created: Callable[[], None] | None = None
+        """Called for each new log; `begin_new_names` should follow soon."""
+        self._new_logs: list[Log] = []
         self._doomed_files: list[tuple[int, str]] = []
         """(due time in ms, path)"""
         self._doomed_directories: list[tuple[int, str]] = []
@@ -293,10 +296,15 @@ class LogManager:
         path = f"{directory.path}/{directory_name(topic_partition)}"
         try:
             self._disk.makedirs(path)
-            self._disk.fsync_dir(directory.path)
             if topic_id is not None:
-                write_partition_metadata(self._disk, f"{path}/{PARTITION_METADATA}", topic_id)
+                write_partition_metadata(self._disk, f"{path}/{PARTITION_METADATA}", topic_id, durable=False)
             log = load_log(self._disk, self._clock, topic_partition, path, config, clean=True, options=self._options)
+            # A directory that a power cut takes is made again from the metadata; what must not go alone are records.
+            log.owe_fsync(f"{path}/{PARTITION_METADATA}")
+            log.owe_fsync(path, name_only=True)
+            self._new_logs.append(log)
+            if self.on_created is not None:
+                self.on_created()
         except OSError as error:
             self.directory_failed(directory.path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic_partition} cannot be created in {path}: {error}") from error
@@ -359,14 +367,34 @@ class LogManager:
         return [log for log in self.logs if log.needs_flush(now_ms)]
 
     def checkpoint_recovery_points(self) -> None:
-        """log.flush.offset.checkpoint.interval.ms."""
-        for directory in self.online_directories:
-            self._write(directory, directory.write_recovery_points)
+        """All in one, on this thread; see `begin_recovery_points`."""
+        self.finish_checkpoints(write_checkpoints(self.begin_recovery_points()))
 
     def checkpoint_log_start_offsets(self) -> None:
-        """log.flush.start.offset.checkpoint.interval.ms."""
-        for directory in self.online_directories:
-            self._write(directory, directory.write_log_start_offsets)
+        """All in one, on this thread; see `begin_log_start_offsets`."""
+        self.finish_checkpoints(write_checkpoints(self.begin_log_start_offsets()))
+
+    def begin_recovery_points(self) -> list[CheckpointWrite]:
+        """log.flush.offset.checkpoint.interval.ms: what is to be written by `write_checkpoints`, which may run in another thread."""
+        return [write for directory in self.online_directories if (write := directory.begin_recovery_points()) is not None]
+
+    def begin_log_start_offsets(self) -> list[CheckpointWrite]:
+        """log.flush.start.offset.checkpoint.interval.ms; as `begin_recovery_points`."""
+        return [write for directory in self.online_directories if (write := directory.begin_log_start_offsets()) is not None]
+
+    def begin_new_names(self) -> list[NewNames]:
+        """What makes the logs durable that were created since the last call, one for each directory; for `write_checkpoints`."""
+        found: dict[str, NewNames] = {}
+        for log in self._new_logs:
+            if self._logs.get(log.topic_partition) is log:
+                found.setdefault(log.parent_directory, NewNames(self._disk, log.parent_directory)).add(*log.unsynced_paths)
+        self._new_logs.clear()
+        return list(found.values())
+
+    def finish_checkpoints(self, failed: Sequence[tuple[str, OSError]]) -> None:
+        """Takes the directories offline whose checkpoints could not be written."""
+        for path, error in failed:
+            self.directory_failed(path, error)
 
     def _write(self, directory: LogDirectory, write: Callable[[], None]) -> None:
         try:

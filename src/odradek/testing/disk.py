@@ -186,17 +186,19 @@ class VirtualDisk:
         self.step("read", path)
         return bytes(self._inode(path).data)
 
-    def write_atomic(self, path: str, data: bytes) -> None:
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)
         try:
             file.truncate(0)
             file.pwritev([data], 0)
-            file.fsync()
+            if durable:
+                file.fsync()
         finally:
             file.close()
         self.rename(temporary, path)
-        self.fsync_dir(os.path.dirname(path))
+        if durable:
+            self.fsync_dir(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
         path = os.path.normpath(path)
