@@ -24,6 +24,7 @@ from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -515,6 +516,22 @@ def describe_topic_partitions(version: int) -> Iterator[Case]:
         yield case(f"limit {limit}", ("plain",), limit=limit)
 
 
+def list_config_resources(version: int) -> Iterator[Case]:
+    def case(name: str, *types: int) -> Case:
+        request = ListConfigResourcesRequest(resource_types=list(types))
+        return Case(ApiKey.LIST_CONFIG_RESOURCES, version, name, lambda _: request)
+
+    yield case("all types")
+    if version >= 1:
+        for kind in (2, 4, 8, 16, 32):
+            yield case(f"type {kind}", kind)
+        yield case("two types", 4, 2)
+        yield case("a type twice", 4, 4)
+        for kind in (0, 1, 3, 64, 127, -1, -128):
+            yield case(f"unknown type {kind}", kind)
+        yield case("a known and an unknown type", 2, 99)
+
+
 def find_coordinator(version: int) -> Iterator[Case]:
     def case(name: str, kind: int, *keys: str) -> Case:
         options: dict[str, Any] = {"coordinator_keys": list(keys)} if version >= 4 else {"key": keys[0]}
@@ -585,6 +602,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.FIND_COORDINATOR: find_coordinator,
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
+    ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
 }
 
 

@@ -34,6 +34,7 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.DELETE_TOPICS, "responses"): ("name", "topic_id"),
     (ApiKey.CREATE_PARTITIONS, "results"): ("name",),
     (ApiKey.DESCRIBE_CONFIGS, "configs"): ("name",),
+    (ApiKey.LIST_CONFIG_RESOURCES, "config_resources"): ("resource_name",),
     (ApiKey.API_VERSIONS, "api_keys"): ("api_key",),
     (ApiKey.API_VERSIONS, "supported_features"): ("name",),
     (ApiKey.API_VERSIONS, "finalized_features"): ("name",),

@@ -1,0 +1,56 @@
+"""ListConfigResources (API key 74): the names of what can be configured, by type (KIP-1142; version 0 is KIP-714's list of client metrics).
+
+Versions: 0-1. ACL: DESCRIBE_CONFIGS on Cluster. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.registration import BROKER, handler
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import MetadataImage
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+Resource = ListConfigResourcesResponse.ConfigResource
+
+ALL_TYPES: Final = (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS, RESOURCE_BROKER_LOGGER, RESOURCE_BROKER, RESOURCE_TOPIC)
+"""In the order in which Kafka answers them, whatever the order of the request."""
+
+
+@handler(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), listeners=(BROKER,))
+def handle(context: RequestContext, request: ListConfigResourcesRequest, services: Services) -> ListConfigResourcesResponse:
+    supported = {RESOURCE_CLIENT_METRICS} if context.api_version == 0 else set(ALL_TYPES)
+    wanted = set(request.resource_types) or supported
+    if not wanted <= supported:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Resources of type {min(wanted - supported)} cannot be listed")
+    image = services.metadata.image
+    return ListConfigResourcesResponse(
+        config_resources=[
+            Resource(resource_name=name, resource_type=resource_type)
+            for resource_type in ALL_TYPES
+            if resource_type in wanted
+            for name in _names(resource_type, image, context.listener_name)
+        ]
+    )
+
+
+def _names(resource_type: int, image: MetadataImage, listener: str) -> Iterator[str]:
+    if resource_type == RESOURCE_TOPIC:
+        yield from image.topics.by_name
+    elif resource_type in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER):
+        for broker_id in sorted(image.cluster.brokers):  # fenced ones too
+            if image.cluster.brokers[broker_id].endpoint(listener) is not None:
+                yield str(broker_id)
+    else:  # groups and client metrics are there by being configured
+        for configured_type, name in image.configs.resources:
+            if configured_type == resource_type:
+                yield name
