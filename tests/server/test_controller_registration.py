@@ -11,6 +11,7 @@ from odradek.consensus.messages import LeaderAndEpoch
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.metadata.registrations import ControllerRegistration
+from odradek.network.transport import dial
 from odradek.protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.server.channel import InterBrokerChannel
@@ -18,7 +19,7 @@ from odradek.server.controller_registration import ControllerRegistrar
 from odradek.server.registration import AdvertisedListener
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedLoop, run
-from tests.server.test_boot import create_topic, dial, make_broker, result
+from tests.server.test_boot import create_topic, make_broker, result
 from tests.server.test_registration import FakeChannel, ManualClock
 
 INCARNATION = UUID(int=77)

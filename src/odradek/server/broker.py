@@ -161,10 +161,18 @@ class Broker:
             self.states.to(BrokerState.NOT_RUNNING)
 
     def _fatal(self, error: BaseException) -> None:
-        problem = error if isinstance(error, OdradekError) else StorageError(str(error))
-        logger.critical("this node cannot go on: %s", problem)
+        if isinstance(error, OdradekError):
+            problem = error
+        else:
+            problem = self._disk_problem(error) if isinstance(error, OSError) else StorageError(str(error))
         if self.on_fatal is not None:
             self.on_fatal(problem)
+        else:
+            logger.critical("this node cannot go on: %s", problem)
+
+    def _disk_problem(self, error: OSError) -> StorageError:
+        """One line that names the file, or at least the directory."""
+        return StorageError(f"{error.filename or self.config.metadata_log_dir}: {error.strerror or error}")
 
     # -- identity and directories ----------------------------------------------------------------------------------------------
 
@@ -332,7 +340,10 @@ class Broker:
             endpoints=endpoints,
             on_fault=self._fatal,
         )
-        services.kraft.start()
+        try:
+            services.kraft.start()
+        except OSError as error:
+            raise self._disk_problem(error) from error
         await as_future(self.loop, services.kraft.caught_up)
         services.incarnation_id = self._new_incarnation_id()
 

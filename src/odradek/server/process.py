@@ -93,4 +93,6 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
         return 1
     finally:
         await broker.stop()
+        if stopped.done():
+            stopped.exception()  # has been said, or is the same as what ended the start
     return 0

@@ -185,6 +185,9 @@ class KRaftNode:
         """Gives up leadership, flushes and closes. What waits for a commit fails with NOT_CONTROLLER."""
         if self._stopped:
             return
+        if not hasattr(self, "raft"):  # the start failed before there was anything to give up
+            self._stopped = True
+            return
         self._step(Shutdown())
         self._stopped = True
         self._periodic.stop()
@@ -361,7 +364,8 @@ class KRaftNode:
         self._set_timer()
 
     def _fault(self, error: BaseException) -> None:
-        logger.critical("The metadata log of node %d cannot go on: %s", self.node_id, error, exc_info=error)
+        if self._on_fault is None or not isinstance(error, OSError):
+            logger.critical("The metadata log of node %d cannot go on: %s", self.node_id, error, exc_info=error)
         self._stopped = True
         self._failed = error
         self._periodic.stop()

@@ -1,0 +1,67 @@
+"""What single keys do to a whole node, and what it says of those that do nothing."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from odradek.base.errors import StorageError
+from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.server.lifecycle import BrokerState
+from odradek.testing.disk import VirtualDisk
+from odradek.testing.loop import SimulatedLoop, run
+from tests.server.test_boot import connect, make_broker, result
+
+
+def test_a_node_names_the_keys_that_do_nothing_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        broker = make_broker(loop, VirtualDisk(), num_io_threads="8")
+        with caplog.at_level(logging.WARNING):
+            await broker.start()
+            connection = await connect(loop, broker)
+            for name in ("a", "b"):
+                config = CreateTopicsRequest.CreatableTopicConfig(name="cleanup.policy", value="compact")
+                topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=[config])
+                response = await result(loop, connection.request(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7))
+                assert response.topics[0].error_code == 0
+        connection.close()
+        await broker.stop()
+
+    run(main)
+    assert sum("num.io.threads=8 has no effect" in line for line in caplog.messages) == 1
+    assert sum("cleanup.policy=compact has no effect" in line for line in caplog.messages) == 1
+
+
+@pytest.mark.parametrize("controlled", [True, False])
+def test_a_controlled_shutdown_can_be_turned_off(controlled: bool) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk, controlled_shutdown_enable=str(controlled))
+        seen: list[BrokerState] = []
+        broker.states.listeners.append(seen.append)
+        await broker.start()
+        await broker.stop()
+        assert (BrokerState.PENDING_CONTROLLED_SHUTDOWN in seen) == controlled
+        again = make_broker(loop, disk, seed=2)
+        await again.start()
+        await again.stop()
+
+    run(main)
+
+
+def test_a_full_disk_is_said_in_one_line_with_the_directory() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        first = make_broker(loop, disk)
+        await first.start()
+        await first.stop()
+        disk.capacity = 0
+        broker = make_broker(loop, disk, seed=2)
+        faults: list[Exception] = []
+        broker.on_fatal = faults.append
+        with pytest.raises(StorageError, match=r"/data.*No space left"):
+            await broker.start()
+        await broker.stop()
+
+    run(main)
