@@ -31,6 +31,7 @@ $(BIN)/python:
 define INSTALL
 @echo "Installing $(1) into $(VENV) ..."
 $(BIN)/pip install --quiet --editable '$(1)'
+@$(BIN)/python -m compileall -q src || true
 @touch $@
 endef
 

@@ -8,10 +8,13 @@ Environment while building:
 from __future__ import annotations
 
 import os
+import sys
+import sysconfig
 from typing import TYPE_CHECKING
 
 from setuptools import setup  # type: ignore[import-untyped]
 from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
+from setuptools.command.editable_wheel import editable_wheel  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from setuptools import Extension
@@ -78,4 +81,21 @@ class OptionalBuild(build_ext):  # type: ignore[misc]
         return os.path.join(self.build_lib, self.get_ext_filename(self.get_ext_fullname(ext.name)))
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})
+class EditableWithData(editable_wheel):  # type: ignore[misc]
+    """An editable installation has data files, too; setuptools forgets them there."""
+
+    def _run_install(self, category: str) -> None:
+        if category == "data":
+            self.run_command("install_data")
+        else:
+            super()._run_install(category)
+
+
+# Next to the packages, so that Python reads it when it starts: see odradek.spark.startup.
+SITE_PACKAGES = os.path.relpath(sysconfig.get_path("purelib"), sys.prefix)
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": OptionalBuild, "editable_wheel": EditableWithData},
+    data_files=[(SITE_PACKAGES, ["src/odradek-spark.pth"])],
+)

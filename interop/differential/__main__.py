@@ -142,6 +142,8 @@ def main() -> None:
     parser.add_argument("--versions", choices=("all", "ends"), default="all", help="every version, or the first and the last of each range")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
+    if unknown := set(options.only) - {api_key.name for api_key in CASES}:
+        parser.error(f"there are no cases for {', '.join(sorted(unknown))}; known are {', '.join(api_key.name for api_key in CASES)}")
     with tempfile.TemporaryDirectory(prefix="odradek-differential-") as folder, both(Path(folder), OVERRIDES) as (odradek, jvm):
         comparison = Comparison(peer_of(odradek), peer_of(jvm), options.verbose)
         ours, theirs = advertised(comparison.ours), advertised(comparison.theirs)

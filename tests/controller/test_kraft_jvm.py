@@ -27,8 +27,10 @@ UNSERVED = ("eligible.leader.replicas.version", "group.version", "share.version"
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
-if not Path(LIBS).is_dir():
-    pytest.skip("no JVM Kafka: make interop fetches it, or set ODRADEK_JVM_LIBS", allow_module_level=True)
+
+@pytest.fixture(autouse=True, scope="module")
+def jars() -> None:
+    assert Path(LIBS).is_dir(), "no JVM Kafka: make interop fetches it, or set ODRADEK_JVM_LIBS"
 
 
 def java(main: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -77,7 +77,7 @@ def old_jar() -> Path | None:
 def oracle() -> Iterator[Oracle]:
     libs = Path(os.environ.get("ODRADEK_JVM_LIBS", CACHE / "libs"))
     if not any(libs.glob("kafka-clients-*.jar")):
-        pytest.skip("no jars of Kafka")
+        pytest.fail("no JVM Kafka: make interop fetches it, or set ODRADEK_JVM_LIBS")
     running = Oracle(libs, old_jar())
     yield running
     running.close()
@@ -111,7 +111,7 @@ def test_the_defaults_are_those_of_the_jvm(oracle: Oracle, message: type[Message
 @pytest.mark.parametrize("name", ZOOKEEPER_ERA)
 def test_kafka_3_agrees_on_the_messages_of_the_zookeeper_era(oracle: Oracle, name: str) -> None:
     if old_jar() is None:
-        pytest.skip("no jar of Kafka 3.9")
+        pytest.fail("no clients of Kafka 3.9: make interop fetches them, or set ODRADEK_JVM_ZK_LIBS")
     key = next(key for key, info in API_INFO.items() if info.name == name)
     for message in (request_class(key), response_class(key)):
         for version in versions_of(message):

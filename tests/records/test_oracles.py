@@ -29,7 +29,7 @@ FOREIGN = {"kafka-python": (KafkaPythonBuilder, KafkaPythonRecords), "aiokafka":
 def needs_codec(client: str, compression: Compression) -> None:
     """kafka-python takes its codecs from further packages (python-snappy, lz4, zstandard)."""
     if client == "kafka-python" and not getattr(kafka.codec, f"has_{compression.name.lower()}", lambda: True)():
-        pytest.skip(f"kafka-python has no {compression.name.lower()} here")
+        pytest.fail(f"kafka-python has no {compression.name.lower()} here: install the dev extra")
 
 
 def plain(seed: int) -> list[RawRecord]:

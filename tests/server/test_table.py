@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+from odradek import handlers
 from odradek.handlers.registration import BROKER, CONTROLLER, REGISTRATIONS
 from odradek.handlers.table import ROWS, TableRow, rows_for
 from odradek.protocol.api_keys import API_INFO, ApiKey
@@ -29,6 +31,16 @@ def test_every_registration_has_its_row() -> None:
     for row in ROWS:
         import_module(row.module)
     assert set(REGISTRATIONS) == {(row.api_key, listener) for row in ROWS for listener in row.listeners}
+
+
+def test_every_module_that_serves_has_a_row() -> None:
+    folder = Path(handlers.__file__).parent
+    serving = {
+        f"odradek.handlers.{path.relative_to(folder).with_suffix('').as_posix().replace('/', '.')}"
+        for path in folder.glob("*/*.py")
+        if "\n@handler(" in path.read_text()
+    }
+    assert serving == {row.module for row in ROWS}
 
 
 def test_every_row_stays_within_what_the_protocol_has() -> None:
