@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -224,6 +225,7 @@ class Broker:
             producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
             verify_transactions=self.config.flag("transaction.partition.verification.enable"),
             on_directory_failure=self._directory_failed,
+            new_lock=threading.Lock,
         )
         self.services.log_manager.lock_directories()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from uuid import UUID
 
 from odradek.base.disk import DirectoryLock, Disk
@@ -33,8 +33,8 @@ class _Order:
 
     __slots__ = ("begun", "lock", "written")
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self.lock = lock
         self.begun = 0
         self.written = 0
 
@@ -96,6 +96,7 @@ class LogDirectory:
     __slots__ = (
         "_disk",
         "_lock",
+        "_new_lock",
         "_orders",
         "_written",
         "broker_epoch",
@@ -109,7 +110,14 @@ class LogDirectory:
         "recovery_points",
     )
 
-    def __init__(self, disk: Disk, path: str, directory_id: UUID | None = None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        directory_id: UUID | None = None,
+        new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """`new_lock` makes a lock (threading.Lock) where checkpoints are written in several threads."""
         self._disk = disk
         self.path = path
         self.directory_id = directory_id
@@ -125,6 +133,7 @@ class LogDirectory:
         self._lock: DirectoryLock | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._orders: dict[str, _Order] = {}
+        self._new_lock = new_lock
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path}, {len(self.logs)} logs{', offline' if self.failure else ''})"
@@ -190,7 +199,7 @@ class LogDirectory:
         if self._written.get(name) == offsets:
             return None
         self._written[name] = offsets
-        order = self._orders.setdefault(name, _Order())
+        order = self._orders.setdefault(name, _Order(self._new_lock()))
         order.begun += 1
         return CheckpointWrite(self._disk, self.path, name, offsets, order)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -99,13 +100,14 @@ class LogManager:
         verify_transactions: bool = True,
         on_directory_failure: Callable[[str, Exception], None] | None = None,
         on_roll: Callable[[Log], None] | None = None,
+        new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._disk = disk
         self._clock = clock
         self.config = config
         self._random = random
         ids = directory_ids or {}
-        self.directories = [LogDirectory(disk, path, ids.get(path)) for path in directories]
+        self.directories = [LogDirectory(disk, path, ids.get(path), new_lock) for path in directories]
         self._by_path = {directory.path: directory for directory in self.directories}
         self._logs: dict[TopicPartition, Log] = {}
         self._future_logs: dict[TopicPartition, Log] = {}
