@@ -240,7 +240,7 @@ class OdradekBroker(BrokerProcess):
         return [sys.executable, "-m", "odradek.cli.main", "storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_path)]
 
     def start_command(self) -> list[str]:
-        return [sys.executable, "-m", "odradek.cli.main", "start", str(self.properties_path)]
+        return [str(Path(sys.executable).parent / "odradek"), "start", str(self.properties_path)]
 
 
 def answers_api_versions(port: int, timeout: float = 2.0) -> bool:
