@@ -3,8 +3,8 @@
     python -m bench.brokers [--rounds N] [--only ROW ...] [--json FILE]
 
 Each row is measured in turn on one broker and then on the other, as many rounds as asked for; the table shows the medians
-and the median of the ratios of each round. Only one broker lives at a time. Broker CPU and memory come from /proc. Each produce row begins
-after a sync and writes less than what makes the kernel throttle writers, so that the brokers are compared and not the disk.
+and the median of the ratios of each round. Only one broker lives at a time. Broker CPU and memory come from /proc. Each row that writes begins
+after a sync, and the produce rows write less than what makes the kernel throttle writers, so that the brokers are compared and not the disk.
 """
 
 from __future__ import annotations
@@ -229,6 +229,7 @@ class Bench:
                 rows["memory"]["RSS under load MB"] = broker.peak_rss_bytes() / MB
             if wanted("ack at 1,000 msg/s, acks=all"):
                 create_topic(broker, "latency")
+                os.sync()
                 rows["ack at 1,000 msg/s, acks=all"] = ack_latency(broker, "latency", 10 * self.scale)
             if wanted("start"):
                 create_topic(broker, "start")

@@ -181,3 +181,16 @@ def test_the_commands(bootstrap: str, tmp_path: Path, capfdbinary: pytest.Captur
     assert topics.main(["delete", "typed", *at]) == 0
     assert topics.main(["delete", "typed", *at]) == 1
     assert topics.main(["delete", "typed", "--if-exists", *at]) == 0
+
+
+def test_a_failing_helper_of_the_consumer_is_heard_of(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr("odradek.client.consumer.engine.fetch_answers", broken)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"value", partition=0).result(10)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        with pytest.raises(RuntimeError, match="broken on purpose"):
+            consumer.poll(20_000)

@@ -169,8 +169,9 @@ class ConsumerEngine:
         """The next fetched batches as they came, None after `timeout_s` seconds without any. KafkaError for what went wrong."""
         if self._closed:
             raise ClientClosed("the consumer is closed")
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(self._ended)
         deadline = self._loop.time() + timeout_s
         while True:
             if self.fetcher.errors:
@@ -225,11 +226,11 @@ class ConsumerEngine:
     def _step(self, helpers: dict[asyncio.Task[None], None]) -> int:
         plans, needs_metadata, wake_ms = self.fetcher.plan(self.cluster.view, self.cluster.now_ms())
         for plan in plans:
-            _keep(helpers, self._fetch(plan))
+            self._keep(helpers, self._fetch(plan))
         due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
         if (needs_metadata or due == 0) and not self._refreshing:
             self._refreshing = True
-            _keep(helpers, self._refresh())
+            self._keep(helpers, self._refresh())
         return min(wake_ms, due) if due > 0 else wake_ms
 
     async def _refresh(self) -> None:
@@ -269,9 +270,18 @@ class ConsumerEngine:
         response = await self.cluster.call(node, request, FetchResponse, at_most=at_most, timeout_s=timeout)
         return fetch_answers(plan.targets, response, by_id)
 
+    def _keep(self, tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
+        """Runs a coroutine as a task that is not forgotten before it is done; what it fails with reaches whoever polls."""
 
-def _keep(tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
-    """Runs a coroutine as a task that is not forgotten before it is done."""
-    task = asyncio.create_task(action)
-    tasks[task] = None
-    task.add_done_callback(lambda done: tasks.pop(done, None))
+        def ended(task: asyncio.Task[None]) -> None:
+            tasks.pop(task, None)
+            self._ended(task)
+
+        task = asyncio.create_task(action)
+        tasks[task] = None
+        task.add_done_callback(ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fetcher.errors.append(error)
+            self._news.set()

@@ -120,7 +120,7 @@ class Fetcher:
         self._generation = 0
         self.isolation = isolation
         self.positions: dict[TopicPartition, Position] = {}
-        self.errors: deque[KafkaError] = deque()
+        self.errors: deque[BaseException] = deque()
 
     # -- assignment -----------------------------------------------------------------------------------------------------------------
 
