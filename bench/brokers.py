@@ -2,9 +2,10 @@
 
     python -m bench.brokers [--rounds N] [--only ROW ...] [--json FILE]
 
-Each row is measured in turn on one broker and then on the other, as many rounds as asked for; the table shows the medians
-and the median of the ratios of each round. Only one broker lives at a time. Broker CPU and memory come from /proc. Each row that writes begins
-after a sync, and the produce rows write less than what makes the kernel throttle writers, so that the brokers are compared and not the disk.
+Each row is measured in turn on one broker and then on the other, as many rounds as asked for; the table shows the medians and the
+median of the ratios of each round. Only one broker lives at a time. Broker CPU and memory come from /proc. Each row that writes
+begins after a sync, and the produce rows write less than what makes the kernel throttle writers, so that the brokers are compared
+and not the disk.
 """
 
 from __future__ import annotations
