@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
@@ -139,6 +139,7 @@ steps = st.one_of(
 )
 
 
+@example([("append", 1, 8), ("append", 1, 8), ("kill",), ("flush",), ("checkpoint",), ("cut_power",)], 0)
 @given(st.lists(steps, min_size=1, max_size=40), st.integers(0, 1 << 30))
 @settings(max_examples=150, derandomize=True, deadline=None, report_multiple_bugs=False)
 def test_the_log_does_what_a_list_does(script: list[tuple[object, ...]], seed: int) -> None:

@@ -136,6 +136,7 @@ class _Loader:
             return None
 
     def load(self) -> Log:
+        never_flushed = self.recovery_point <= 0
         topic_id = self._tolerant(lambda: read_partition_metadata(self.disk, f"{self.directory}/{PARTITION_METADATA}"))
         names = finish_swaps(self.disk, self.directory)
         self._tolerant(self.leader_epochs.load)
@@ -179,6 +180,12 @@ class _Loader:
             on_roll=self.options.on_roll,
             on_truncated=self.options.on_truncated,
         )
+        if not self.clean and never_flushed:
+            # The process that made these files may have been killed before it could make them durable.
+            for name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT):
+                if name in names:
+                    log.owe_fsync(f"{self.directory}/{name}")
+            log.owe_fsync(self.directory, name_only=True)
         if end_offset - log.recovery_point >= self.config.flush_messages:
             # Under flush.messages only what is flushed counts; without an append nobody would flush what was recovered.
             flush = log.begin_flush()
@@ -242,12 +249,17 @@ class _Loader:
             if self.on_segment is not None:
                 self.on_segment(done, len(unflushed))
             recovered = self._recover_segment(segment)
+            # Its name may live in the page cache only, left there by a process that was killed.
+            segment.directory_entry_durable = False
             self.segments.append(segment)
             rest = unflushed[done + 1 :]
             if recovered.cut or self._tail_is_missing(recovered, rest):
                 logger.warning("%s: %d invalid bytes cut, %d later segments go", segment.log_path, recovered.cut, len(rest))
                 for later in rest:
                     self._drop(later)
+                if rest:
+                    # Or a power cut could bring a dropped segment back, behind what is written from now on.
+                    self.disk.fsync_dir(self.directory)
                 break
         if self.on_segment is not None:
             self.on_segment(len(unflushed), len(unflushed))

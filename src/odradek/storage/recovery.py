@@ -89,6 +89,8 @@ def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs
     segment.size = valid
     if valid < size:
         segment.file.truncate(valid)
+        # What was cut must not come back, after a power cut, behind batches that are written over its beginning from now on.
+        segment.file.fsync()
     segment.time_index.maybe_append(segment.max_timestamp, segment.max_timestamp_offset)
     segment.offset_index.trim()
     segment.time_index.trim()

@@ -110,6 +110,8 @@ class Segment:
         file = disk.open(segment.log_path, create=True)
         if file.size():
             file.truncate(0)
+            # Old batches must not come back, after a power cut, behind the new ones.
+            file.fsync()
         segment._file = file
         segment.reset_indexes()
         return segment
@@ -319,6 +321,8 @@ class Segment:
         self.txn_index.truncate_to(offset)
         if batch is not None:
             self.file.truncate(batch.position)
+            # As in recovery: what is cut must not come back behind what is written in its place.
+            self.file.fsync()
             self.size = batch.position
         if self.size == 0:
             self.created_ms = now_ms
