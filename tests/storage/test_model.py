@@ -139,6 +139,7 @@ steps = st.one_of(
 )
 
 
+@example([("restart",), ("append", 1, 8), ("restart",), ("cut_power",)], 0)
 @example([("append", 1, 8), ("append", 1, 8), ("kill",), ("flush",), ("checkpoint",), ("cut_power",)], 0)
 @given(st.lists(steps, min_size=1, max_size=40), st.integers(0, 1 << 30))
 @settings(max_examples=150, derandomize=True, deadline=None, report_multiple_bugs=False)

@@ -462,17 +462,18 @@ class Log(LogBase):
             return
         self._closed = True
         with Guarded(self):
-            if self.log_end_offset != self._untouched_end or self._generation:
+            changed = self.log_end_offset != self._untouched_end or self._generation > 0
+            if changed:
                 self.producer_state.take_snapshot()
                 self.active.become_inactive()
-                if durable:
-                    flush = self._plan_flush(self.log_end_offset, closing=True)
-                    try:
-                        flush.run(self._disk)
-                    except OSError:
-                        flush.release()
-                        raise
-                    self.finish_flush(flush)
+            if durable and (changed or self._unsynced_names):
+                flush = self._plan_flush(self.log_end_offset, closing=True)
+                try:
+                    flush.run(self._disk)
+                except OSError:
+                    flush.release()
+                    raise
+                self.finish_flush(flush)
             for segment in self.segments:
                 segment.close_handles()
 
