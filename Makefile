@@ -80,6 +80,7 @@ campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.batches
 	$(BIN)/python -m tests.campaigns.quorum
 	$(BIN)/python -m tests.campaigns.kills
+	$(BIN)/python -m tests.campaigns.simulation --seed 1 --count 200
 
 clean:
 	rm -rf build dist demo-data src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
