@@ -10,42 +10,18 @@ and not the disk.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import platform
-import shutil
-import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.comparison import MB, Figures, Rows, Target, run
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 
-MB = 1_000_000
-Figures = dict[str, float]
-
 OVERRIDES = {"log.retention.check.interval.ms": "3600000"}
-
-
-class Target:
-    """What a figure is held to: ours against theirs, `ratio` (ours/theirs) at least or at most, or `limit` on ours."""
-
-    def __init__(self, text: str, *, ratio_min: float | None = None, ratio_max: float | None = None, limit: float | None = None) -> None:
-        self.text, self.ratio_min, self.ratio_max, self.limit = text, ratio_min, ratio_max, limit
-
-    def met(self, ours: float, ratio: float) -> bool:
-        if self.ratio_min is not None:
-            return ratio >= self.ratio_min
-        if self.ratio_max is not None:
-            return ratio <= self.ratio_max
-        return self.limit is not None and ours <= self.limit
 
 
 HALF_CPU = Target("<= 0.5x", ratio_max=0.5)
@@ -196,12 +172,12 @@ def idle_cost(broker: BrokerProcess, seconds: float) -> Figures:
 class Bench:
     """One round on one broker: a fresh folder, every row that was asked for."""
 
-    def __init__(self, make: Callable[[Path], BrokerProcess], folder: Path, scale: float) -> None:
-        self.broker = make(folder)
+    def __init__(self, broker: BrokerProcess, scale: float) -> None:
+        self.broker = broker
         self.scale = scale
 
-    def run(self, wanted: Callable[[str], bool]) -> dict[str, Figures]:
-        broker, rows = self.broker, {}
+    def run(self, wanted: Callable[[str], bool]) -> Rows:
+        broker, rows = self.broker, Rows()
         broker.start()
         try:
             if wanted("memory"):
@@ -240,74 +216,10 @@ class Bench:
         return rows
 
 
-def measure(rounds: int, wanted: Callable[[str], bool], scale: float, folder: Path) -> list[dict[str, dict[str, Figures]]]:
-    results = []
-    for number in range(rounds):
-        result = {}
-        makers: dict[str, Callable[[Path], BrokerProcess]] = {
-            "odradek": lambda path: OdradekBroker(path, OVERRIDES),
-            "jvm": lambda path: JvmBroker(path, OVERRIDES),
-        }
-        for name, make in makers.items():
-            home = folder / f"{name}-{number}"
-            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
-            result[name] = Bench(make, home, scale).run(wanted)
-            shutil.rmtree(home)
-        results.append(result)
-    return results
-
-
-def summarize(results: list[dict[str, dict[str, Figures]]]) -> list[dict[str, Any]]:
-    table = []
-    for row, figures in results[0]["odradek"].items():
-        for figure in figures:
-            ours = [result["odradek"][row][figure] for result in results]
-            theirs = [result["jvm"][row][figure] for result in results]
-            ratio = statistics.median(mine / other if other else 0.0 for mine, other in zip(ours, theirs, strict=True))
-            target = TARGETS.get((row, figure))
-            median = statistics.median(ours)
-            table.append(
-                {
-                    "row": row,
-                    "figure": figure,
-                    "odradek": median,
-                    "jvm": statistics.median(theirs),
-                    "ratio": ratio,
-                    "target": target.text if target else "",
-                    "met": target.met(median, ratio) if target else None,
-                }
-            )
-    return table
-
-
-def print_table(table: list[dict[str, Any]]) -> None:
-    print(f"{'':32} {'figure':22} {'Odradek':>10} {'JVM':>10} {'ratio':>7}  target")
-    for line in table:
-        verdict = {True: "met", False: "MISSED", None: ""}[line["met"]]
-        figures = f"{line['odradek']:10.2f} {line['jvm']:10.2f} {line['ratio']:7.2f}"
-        print(f"{line['row']:32} {line['figure']:22} {figures}  {line['target']:9} {verdict}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=[], help="rows whose name contains one of these words")
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the volume of every row")
-    parser.add_argument("--json", type=Path, default=Path("bench/results/brokers.json"))
-    parser.add_argument("--folder", type=Path, help="where the brokers keep their data (default: a temporary folder)")
-    options = parser.parse_args()
-
-    def wanted(row: str) -> bool:
-        return not options.only or any(word in row for word in options.only)
-
-    with tempfile.TemporaryDirectory(dir=options.folder, prefix="odradek-bench-") as folder:
-        results = measure(options.rounds, wanted, options.scale, Path(folder))
-    table = summarize(results)
-    print_table(table)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()}
-    options.json.write_text(json.dumps({"machine": machine, "rounds": results, "table": table}, indent=2) + "\n")
+def measure(name: str, home: Path, wanted: Callable[[str], bool], scale: float) -> Rows:
+    make = OdradekBroker if name == "odradek" else JvmBroker
+    return Bench(make(home, OVERRIDES), scale).run(wanted)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, TARGETS, "brokers")
