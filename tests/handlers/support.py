@@ -10,6 +10,7 @@ from uuid import UUID
 from odradek.base.deferred import Deferred
 from odradek.base.ids import TopicPartition
 from odradek.config.broker import standalone_config
+from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -50,6 +51,7 @@ class Broker:
         settings = {"node.id": str(NODE), "log.dirs": "/data"} | {key.replace("_", "."): value for key, value in config.items()}
         self.services = services = Services()
         services.config = standalone_config(settings)
+        services.dynamic_config = DynamicBrokerConfig(services.config)
         services.clock = self.clock
         services.disk = self.disk
         services.node_id = NODE
@@ -67,6 +69,7 @@ class Broker:
             send_alter_partition=self._send,
             broker_epoch=lambda: 100,
             run_job=run_inline,
+            dynamic_config=services.dynamic_config,
         )
         services.log_manager.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
         self.apply(

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ConfigError
+from odradek.config.unserved import UNSERVED_SECURITY, unserved_prefix
+from odradek.config.without_effect import WITHOUT_EFFECT
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
 DYNAMIC_KEYS: frozenset[str] = frozenset(
     {
         "background.threads",
@@ -126,3 +135,47 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     if name == "log.flush.interval.ms":
         return ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
     return (name,)
+
+
+_REPLICATION_QUOTAS = "replication quotas are not served yet"
+_LISTENERS = "listeners are bound at the start, and their registration never changes in a Raft cluster"
+
+FIXED_AT_THE_START: dict[str, str] = {
+    "follower.replication.throttled.rate": _REPLICATION_QUOTAS,
+    "leader.replication.throttled.rate": _REPLICATION_QUOTAS,
+    "listener.security.protocol.map": _LISTENERS,
+    "listeners": _LISTENERS,
+    "replica.alter.log.dirs.io.max.bytes.per.second": _REPLICATION_QUOTAS,
+}
+"""Keys that Kafka lets change at run time and Odradek does not, beside those that have no effect at all -> why."""
+
+THREAD_COUNTS = ("background.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir")
+"""May at most double or halve in one step (kafka.server.DynamicThreadPool, LogCleaner.validateReconfiguration)."""
+
+
+def unserved_at_run_time(name: str) -> str | None:
+    """Why a key cannot be set at run time although Kafka could; None when it can, or when Kafka cannot either."""
+    prefix = unserved_prefix(name)
+    if prefix is not None:
+        return f"{prefix} are not served yet"
+    if name not in DYNAMIC_KEYS:
+        return None
+    for beginning, feature in UNSERVED_SECURITY.items():
+        if name.startswith(beginning):
+            return f"{feature} is not served yet"
+    return FIXED_AT_THE_START.get(name) or WITHOUT_EFFECT.get(name)
+
+
+def check_thread_count(current: BrokerConfig, new: BrokerConfig) -> None:
+    """ConfigError when a pool would grow or shrink too much at once."""
+    for name in THREAD_COUNTS:
+        old_count, count = current.integer(name), new.integer(name)
+        if count == old_count:
+            continue
+        problem = f"Dynamic thread count update validation failed for {name}={count}"
+        if count < 1:
+            raise ConfigError(f"{problem}, value should be at least 1")
+        if count < old_count // 2:
+            raise ConfigError(f"{problem}, value should be at least half the current value {old_count}")
+        if count > old_count * 2:
+            raise ConfigError(f"{problem}, value should not be greater than double the current value {old_count}")

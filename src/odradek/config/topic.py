@@ -176,6 +176,12 @@ class TopicConfig:
         values = topic_defaults(broker)
         for layer in reversed(dynamic):
             values.update(_dynamic_values(layer))
+        return cls.over(values, overrides)
+
+    @classmethod
+    def over(cls, defaults: Mapping[str, ConfigValue], overrides: Mapping[str, str]) -> TopicConfig:
+        """As `build`, over what `topic_defaults` gave."""
+        values = dict(defaults)
         for name, text in overrides.items():
             if name not in TOPIC_CONFIG:
                 raise ConfigError(f"Unknown topic config name: {name}")

@@ -87,17 +87,22 @@ def unserved_prefix(name: str) -> str | None:
 
 def check_served(config: BrokerConfig) -> None:
     """ConfigError for the first key that is set to something not served yet."""
-    for name, (allowed, feature) in UNSERVED.items():
-        text = config.given.get(name)
-        if text is not None and text.strip() not in allowed:
-            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet")
     for name, text in config.given.items():
-        _check_security_default(name, text)
+        check_served_setting(name, text)
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SERVED_PROTOCOLS:
             raise ConfigError(
                 f"listeners: {endpoint} is a {endpoint.security_protocol} listener, and TLS and SASL are not served yet; use PLAINTEXT"
             )
+
+
+def check_served_setting(name: str, text: str) -> None:
+    """ConfigError when a broker key is set to something not served yet."""
+    if name in UNSERVED:
+        allowed, feature = UNSERVED[name]
+        if text.strip() not in allowed:
+            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet")
+    _check_security_default(name, text)
 
 
 def _check_security_default(name: str, text: str) -> None:

@@ -15,10 +15,10 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.config.topic import TopicConfig
 from odradek.replication.partition import NO_LEADER, Partition, Role
 
 if TYPE_CHECKING:
+    from odradek.config.topic import TopicConfig
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
     from odradek.metadata.topics_delta import PartitionInfo
@@ -76,7 +76,7 @@ class MetadataChanges:
         self._manager.delayed.drain()
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
-        return TopicConfig.build(self._manager.config, image.configs.topic(topic))
+        return self._manager.dynamic_config.topic_config(image.configs.topic(topic))
 
     def _delete(self, topic_partition: TopicPartition) -> None:
         self.fetchers.stop(topic_partition)

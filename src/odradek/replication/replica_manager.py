@@ -16,6 +16,7 @@ from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.disk import Disk
 from odradek.base.ids import TopicPartition
+from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.replication.alter_partition import AlterPartitionManager, SendAlterPartition
 from odradek.replication.appender import Appender
 from odradek.replication.cluster_view import CurrentLeader, ImageClusterView, ImageHolder
@@ -53,12 +54,17 @@ class ReplicaManager:
         broker_epoch: Callable[[], int],
         run_job: RunJob,
         verifier: TransactionVerifier | None = None,
+        dynamic_config: DynamicBrokerConfig | None = None,
     ) -> None:
-        """`send_alter_partition` sends to the active controller, `run_job` runs blocking work in an executor."""
+        """`send_alter_partition` sends to the active controller, `run_job` runs blocking work in an executor.
+
+        `dynamic_config` is `config` with what is set at run time.
+        """
         self._clock = clock
         self._log_manager = log_manager
         self.local_id = config.node_id
         self.config = config
+        self.dynamic_config = dynamic_config or DynamicBrokerConfig(config)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.max_lag_ms = config.integer("replica.lag.time.max.ms")
         self.cluster = ImageClusterView(metadata)

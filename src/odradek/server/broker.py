@@ -16,6 +16,7 @@ from uuid import UUID
 
 from odradek.base.errors import ConfigError, OdradekError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
+from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.config.without_effect import ineffective
 from odradek.handlers.registration import BROKER, CONTROLLER
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
     from odradek.config.listeners import Endpoint
+    from odradek.config.topic import TopicConfig
     from odradek.server.controller_registration import ControllerRegistrar
     from odradek.server.registration import AdvertisedListener, BrokerRegistration
     from odradek.server.tasks import BrokerTasks
@@ -100,6 +102,7 @@ class Broker:
         self._progress_at = 0.0
         services = self.services
         services.config = config
+        services.dynamic_config = DynamicBrokerConfig(config)
         services.clock = self.clock
         services.random = self.random
         services.disk = disk
@@ -365,13 +368,15 @@ class Broker:
     # -- logs and replicas -----------------------------------------------------------------------------------------------------
 
     async def start_logs(self) -> None:
-        from odradek.config.topic import TopicConfig
+        from odradek.server.publisher import apply_broker_settings
 
         image = self.services.kraft.image
         log_manager = self.services.log_manager
+        dynamic_config = self.services.dynamic_config
+        apply_broker_settings(dynamic_config, image)
 
         def topic_config(topic_partition: TopicPartition) -> TopicConfig:
-            return TopicConfig.build(self.config, image.configs.topic(topic_partition.topic))
+            return dynamic_config.topic_config(image.configs.topic(topic_partition.topic))
 
         def is_stray(topic_partition: TopicPartition, topic_id: UUID | None) -> bool:
             if topic_id is None:
@@ -419,6 +424,7 @@ class Broker:
             send_alter_partition=alter_partition_sender(services.channel),
             broker_epoch=self._broker_epoch,
             run_job=self.jobs.run,
+            dynamic_config=services.dynamic_config,
         )
 
     def _broker_epoch(self) -> int:
@@ -436,7 +442,7 @@ class Broker:
         services = self.services
         services.producer_ids = ProducerIdManager(services.channel, self.config.node_id, self._broker_epoch)
         self._publisher = BrokerPublisher(
-            self.config, services.metadata, services.log_manager, services.replica_manager, self._metadata_changed
+            services.dynamic_config, services.metadata, services.log_manager, services.replica_manager, self._metadata_changed
         )
         services.kraft.add_publisher(self._publisher)
 

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.config.topic import TopicConfig
 from odradek.config.without_effect import TopicWarnings
 
 if TYPE_CHECKING:
-    from odradek.config.broker import BrokerConfig
+    from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.consensus.messages import LeaderAndEpoch
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TOPIC = 2
-"""ConfigResource.Type.TOPIC."""
+_TOPIC, _BROKER = 2, 4
+"""ConfigResource.Type."""
 
 
 class BrokerPublisher:
@@ -32,7 +31,7 @@ class BrokerPublisher:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: DynamicBrokerConfig,
         cache: MetadataCache,
         log_manager: LogManager,
         replica_manager: ReplicaManager,
@@ -60,7 +59,12 @@ class BrokerPublisher:
             if resource[0] == _TOPIC and known.get(resource) is not overrides:
                 for line in self._warnings.lines(resource[1], overrides.items()):
                     logger.warning("%s", line)
-        for log in self._log_manager.logs:
-            overrides = image.configs.topic(log.topic_partition.topic)
-            if log.config.overrides != overrides:
-                log.update_config(TopicConfig.build(self._config, overrides))
+        apply_broker_settings(self._config, image)
+        self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic)))
+
+
+def apply_broker_settings(config: DynamicBrokerConfig, image: MetadataImage) -> None:
+    """Takes over what the metadata sets for this broker and for all of them, with a warning for each key that cannot hold."""
+    settings = image.configs
+    for line in config.update(settings.of(_BROKER, str(config.static.node_id)), settings.of(_BROKER, "")):
+        logger.warning("%s", line)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
+    from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.controller.kraft import KRaftNode
     from odradek.network.acceptor import BoundListener
     from odradek.replication.replica_manager import ReplicaManager
@@ -30,6 +31,8 @@ class Services:
     """Plain attributes, one per room or fact."""
 
     config: BrokerConfig
+    """The file's; what may change at run time is read from `dynamic_config`."""
+    dynamic_config: DynamicBrokerConfig
     clock: Clock
     random: random.Random
     disk: Disk

@@ -340,6 +340,13 @@ class LogManager:
             except OSError as error:
                 self.directory_failed(directory.path, error)
 
+    def reconfigure(self, topic_config: Callable[[str], TopicConfig]) -> None:
+        """Gives every log, future ones too, the configuration of its topic as it is now; equal ones by identity are left alone."""
+        for log in [*self._logs.values(), *self._future_logs.values()]:
+            config = topic_config(log.topic_partition.topic)
+            if log.config is not config:
+                log.update_config(config)
+
     # -- tasks -------------------------------------------------------------------------------------------------------------------
 
     def cleanup(self) -> int:

@@ -1,0 +1,156 @@
+"""A broker's configuration while it runs: keys set for it, over keys set for all brokers, over its file, over the defaults.
+
+(kafka.server.DynamicBrokerConfig, KIP-226)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from odradek.base.errors import ConfigError
+from odradek.config.broker import BROKER_CONFIG, BrokerConfig
+from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms, check_thread_count, unserved_at_run_time
+from odradek.config.topic import TopicConfig, topic_defaults
+from odradek.config.unserved import check_served_setting
+
+_TOPIC_CONFIGS_KEPT = 1024
+
+
+class DynamicBrokerConfig:
+    """`static` is the file's configuration; `current` what holds now. Read single values through the accessors, each time anew.
+
+    Changes come in by `update`, with what the metadata holds; who must act on a change subscribes. Everything runs on the event loop;
+    other threads may read single values.
+    """
+
+    __slots__ = ("_defaults", "_subscribers", "_topic_configs", "cluster", "current", "node", "static")
+
+    def __init__(self, static: BrokerConfig) -> None:
+        self.static = static
+        self.current = static
+        self.node: Mapping[str, str] = {}
+        """What is set for this broker and holds."""
+        self.cluster: Mapping[str, str] = {}
+        """What is set for all brokers and holds."""
+        self._subscribers: list[tuple[frozenset[str], Callable[[], object]]] = []
+        self._defaults = topic_defaults(static)
+        self._topic_configs: dict[tuple[tuple[str, str], ...], TopicConfig] = {}
+
+    # -- current values ---------------------------------------------------------------------------------------------------------------
+
+    def integer(self, name: str) -> int:
+        """The current value; as `BrokerConfig.integer`."""
+        return self.current.integer(name)
+
+    def number(self, name: str) -> float:
+        """The current value; as `BrokerConfig.number`."""
+        return self.current.number(name)
+
+    def flag(self, name: str) -> bool:
+        """The current value; as `BrokerConfig.flag`."""
+        return self.current.flag(name)
+
+    def text(self, name: str) -> str:
+        """The current value; as `BrokerConfig.text`."""
+        return self.current.text(name)
+
+    def items(self, name: str) -> list[str]:
+        """The current value; as `BrokerConfig.items`."""
+        return self.current.items(name)
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The configuration of a topic with these settings of its own, over the current broker's. Equal settings share one object.
+
+        ConfigError for a setting that is no topic key or does not fit.
+        """
+        key = tuple(sorted(overrides.items()))
+        known = self._topic_configs.get(key)
+        if known is None:
+            if len(self._topic_configs) >= _TOPIC_CONFIGS_KEPT:
+                self._topic_configs.clear()
+            known = self._topic_configs[key] = TopicConfig.over(self._defaults, overrides)
+        return known
+
+    # -- changes ----------------------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, keys: Iterable[str], callback: Callable[[], object]) -> None:
+        """`callback` is called, on the loop, after each update in which one of the keys got another value.
+
+        KeyError for a key that cannot change at run time.
+        """
+        wanted = frozenset(keys)
+        for key in wanted:
+            if key not in DYNAMIC_KEYS:
+                raise KeyError(key)
+        self._subscribers.append((wanted, callback))
+
+    def update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
+        """Takes over what is set for this broker and for all brokers.
+
+        What cannot hold (another implementation's keys in the same metadata, say) is left out; a line for each such key is returned.
+        """
+        problems: list[str] = []
+        node = _usable(node, "this broker", problems)
+        cluster = _usable(cluster, "all brokers", problems)
+        if node == self.node and cluster == self.cluster:
+            return problems
+        try:
+            new = self._effective(node, cluster)
+        except ConfigError as error:
+            return [*problems, f"The settings of brokers contradict one another and are not taken over: {error}"]
+        old, self.current, self.node, self.cluster = self.current, new, node, cluster
+        self._defaults = topic_defaults(new)
+        self._topic_configs.clear()
+        for keys, callback in self._subscribers:
+            if any(_value(old, key) != _value(new, key) for key in keys):
+                callback()
+        return problems
+
+    def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:
+        """Whether `settings` may become all that is set for this broker, or for all brokers. ConfigError, one line, when not."""
+        for name, text in settings.items():
+            check_setting(name, text)
+        new = self._effective(settings, self.cluster) if for_node else self._effective(self.node, settings)
+        check_thread_count(self.current, new)
+
+    def _effective(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
+        if not node and not cluster:
+            return self.static
+        given = dict(self.static.given)
+        for layer in (cluster, node):
+            for name, text in layer.items():
+                # A key set at run time also outdoes the file's keys for the same thing in a finer unit.
+                for synonym in broker_synonyms(name):
+                    given.pop(synonym, None)
+                given[name] = text
+        return BrokerConfig(given)
+
+
+def check_setting(name: str, text: str) -> None:
+    """ConfigError when the key cannot be set at run time, or the value does not fit."""
+    reason = unserved_at_run_time(name)
+    if reason is not None:
+        raise ConfigError(f"{name} cannot be set while the broker runs: {reason}")
+    if name not in BROKER_CONFIG:
+        raise ConfigError(f"Unknown broker config name: {name}")
+    if name not in DYNAMIC_KEYS:
+        raise ConfigError(f"Cannot update these configs dynamically: {name}")
+    BROKER_CONFIG[name].parse(text)
+    check_served_setting(name, text)
+
+
+def _usable(layer: Mapping[str, str], whose: str, problems: list[str]) -> dict[str, str]:
+    usable: dict[str, str] = {}
+    for name, text in layer.items():
+        try:
+            check_setting(name, text)
+        except ConfigError as error:
+            problems.append(f"A setting of {whose} is ignored: {error}")
+        else:
+            usable[name] = text
+    return usable
+
+
+def _value(config: BrokerConfig, name: str) -> object:
+    """What a subscriber to `name` sees: the value, also where a synonym gives it."""
+    return tuple(config.get(synonym) for synonym in broker_synonyms(name))
