@@ -370,3 +370,22 @@ def test_renaming_the_directory_keeps_everything_readable(log: Log, disk: Virtua
     log.rename_directory("orders-0.abc-delete")
     assert [record.offset for record in read_all(log)] == [0, 1]
     assert disk.exists("/data/orders-0.abc-delete/00000000000000000000.log")
+
+
+def test_the_generation_tells_whether_a_plan_still_holds(log: Log) -> None:
+    log.append_as_leader(batch(3), 0)
+    log.roll()
+    log.append_as_leader(batch(3), 0)
+    seen = [log.generation]
+    assert seen == [0]
+    for change in (
+        lambda: log.truncate_to(4),
+        lambda: log.truncate_fully_and_start_at(10),
+        lambda: log.rename_directory("orders-0.abc-delete"),
+        log.close,
+        log.close_handles,
+    ):
+        change()
+        seen.append(log.generation)
+    assert seen == sorted(set(seen))
+    assert log.closed

@@ -351,6 +351,7 @@ class Log(LogBase):
                 self.leader_epochs.truncate_from_end(self.log_end_offset)
                 return False
             self._generation += 1
+            self._untouched_end = -1
             self._forget_boundaries()
             if self.bases[0] > offset:
                 self._start_over(offset)
@@ -386,6 +387,7 @@ class Log(LogBase):
         """Drops everything; the next append gets `offset`. The log start becomes `offset` unless given."""
         with Guarded(self):
             self._generation += 1
+            self._untouched_end = -1
             self._start_over(offset)
             if log_start_offset is not None:
                 self.log_start_offset = log_start_offset
@@ -445,6 +447,7 @@ class Log(LogBase):
         """Renames the directory within its log directory; descriptors stay open, slices stay readable."""
         with Guarded(self):
             target = f"{self.parent_directory}/{name}"
+            self._generation += 1
             self._disk.rename(self.directory, target)
             self._disk.fsync_dir(self.parent_directory)
             old = self.directory
@@ -461,8 +464,9 @@ class Log(LogBase):
         if self._closed:
             return
         self._closed = True
+        self._generation += 1
         with Guarded(self):
-            changed = self.log_end_offset != self._untouched_end or self._generation > 0
+            changed = self.log_end_offset != self._untouched_end
             if changed:
                 self.producer_state.take_snapshot()
                 self.active.become_inactive()
@@ -480,5 +484,6 @@ class Log(LogBase):
     def close_handles(self) -> None:
         """Closes descriptors and writes nothing: the directory failed or is being deleted."""
         self._closed = True
+        self._generation += 1
         for segment in self.segments:
             segment.close_handles()

@@ -118,7 +118,6 @@ class LogBase:
         self._unsynced_files: list[str] = []
         self._unsynced_names: list[str] = []
         self._generation = 0
-        """Counts truncations: a flush that began before one proves nothing about what was written after it."""
         self._untouched_end = log_end_offset if recovery_point == log_end_offset else -1
         """The log end as it was loaded from a clean shutdown: a log that still ends there needs nothing at the next."""
         self._closed = False
@@ -138,6 +137,18 @@ class LogBase:
             segment.update_limits(self._limits)
 
     # -- offsets -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """Rises with whatever makes a plan of long work worthless that was made before it: truncation, closing, another directory name,
+        a failed directory. Appends, rolls and retention leave it alone: what they change shows in `segments`.
+        """
+        return self._generation
+
+    @property
+    def closed(self) -> bool:
+        """Closed, deleted or gone with its directory: nothing is written to it any more."""
+        return self._closed
 
     @property
     def size(self) -> int:
