@@ -48,7 +48,11 @@ ROWS: Final[tuple[TableRow, ...]] = (
     TableRow(ApiKey.INIT_PRODUCER_ID, "transaction.init_producer_id", (0, 6), (BROKER,)),
     TableRow(ApiKey.OFFSET_FOR_LEADER_EPOCH, "data.offset_for_leader_epoch", (2, 4), (BROKER,)),
     TableRow(ApiKey.DESCRIBE_CONFIGS, "admin.describe_configs", (1, 4), (BROKER, CONTROLLER)),
+    TableRow(ApiKey.ALTER_CONFIGS, "admin.alter_configs", (0, 2), (CONTROLLER,), forwarded=True),
+    TableRow(ApiKey.ALTER_CONFIGS, "admin.alter_configs", (0, 2), (BROKER,)),
     TableRow(ApiKey.CREATE_PARTITIONS, "admin.create_partitions", (0, 3), (CONTROLLER,), forwarded=True),
+    TableRow(ApiKey.INCREMENTAL_ALTER_CONFIGS, "admin.incremental_alter_configs", (0, 1), (CONTROLLER,), forwarded=True),
+    TableRow(ApiKey.INCREMENTAL_ALTER_CONFIGS, "admin.incremental_alter_configs", (0, 1), (BROKER,)),
     TableRow(ApiKey.VOTE, "cluster.vote", (0, 2), (CONTROLLER,)),
     TableRow(ApiKey.BEGIN_QUORUM_EPOCH, "cluster.begin_quorum_epoch", (0, 1), (CONTROLLER,)),
     TableRow(ApiKey.END_QUORUM_EPOCH, "cluster.end_quorum_epoch", (0, 1), (CONTROLLER,)),
@@ -64,7 +68,7 @@ ROWS: Final[tuple[TableRow, ...]] = (
     TableRow(ApiKey.LIST_CONFIG_RESOURCES, "admin.list_config_resources", (0, 1), (BROKER,)),
     TableRow(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "cluster.describe_topic_partitions", (0, 0), (BROKER,)),
 )
-"""In the order of the API keys."""
+"""In the order of the API keys. Where a broker looks at a request before the controller does, its own row follows the controller's."""
 
 
 def rows_for(listener: str) -> dict[ApiKey, TableRow]:

@@ -296,7 +296,8 @@ class Broker:
         names = {CONTROLLER: controller_names[0], BROKER: self.config.inter_broker_listener_name}
         channel = InterBrokerChannel(self.config.node_id, self.clock, self._dispatcher, listener_names=names)
         self.services.channel = channel
-        self._dispatcher.forward = Forwarder(channel, self.clock, self._dispatcher).forward
+        self.services.forwarder = Forwarder(channel, self.clock, self._dispatcher)
+        self._dispatcher.forward = self.services.forwarder.forward
 
     async def stop_dispatch(self) -> None:
         self.services.channel.close()

@@ -130,6 +130,45 @@ class Forwarder:
     ) -> Deferred[Sequence[Chunk] | None]:
         """The answer to the forwarded request. Without an active controller it is asked again until the time limit, then NOT_CONTROLLER."""
         result: Deferred[Sequence[Chunk] | None] = Deferred()
+
+        def answered(done: Deferred[bytes]) -> None:
+            try:
+                if done.error is not None:
+                    result.complete(self._dispatcher.error_frame(context, route, request, done.error))
+                else:
+                    data = done.result()
+                    result.complete([encode_size(len(data)), data])
+            except ProtocolError as closing:
+                result.fail(closing)
+
+        self._exchange(context, frame).add_callback(answered)
+        return result
+
+    def ask(self, context: RequestContext, request: Message) -> Deferred[Message]:
+        """The active controller's response to `request`, a part of what came in with `context`; fails as `forward` answers."""
+        result: Deferred[Message] = Deferred()
+        api_key, version = context.api_key, context.api_version
+
+        def answered(done: Deferred[bytes]) -> None:
+            if done.error is not None:
+                result.fail(done.error)
+                return
+            try:
+                body = done.result()
+                _, offset = decode_response_header(body, api_key, version)
+                response = response_class(api_key).decode(memoryview(body)[offset:], version)
+            except ProtocolError as error:
+                result.fail(error)
+                return
+            result.complete(response)
+
+        header = encode_request_header(api_key, version, context.correlation_id, context.client_id)
+        self._exchange(context, header + request.encode(version)).add_callback(answered)
+        return result
+
+    def _exchange(self, context: RequestContext, frame: memoryview | bytes) -> Deferred[bytes]:
+        """The frame of the answer, without its size."""
+        result: Deferred[bytes] = Deferred()
         envelope = _envelope(context, frame)
         deadline = self._clock.monotonic() + _FORWARD_TIMEOUT_S
 
@@ -146,16 +185,13 @@ class Forwarder:
                 response = cast(EnvelopeResponse, done.result())
                 code = ErrorCode(response.error_code)
                 if code == ErrorCode.NONE and response.response_data is not None:
-                    result.complete([encode_size(len(response.response_data)), response.response_data])
+                    result.complete(bytes(response.response_data))
                     return
                 if code == ErrorCode.NOT_CONTROLLER and self._clock.monotonic() + _RETRY_S < deadline:
                     self._clock.call_later(_RETRY_S, attempt)
                     return
                 error = _envelope_error(code)
-            try:
-                result.complete(self._dispatcher.error_frame(context, route, request, error))
-            except ProtocolError as closing:
-                result.fail(closing)
+            result.fail(error)
 
         attempt()
         return result

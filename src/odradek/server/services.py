@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.controller.kraft import KRaftNode
     from odradek.network.acceptor import BoundListener
     from odradek.replication.replica_manager import ReplicaManager
-    from odradek.server.channel import InterBrokerChannel
+    from odradek.server.channel import Forwarder, InterBrokerChannel
     from odradek.server.dispatch import ApiRange, Dispatcher
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.producer_ids import ProducerIdManager
@@ -48,6 +48,7 @@ class Services:
     """The cluster image that has been published to this node: `metadata.image`."""
     kraft: KRaftNode
     channel: InterBrokerChannel
+    forwarder: Forwarder
     dispatcher: Dispatcher
     producer_ids: ProducerIdManager
     bound_listeners: list[BoundListener]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.config.broker import BROKER_CONFIG
 from odradek.config.definition import LIST, ConfigDef
-from odradek.config.dynamic import DYNAMIC_KEYS
+from odradek.config.dynamic_broker import check_setting
 from odradek.config.topic import TOPIC_CONFIG, check_topic_overrides
 from odradek.controller.core.context import ControllerContext, check_size
 from odradek.controller.core.result import ControllerResult, VersionedRecord
@@ -101,7 +101,7 @@ def _resource_records(
     context: ControllerContext, resource_type: int, resource_name: str, operations: list[Operation]
 ) -> list[VersionedRecord]:
     definition = _definition(resource_type)
-    _check_resource(context, resource_type, resource_name)
+    _check_name(resource_type, resource_name)
     names = [operation.name for operation in operations]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"A key is named more than once for {resource_name}")
@@ -109,7 +109,7 @@ def _resource_records(
     wanted = dict(current)
     records: list[VersionedRecord] = []
     for operation in operations:
-        value = _new_value(definition, current, operation)
+        value = new_value(definition, current, operation)
         if value is None:
             wanted.pop(operation.name, None)
         else:
@@ -120,7 +120,11 @@ def _resource_records(
     if resource_type == RESOURCE_TOPIC:
         check_topic_overrides(wanted, context.config)
     else:
-        _check_broker_keys(wanted)
+        for operation in operations:
+            # What was set before and is not touched may be another implementation's.
+            if operation.name in wanted:
+                check_setting(operation.name, wanted[operation.name])
+    _check_existence(context, resource_type, resource_name)
     return records
 
 
@@ -132,30 +136,27 @@ def _definition(resource_type: int) -> ConfigDef:
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration of resource type {resource_type} is not served yet")
 
 
-def _check_resource(context: ControllerContext, resource_type: int, resource_name: str) -> None:
+def _check_name(resource_type: int, resource_name: str) -> None:
     if resource_type == RESOURCE_TOPIC:
+        if not resource_name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(resource_name)
+    elif resource_name and not resource_name.isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {resource_name}")
+
+
+def _check_existence(context: ControllerContext, resource_type: int, resource_name: str) -> None:
+    if resource_type == RESOURCE_TOPIC:
         if resource_name not in context.state.topic_ids:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
+    elif not resource_name:
         return
-    if not resource_name:
-        return
-    if not resource_name.isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {resource_name}")
-    if int(resource_name) not in context.state.brokers and int(resource_name) not in context.state.controllers:
+    elif int(resource_name) not in context.state.brokers and int(resource_name) not in context.state.controllers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {resource_name} found.")
 
 
-def _check_broker_keys(wanted: Mapping[str, str]) -> None:
-    for name, value in wanted.items():
-        if name not in BROKER_CONFIG:
-            raise ConfigError(f"Unknown broker config name: {name}")
-        if name not in DYNAMIC_KEYS:
-            raise ConfigError(f"Cannot update these configs dynamically: {name}")
-        BROKER_CONFIG[name].parse(value)
-
-
-def _new_value(definition: ConfigDef, current: Mapping[str, str], operation: Operation) -> str | None:
+def new_value(definition: ConfigDef, current: Mapping[str, str], operation: Operation) -> str | None:
+    """What becomes of a key; None: it goes back to its default. KafkaError when the operation is none or does not fit the key."""
     if operation.operation == DELETE:
         return None
     if operation.operation not in _OPERATION_NAMES:

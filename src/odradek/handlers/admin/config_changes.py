@@ -1,0 +1,92 @@
+"""What a broker does with changes of configuration before the controller sees them (kafka.server.ConfigAdminManager).
+
+1. Resources named twice, keys named twice and null values are refused here.
+2. A change of broker keys is judged by the broker it is for: only that one knows its file.
+3. What is left goes to the controller; the answers come back in the order of the request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ConfigError, ErrorCode, KafkaError
+from odradek.config.broker import BROKER_CONFIG
+from odradek.controller.core.configs import DELETE, Operation, new_value
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
+
+if TYPE_CHECKING:
+    from odradek.server.services import Services
+
+_INTEGER = re.compile(r"[+-]?\d{1,10}")
+"""What Java takes for an int, but for its range."""
+
+
+class Change:
+    """What is asked for one resource; `error` is set when it ends here."""
+
+    __slots__ = ("error", "name", "operations", "type")
+
+    def __init__(self, type: int, name: str, operations: Sequence[Operation]) -> None:
+        self.type = type
+        self.name = name
+        self.operations = operations
+        self.error: KafkaError | None = None
+
+
+def check_changes(changes: Sequence[Change], check: Callable[[Change], None]) -> None:
+    """Marks the changes that end here; `check` raises KafkaError for a single one."""
+    seen: dict[tuple[int, str], Change] = {}
+    for change in changes:
+        first = seen.setdefault((change.type, change.name), change)
+        if first is not change:
+            first.error = change.error = KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    for change in changes:
+        if change.error is None:
+            try:
+                _check_form(change)
+                check(change)
+            except KafkaError as error:
+                change.error = error
+
+
+def _check_form(change: Change) -> None:
+    names = [operation.name for operation in change.operations]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [operation.name for operation in change.operations if operation.value is None and operation.operation != DELETE]
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def check_resource_type(change: Change) -> None:
+    """KafkaError for a resource that the controller does not know."""
+    if change.type not in (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {change.type}")
+
+
+def check_broker_change(change: Change, services: Services, *, replace: bool) -> None:
+    """KafkaError when this broker could not follow the change of its own keys, or of all brokers' keys.
+
+    `replace`: what is not named goes back to its default.
+    """
+    node_id = str(services.node_id)
+    if change.name:
+        if _INTEGER.fullmatch(change.name) is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {change.name}")
+        if int(change.name) != services.node_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {change.name}")
+    dynamic = services.dynamic_config
+    settings: Mapping[str, str] = {} if replace else dynamic.node if change.name else dynamic.cluster
+    wanted = dict(settings)
+    for operation in change.operations:
+        value = new_value(BROKER_CONFIG, settings, operation)
+        if value is None:
+            wanted.pop(operation.name, None)
+        else:
+            wanted[operation.name] = value
+    try:
+        dynamic.check(wanted, for_node=bool(change.name))
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
