@@ -21,7 +21,7 @@ UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 
 API_KEYS_TO_COME = (
-    *(8, 9, 11, 12, 13, 14, 15, 16, 17, 21, 24, 25, 26, 27, 28, 29, 30, 31, 33, 34, 35, 36, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48),
+    *(8, 9, 11, 12, 13, 14, 15, 16, 17, 21, 24, 25, 26, 27, 28, 29, 30, 31, 34, 35, 36, 38, 39, 40, 41, 42, 43, 45, 46, 47, 48),
     *(49, 50, 51, 57, 61, 64, 65, 66, 68, 69, 76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
 )
 """What JVM Kafka advertises and Odradek does not serve yet: groups, transactions, security, quotas, share groups, ..."""
@@ -78,7 +78,7 @@ _FIND_GROUP = r"FIND_COORDINATOR v\d+ (empty group|trailing bytes|unknown tagged
 _PRODUCED = r"responses\[[^]]+\]\.partition_responses\[0\]\.error_code"
 _KEYS = "|".join(map(str, API_KEYS_TO_COME))
 _FEATURES = "|".join(name.replace(".", r"\.") for name in FEATURES_TO_COME)
-_UNSERVED_CONFIG = r"CREATE_TOPICS v\d+ config '(preallocate' = 'true|follower\.replication\.throttled\.replicas' = '0:1)'"
+_UNSERVED_CONFIG = r"CREATE_TOPICS v\d+ config 'follower\.replication\.throttled\.replicas' = '0:1'"
 _ODD_TOPIC = r"topics\[create-more-\d-odd\]"
 _MIN_ISR = r"configs\[min\.insync\.replicas\]"
 

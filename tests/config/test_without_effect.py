@@ -91,7 +91,7 @@ def test_topics_are_warned_about_once_for_each_key() -> None:
         ("ssl.client.auth", "required"),
         ("sasl.enabled.mechanisms", "SCRAM-SHA-256"),
         ("delegation.token.max.lifetime.ms", "5"),
-        ("log.preallocate", "true"),
+        ("security.providers", "org.example.Provider"),
     ],
 )
 def test_what_must_not_be_missing_unnoticed_is_refused(name: str, value: str) -> None:
@@ -106,9 +106,7 @@ def test_security_keys_may_have_their_defaults_and_passwords_are_not_shown() -> 
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("preallocate", "true"), ("leader.replication.throttled.replicas", "*"), ("remote.storage.enable", "true")]
-)
+@pytest.mark.parametrize(("name", "value"), [("leader.replication.throttled.replicas", "*"), ("remote.storage.enable", "true")])
 def test_topics_cannot_ask_for_what_is_not_served(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
         check_topic_overrides({name: value})

@@ -28,7 +28,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "early.start.listeners": (("",), "early listeners"),
     "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
-    "log.preallocate": (("false",), "preallocation of segments"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
     "principal.builder.class": (
         ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
@@ -66,7 +65,6 @@ UNSERVED_PREFIXES: dict[str, str] = {
 UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
     "follower.replication.throttled.replicas": (("",), "replication quotas"),
     "leader.replication.throttled.replicas": (("",), "replication quotas"),
-    "preallocate": (("false",), "preallocation of segments"),
     "remote.storage.enable": (("false",), "tiered storage"),
     "remote.log.copy.disable": (("false",), "tiered storage"),
     "remote.log.delete.on.disable": (("false",), "tiered storage"),

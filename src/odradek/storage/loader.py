@@ -197,7 +197,8 @@ class _Loader:
         return log
 
     def _new_segment(self, base_offset: int) -> Segment:
-        return Segment.create(self.disk, self.directory, base_offset, self.limits, self.clock.time_ms())
+        preallocate = self.config.segment_bytes if self.config.preallocate else 0
+        return Segment.create(self.disk, self.directory, base_offset, self.limits, self.clock.time_ms(), preallocate=preallocate)
 
     def _load_segments(self, names: list[str]) -> None:
         present = set(names)

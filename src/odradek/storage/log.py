@@ -466,7 +466,7 @@ class Log(LogBase):
         self._closed = True
         self._generation += 1
         with Guarded(self):
-            changed = self.log_end_offset != self._untouched_end
+            changed = self.log_end_offset != self._untouched_end or self.active.is_preallocated
             if changed:
                 self.producer_state.take_snapshot()
                 self.active.become_inactive()

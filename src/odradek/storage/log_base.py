@@ -273,7 +273,9 @@ class LogBase:
         return segment
 
     def _new_segment(self, base_offset: int) -> Segment:
-        segment = Segment.create(self._disk, self.directory, base_offset, self._limits, self._clock.time_ms())
+        preallocate = self._segment_bytes if self.config.preallocate else 0
+        now_ms = self._clock.time_ms()
+        segment = Segment.create(self._disk, self.directory, base_offset, self._limits, now_ms, preallocate=preallocate)
         segment.roll_jitter_ms = self._jitter(min(self.config.segment_jitter_ms, self.config.segment_ms))
         return segment
 

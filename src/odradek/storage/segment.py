@@ -72,6 +72,7 @@ class Segment:
         "directory",
         "directory_entry_durable",
         "first_batch_timestamp",
+        "is_preallocated",
         "max_timestamp",
         "max_timestamp_known",
         "max_timestamp_offset",
@@ -98,20 +99,27 @@ class Segment:
         self.bytes_since_index_entry = 0
         self.roll_jitter_ms = 0
         self.directory_entry_durable = False
+        self.is_preallocated = False
+        """The file may be longer than `size`: zeros follow until `trim`."""
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self.txn_index = TransactionIndex(disk, f"{directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}", base_offset)
         self.pin = Pin(self._close_file)
 
     @classmethod
-    def create(cls, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int) -> Segment:
-        """A new empty segment; files of the same name are emptied."""
+    def create(
+        cls, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int, *, preallocate: int = 0
+    ) -> Segment:
+        """A new empty segment; files of the same name are emptied. `preallocate` is the size (bytes) that the file gets at once."""
         segment = cls(disk, directory, base_offset, limits, created_ms)
         file = disk.open(segment.log_path, create=True)
         if file.size():
             file.truncate(0)
             # Old batches must not come back, after a power cut, behind the new ones.
             file.fsync()
+        if preallocate:
+            file.truncate(preallocate)
+            segment.is_preallocated = True
         segment._file = file
         segment.reset_indexes()
         return segment
@@ -232,13 +240,20 @@ class Segment:
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
-        """Completes and trims the indexes; what they kept in memory is let go."""
+        """Completes the indexes and trims all files; what they kept in memory is let go."""
+        self.trim()
         self.ensure_max_timestamp()
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         for index in (self.offset_index, self.time_index):
             index.trim()
             index.drop_memory()
             index.close()
+
+    def trim(self) -> None:
+        """Gives back what was preallocated and not used."""
+        if self.is_preallocated:
+            self.is_preallocated = False
+            self.file.truncate(self.size)
 
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
@@ -321,6 +336,7 @@ class Segment:
         self.txn_index.truncate_to(offset)
         if batch is not None:
             self.file.truncate(batch.position)
+            self.is_preallocated = False
             # As in recovery: what is cut must not come back behind what is written in its place.
             self.file.fsync()
             self.size = batch.position
