@@ -11,6 +11,7 @@ from uuid import UUID
 
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
+from interop.differential.configuration import CONFIGURATION_CASES
 from interop.differential.peer import PATIENCE_SECONDS, Peer
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -603,6 +604,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.FIND_COORDINATOR: find_coordinator,
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
+    **CONFIGURATION_CASES,
 }
 
 

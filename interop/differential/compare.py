@@ -29,6 +29,8 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.PRODUCE, "partition_responses"): ("index",),
     (ApiKey.LIST_OFFSETS, "topics"): ("name",),
     (ApiKey.LIST_OFFSETS, "partitions"): ("partition_index",),
+    (ApiKey.DELETE_RECORDS, "topics"): ("name",),
+    (ApiKey.DELETE_RECORDS, "partitions"): ("partition_index",),
     (ApiKey.CREATE_TOPICS, "topics"): ("name",),
     (ApiKey.CREATE_TOPICS, "configs"): ("name",),
     (ApiKey.DELETE_TOPICS, "responses"): ("name", "topic_id"),

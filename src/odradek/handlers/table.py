@@ -45,6 +45,7 @@ ROWS: Final[tuple[TableRow, ...]] = (
     TableRow(ApiKey.API_VERSIONS, "cluster.api_versions", (0, 4), (BROKER, CONTROLLER)),
     TableRow(ApiKey.CREATE_TOPICS, "admin.create_topics", (2, 7), (CONTROLLER,), forwarded=True),
     TableRow(ApiKey.DELETE_TOPICS, "admin.delete_topics", (1, 6), (CONTROLLER,), forwarded=True),
+    TableRow(ApiKey.DELETE_RECORDS, "admin.delete_records", (0, 2), (BROKER,)),
     TableRow(ApiKey.INIT_PRODUCER_ID, "transaction.init_producer_id", (0, 6), (BROKER,)),
     TableRow(ApiKey.OFFSET_FOR_LEADER_EPOCH, "data.offset_for_leader_epoch", (2, 4), (BROKER,)),
     TableRow(ApiKey.DESCRIBE_CONFIGS, "admin.describe_configs", (1, 4), (BROKER, CONTROLLER)),

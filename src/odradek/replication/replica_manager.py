@@ -1,7 +1,7 @@
-"""The partitions of a broker and the four things done with them: append, fetch, look up offsets, follow the metadata.
+"""The partitions of a broker and what is done with them: append, fetch, look up offsets, delete records, follow the metadata.
 
-Each has a module of its own (`appender`, `reader`, `offsets`, `metadata_changes`); this class owns the parts and keeps the regular work:
-high-watermark checkpoints, ISR checks, failing directories, shutdown. (kafka.server.ReplicaManager)
+Each has a module of its own (`appender`, `reader`, `offsets`, `delete_records`, `metadata_changes`); this class owns the parts and keeps
+the regular work: high-watermark checkpoints, ISR checks, failing directories, shutdown. (kafka.server.ReplicaManager)
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from odradek.replication.alter_partition import AlterPartitionManager, SendAlter
 from odradek.replication.appender import Appender
 from odradek.replication.cluster_view import CurrentLeader, ImageClusterView, ImageHolder
 from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.delete_records import RecordsDeleter
 from odradek.replication.fetch_session import FetchSessionCache
 from odradek.replication.flushing import Flusher, RunJob
 from odradek.replication.high_watermarks import HighWatermarkCheckpoints
@@ -30,6 +31,7 @@ from odradek.replication.offsets import OffsetLookup
 from odradek.replication.partition import Partition, Role
 from odradek.replication.reader import Reader
 from odradek.replication.verification import NoCoordinator, TransactionVerifier, VerifiedAppender
+from odradek.storage.log_directory import write_checkpoints
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -81,6 +83,7 @@ class ReplicaManager:
         self.producer = VerifiedAppender(self.partitions, self.appender, (verifier or NoCoordinator()) if verify else None)
         self.reader = Reader(self.partitions, self.delayed)
         self.offsets = OffsetLookup(self.partitions)
+        self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
         self.fetch_sessions = FetchSessionCache(clock, rng, config.integer("max.incremental.fetch.session.cache.slots"))
         self.changes = MetadataChanges(self, log_manager)
 
@@ -142,6 +145,16 @@ class ReplicaManager:
 
         done = self._run_job(lambda: failed.extend(self.checkpoints.write(collected)))
         done.add_callback(finished)
+        return done
+
+    def _checkpoint_log_starts(self) -> Deferred[None] | None:
+        """Writes them now, in the executor; None when the files say them already."""
+        writes = self._log_manager.begin_log_start_offsets()
+        if not writes:
+            return None
+        failed: list[tuple[str, OSError]] = []
+        done = self._run_job(lambda: failed.extend(write_checkpoints(writes)))
+        done.add_callback(lambda _: self._log_manager.finish_checkpoints(failed))
         return done
 
     def _report_failed(self, failed: list[tuple[str, OSError]]) -> None:
