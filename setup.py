@@ -19,7 +19,8 @@ from setuptools.command.editable_wheel import editable_wheel  # type: ignore[imp
 if TYPE_CHECKING:
     from setuptools import Extension
 
-MODULES = {"odradek.records._codec": "src/odradek/records/_codec.py"}
+MODULES = {f"odradek.records.{name}": f"src/odradek/records/{name}.py" for name in ("_frames", "_writer", "_columns", "_compaction")}
+"""As odradek.records.native.COMPILED has it."""
 
 
 def extensions() -> list[Extension]:

@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", help="also write the figures to this file")
     arguments = parser.parse_args()
-    builds = {"interpreted": (native.load_interpreted("odradek.records._codec_source"), 9_000)}
+    builds = {"interpreted": (native.load_interpreted(), 9_000)}
     if native.codec_is_compiled():
         builds = {"compiled": (native.codec, 9_000), **builds}
     report: dict[str, object] = {}

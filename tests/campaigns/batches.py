@@ -46,7 +46,7 @@ def main() -> int:
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(2**32)
     print(f"seed {seed}, codec {'compiled' if native.codec_is_compiled() else 'interpreted'}", flush=True)
     ours = native.codec
-    source = native.load_interpreted("odradek.records._codec_source")
+    source = native.load_interpreted()
     started = time.monotonic()
     for index in range(arguments.count):
         batch, did = mutated(random.Random(f"{seed}/{index}"))

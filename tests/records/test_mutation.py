@@ -55,7 +55,7 @@ def test_mutated_batches_only_raise_our_errors(seed: int) -> None:
 def test_both_builds_judge_alike(build: str) -> None:
     """Runs the source next to the build under test."""
     ours = native.codec
-    source = native.load_interpreted("odradek.records._codec_source")
+    source = native.load_interpreted()
     for seed in range(1000, 1400):
         batch, did = mutated(random.Random(seed))
         verdicts = []
