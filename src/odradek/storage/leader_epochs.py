@@ -18,12 +18,14 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochCache:
-    """Entries with rising epochs and rising start offsets, written through to the checkpoint file on change.
+    """Entries with rising epochs and rising start offsets. The checkpoint file follows when the log is flushed (`is_behind`):
+    before that recovery finds the epochs in the batches themselves and drops entries that lie outside the log, and an epoch without a
+    record is dropped by the next start anyway.
 
     Errors: OSError from the disk; StorageError from `load` when the file is malformed.
     """
 
-    __slots__ = ("_disk", "_epochs", "_starts", "latest_epoch", "path")
+    __slots__ = ("_disk", "_epochs", "_starts", "_written", "latest_epoch", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -31,12 +33,16 @@ class LeaderEpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest_epoch = UNDEFINED_EPOCH
+        self._written: list[EpochEntry] | None = None
+        """What the file holds, None when it is what we hold."""
 
     def load(self) -> None:
         self._epochs.clear()
         self._starts.clear()
+        self._written = [EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)]  # in case that it cannot be read
         for epoch, start_offset in read_epoch_checkpoint(self._disk, self.path):
             self._assign(epoch, start_offset)
+        self._written = None
         self._refresh()
 
     @property
@@ -56,14 +62,20 @@ class LeaderEpochCache:
         """The epoch before the latest, or -1."""
         return self._epochs[-2] if len(self._epochs) > 1 else UNDEFINED_EPOCH
 
-    def assign(self, epoch: int, start_offset: int, *, flush: bool = True) -> None:
+    def assign(self, epoch: int, start_offset: int, *, flush: bool = False) -> None:
         """Notes that `epoch` begins at `start_offset`; entries that contradict it are dropped. ValueError when negative."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} at offset {start_offset}: neither may be negative")
+        before = self._kept()
         if self._assign(epoch, start_offset):
+            self._written = before
             self._refresh()
             if flush:
                 self.flush()
+
+    def _kept(self) -> list[EpochEntry]:
+        """What the file holds, to be noted before a change."""
+        return self.entries if self._written is None else self._written
 
     def _assign(self, epoch: int, start_offset: int) -> bool:
         epochs, starts = self._epochs, self._starts
@@ -105,33 +117,46 @@ class LeaderEpochCache:
         """Drops the entries that begin at or after `end_offset`."""
         if end_offset < 0 or not self._starts or self._starts[-1] < end_offset:
             return
+        self._written = self._kept()
         while self._starts and self._starts[-1] >= end_offset:
             self._epochs.pop()
             self._starts.pop()
         self._refresh()
-        self.flush()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drops entries wholly before `start_offset`; the one that covers it then begins there."""
         covered = bisect_right(self._starts, start_offset)
         if not covered or (covered == 1 and self._starts[0] == start_offset):
             return
+        self._written = self._kept()
         del self._epochs[: covered - 1], self._starts[: covered - 1]
         self._starts[0] = start_offset
-        self.flush()
 
     def clear(self) -> None:
         if self._epochs:
+            self._written = self._kept()
             self._epochs.clear()
             self._starts.clear()
             self._refresh()
-            self.flush()
 
     @property
-    def on_disk(self) -> bool:
-        """Whether there is a checkpoint file yet."""
-        return self._disk.exists(self.path)
+    def dirty(self) -> bool:
+        """Whether the file holds anything else."""
+        return self._written is not None
 
-    def flush(self, *, durable: bool = True) -> None:
-        """Writes the checkpoint file durably; `durable` as in `Disk.write_atomic`."""
-        write_epoch_checkpoint(self._disk, self.path, list(zip(self._epochs, self._starts, strict=True)), durable=durable)
+    def is_behind(self, log_end_offset: int) -> bool:
+        """Whether the file differs in what counts after a restart: the epochs that begin below the log end."""
+        if self._written is None:
+            return False
+        return [entry for entry in self.entries if entry[1] < log_end_offset] != [
+            entry for entry in self._written if entry[1] < log_end_offset
+        ]
+
+    def note_written(self, entries: list[EpochEntry]) -> None:
+        """The file now holds these."""
+        self._written = None if entries == self.entries else entries
+
+    def flush(self) -> None:
+        """Writes the checkpoint file durably, on this thread."""
+        write_epoch_checkpoint(self._disk, self.path, self.entries)
+        self._written = None

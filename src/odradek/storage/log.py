@@ -223,7 +223,7 @@ class Log(LogBase):
             if segment.should_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._segment_ms):
                 segment = self._roll(base_offset)
             if leader_epoch > self.leader_epochs.latest_epoch:
-                self.leader_epochs.assign(leader_epoch, base_offset)
+                self.leader_epochs.assign(leader_epoch, base_offset, flush=False)
             position = segment.size
             segment.file.pwritev(chunks, position)
             segment.note_batch(position, size, last_offset, max_timestamp)
@@ -361,7 +361,11 @@ class Log(LogBase):
             return True
 
     def _truncated(self) -> None:
-        """The stored recovery point must not stay above the end: what is written from now on up to it would count as flushed."""
+        """The stored recovery point must not stay above the end: what is written from now on up to it would count as flushed. The
+        epochs that were cut go from their file too: in a compacted log recovery would keep them.
+        """
+        if self.leader_epochs.dirty:
+            self.leader_epochs.flush()
         if self._on_truncated is not None:
             self._on_truncated(self)
 
@@ -377,6 +381,7 @@ class Log(LogBase):
             return
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
+        self._index_point = min(self._index_point, self.active.base_offset)
         self.leader_epochs.truncate_from_end(offset)
         self.log_start_offset = min(offset, self.log_start_offset)
         rebuild_producer_state(self.producer_state, self.segments, self.log_start_offset, offset, self._clock.time_ms(), clean=False)
@@ -401,6 +406,7 @@ class Log(LogBase):
         self._add(self._new_segment(offset))
         self.log_start_offset = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
+        self._index_point = offset
         if keep_epochs:
             self.leader_epochs.truncate_from_end(offset)
         else:
@@ -443,13 +449,17 @@ class Log(LogBase):
         with Guarded(self):
             self.producer_state.take_snapshot()
 
-    def rename_directory(self, name: str) -> None:
-        """Renames the directory within its log directory; descriptors stay open, slices stay readable."""
+    def rename_directory(self, name: str, *, durable: bool = True) -> None:
+        """Renames the directory within its log directory; descriptors stay open, slices stay readable.
+
+        With `durable` False the caller fsyncs the log directory, off the loop.
+        """
         with Guarded(self):
             target = f"{self.parent_directory}/{name}"
             self._generation += 1
             self._disk.rename(self.directory, target)
-            self._disk.fsync_dir(self.parent_directory)
+            if durable:
+                self._disk.fsync_dir(self.parent_directory)
             old = self.directory
             self._unsynced_files = [target + path.removeprefix(old) for path in self._unsynced_files]
             self._unsynced_names = [target + path.removeprefix(old) for path in self._unsynced_names]
