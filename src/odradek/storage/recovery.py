@@ -13,8 +13,10 @@ from odradek.storage.producer_state import BATCHES_KEPT, BatchMetadata, Producer
 from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 _CHUNK = 1 << 20
-_RECENT_BYTES = 16 << 20
-"""How far back a repeated batch is looked for: five requests of a megabyte, among those of other producers."""
+_RECENT_BYTES = tuple(1 << power for power in range(16, 25))
+"""How far back a repeated batch is looked for, step by step: at most five requests of a megabyte, among those of other producers."""
+_RECENT_BATCHES = 8192
+"""How many batches are looked at: some ten milliseconds."""
 
 
 def walk_batches(segment: Segment, position: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview, int, BatchHeader]]:
@@ -138,35 +140,51 @@ def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: m
 
 
 def recent_batches(segments: Sequence[Segment], producer_id: int, epoch: int) -> list[BatchMetadata]:
-    """The last batches (at most five) of a producer's epoch in the last 16 MiB of the log, oldest first."""
+    """The last batches (at most five) of a producer's epoch in the last 16 MiB of the log, or among the last 8,192 batches, oldest first.
+
+    Cheap enough for the loop: it goes back step by step and reads nothing twice.
+    """
     recent: list[BatchMetadata] = []
-    budget = _RECENT_BYTES
-    for segment in reversed(segments):
-        start = _tail_position(segment, budget)
-        budget -= segment.size - start
+    seen = 0
+    for segment, start, end in _tail_windows(segments):
         found: list[BatchMetadata] = []
-        for _, _, _, header in walk_batches(segment, start):
+        for _, _, _, header in walk_batches(segment, start, end):
+            seen += 1
             if header.magic == 2 and header.producer_id == producer_id and header.producer_epoch == epoch and not header.is_control:
                 delta = header.last_offset - header.base_offset
                 found.append(BatchMetadata(header.last_sequence, header.last_offset, delta, header.max_timestamp))
         recent = [*found[-BATCHES_KEPT:], *recent][-BATCHES_KEPT:]
-        if len(recent) == BATCHES_KEPT or start > 0:
+        if len(recent) == BATCHES_KEPT or seen >= _RECENT_BATCHES:
             break
     return recent
 
 
-def _tail_position(segment: Segment, size: int) -> int:
-    """The first position known to the index that is at most `size` bytes before the end; 0 when the whole segment is."""
-    if segment.size <= size:
-        return 0
-    low, high = segment.base_offset, segment.offset_index.last_offset
+def _tail_windows(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, int]]:
+    """Pieces of the log (segment, from, to), each before the one that came last, at batch boundaries."""
+    done = 0
+    for segment in reversed(segments):
+        end = segment.size
+        for reach in _RECENT_BYTES:
+            start = _boundary_before(segment, max(segment.size - max(reach - done, 0), 0))
+            if start < end:
+                yield segment, start, end
+                end = start
+        done += segment.size
+        if end:
+            return
+
+
+def _boundary_before(segment: Segment, position: int) -> int:
+    """The last batch boundary at or before `position` that the offset index knows; 0 when it knows none."""
+    index = segment.offset_index
+    low, high = 0, index.entries
     while low < high:
         middle = (low + high) // 2
-        if segment.offset_index.lookup(middle)[1] >= segment.size - size:
-            high = middle
-        else:
+        if index.entry(middle)[1] <= position:
             low = middle + 1
-    return segment.offset_index.lookup(low)[1]
+        else:
+            high = middle
+    return index.entry(low - 1)[1] if low else 0
 
 
 def rebuild_producer_state(
