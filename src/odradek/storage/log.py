@@ -421,6 +421,21 @@ class Log(LogBase):
         self._deletions += segment.mark_deleted()
         self.producer_state.delete_snapshot(segment.base_offset)
 
+    def replace_segments(self, new: Segment, old: Sequence[Segment]) -> None:
+        """`new` takes the place of `old`, neighbours without the active segment, the first of which begins where it does.
+
+        Their files have been exchanged; see `compaction.swap`, the only caller.
+        """
+        first = self.segments.index(old[0])
+        self.segments[first : first + len(old)] = [new]
+        self.bases[first : first + len(old)] = [new.base_offset]
+        for segment in old[1:]:
+            self.producer_state.delete_snapshot(segment.base_offset)
+
+    def delete_later(self, paths: Sequence[str]) -> None:
+        """Files renamed `.deleted`, for `take_deletions`."""
+        self._deletions += paths
+
     def delete_old_segments(self) -> int:
         """Retention by log start, size and time; how many segments went. Their files wait for `take_deletions`."""
         with Guarded(self):
