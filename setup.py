@@ -19,7 +19,9 @@ from setuptools.command.editable_wheel import editable_wheel  # type: ignore[imp
 if TYPE_CHECKING:
     from setuptools import Extension
 
-MODULES = {f"odradek.records.{name}": f"src/odradek/records/{name}.py" for name in ("_frames", "_writer", "_columns", "_compaction")}
+MODULES = {
+    f"odradek.records.{name}": f"src/odradek/records/{name}.py" for name in ("_frames", "_writer", "_columns", "_compaction", "_scan")
+}
 """As odradek.records.native.COMPILED has it."""
 
 

@@ -52,8 +52,11 @@ def _probe() -> bool:
 
 def _word(data: memoryview, at: int) -> int:
     """The little-endian 64-bit word at `at`."""
-    low = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24
-    high = data[at + 4] | data[at + 5] << 8 | data[at + 6] << 16 | data[at + 7] << 24
+    # Not shifted as they are: a C int would take its highest bit for a sign.
+    low = data[at + 3]
+    high = data[at + 7]
+    low = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | low << 24
+    high = data[at + 4] | data[at + 5] << 8 | data[at + 6] << 16 | high << 24
     return low | high << 32
 
 

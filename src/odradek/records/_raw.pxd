@@ -16,3 +16,6 @@ cdef inline void copy(
 ) noexcept nogil:
     if size > 0:
         memcpy(target + at, source + start, size)
+
+cdef inline long long* numbers(long long[::1] view) noexcept nogil:
+    return &view[0] if view.shape[0] > 0 else NULL

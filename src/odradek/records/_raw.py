@@ -26,3 +26,8 @@ def words(view: memoryview) -> memoryview:
 def copy(target: memoryview, at: int, source: memoryview | bytes, start: int, size: int) -> None:
     """target[at : at + size] = source[start : start + size], which do not overlap."""
     target[at : at + size] = source[start : start + size]
+
+
+def numbers(view: memoryview) -> memoryview:
+    """The signed 64-bit numbers of a buffer, for reading and writing."""
+    return view
