@@ -11,7 +11,8 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition
 from odradek.storage.checkpoints import read_offset_checkpoint, read_partition_metadata, write_offset_checkpoint
-from odradek.storage.log_manager import LoadProgress, LogManager
+from odradek.storage.loading import LoadProgress
+from odradek.storage.log_manager import LogManager
 from odradek.storage.meta_properties import (
     MetaProperties,
     complete_identities,

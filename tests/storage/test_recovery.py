@@ -184,11 +184,10 @@ def test_epochs_beyond_the_log_end_are_dropped_and_missing_ones_rebuilt() -> Non
     assert open_log(disk.kill(), ManualClock(), CONFIG).leader_epochs.entries == log.leader_epochs.entries
 
 
-@pytest.mark.parametrize("content", [b"0\n1\nrubbish\n", b"7\n0\n", b"0\n3\n0 0\n", b"x"])
-def test_a_malformed_epoch_checkpoint_is_an_error(content: bytes) -> None:
+def test_an_epoch_checkpoint_of_a_later_release_is_an_error() -> None:
     disk = VirtualDisk()
     filled(disk)
-    disk.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", content)
+    disk.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", b"7\n0\n")
     with pytest.raises(StorageError):
         open_log(disk, ManualClock(), CONFIG, clean=True)
     with pytest.raises(StorageError):
@@ -255,3 +254,37 @@ def test_a_clean_shutdown_does_not_hide_a_destroyed_end() -> None:
     again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
     assert again.log_end_offset == last.base_offset
     assert offsets(again) == list(range(last.base_offset))
+
+
+def test_a_new_epoch_is_written_with_its_first_flushed_records_and_not_before() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.flush()
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    assert disk.read_bytes(path) == b"0\n3\n0 0\n1 20\n2 40\n"
+    log.assign_epoch_start(7, log.log_end_offset)
+    assert disk.read_bytes(path) == b"0\n3\n0 0\n1 20\n2 40\n"
+    log.append_as_leader(batch(1), 7)
+    assert [tuple(entry) for entry in open_log(disk.kill(), ManualClock(), CONFIG, recovery_point=60).leader_epochs.entries][-1] == (7, 60)
+    log.flush()
+    for seed in range(20):
+        lost = disk.crash(random.Random(seed))
+        again = open_log(lost, ManualClock(), CONFIG, recovery_point=log.checkpointed_recovery_point)
+        assert [tuple(entry) for entry in again.leader_epochs.entries] == [(0, 0), (1, 20), (2, 40), (7, 60)]
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"0\n3\n0 0\n", b"\0\0\0\0"])
+def test_an_epoch_checkpoint_that_is_lost_below_the_recovery_point_is_made_of_the_batches(damage: bytes | None) -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    expected = log.leader_epochs.entries
+    log.close(durable=True)
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    if damage is None:
+        disk.remove(path)
+    else:
+        disk.write_atomic(path, damage)
+    assert open_log(disk.kill(), ManualClock(), CONFIG, clean=True).leader_epochs.entries == expected
+    assert open_log(disk.kill(), ManualClock(), CONFIG, recovery_point=50).leader_epochs.entries == expected
+    assert open_log(disk, ManualClock(), CONFIG, clean=True).leader_epochs.entries == expected
+    assert disk.read_bytes(path) == b"0\n3\n0 0\n1 20\n2 40\n"

@@ -22,7 +22,7 @@ _LOCAL_CONTROLLER = "the controller is in the same process"
 _JVM = "measures or tunes a part that only the JVM implementation has"
 
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
-    _THREADS: ("num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"),
+    _THREADS: ("num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
     _ONE_NODE: (
         "alter.log.dirs.replication.quota.window.num",

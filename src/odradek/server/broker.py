@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from odradek.server.controller_registration import ControllerRegistrar
     from odradek.server.registration import AdvertisedListener, BrokerRegistration
     from odradek.server.tasks import BrokerTasks
-    from odradek.storage.log import Log
     from odradek.storage.log_directory import LogDirectory
-    from odradek.storage.log_manager import LoadProgress
+    from odradek.storage.loading import DirectoryLoading, LoadProgress
 
 logger = logging.getLogger(__name__)
 
@@ -376,8 +375,14 @@ class Broker:
         dynamic_config = self.services.dynamic_config
         apply_broker_settings(dynamic_config, image)
 
+        configs: dict[str, TopicConfig] = {}
+
         def topic_config(topic_partition: TopicPartition) -> TopicConfig:
-            return dynamic_config.topic_config(image.configs.topic(topic_partition.topic))
+            topic = topic_partition.topic
+            config = configs.get(topic)
+            if config is None:
+                config = configs[topic] = dynamic_config.topic_config(image.configs.topic(topic))
+            return config
 
         def is_stray(topic_partition: TopicPartition, topic_id: UUID | None) -> bool:
             if topic_id is None:
@@ -385,12 +390,18 @@ class Broker:
             partition = image.topics.partition_by_id(topic_id, topic_partition.partition)
             return partition is None or self.config.node_id not in partition.replicas
 
-        def load(directory: LogDirectory) -> asyncio.Future[list[Log] | Exception]:
-            return as_future(self.loop, self.jobs.run(lambda: log_manager.load_directory(directory, topic_config, self._report)))
+        workers = self.config.integer("num.recovery.threads.per.data.dir")
 
-        loading = [(directory, load(directory)) for directory in log_manager.online_directories]
-        for directory, loaded in loading:
-            log_manager.adopt(directory, await loaded, is_stray)
+        async def load(directory: LogDirectory) -> DirectoryLoading:
+            loading = log_manager.begin_loading(directory, topic_config, self._report)
+            # A pool for each directory: a slow disk does not take the threads from the others.
+            with self.jobs.pool(workers) as run:
+                await as_future(self.loop, run(loading.open))
+                await asyncio.gather(*[as_future(self.loop, run(loading.work)) for _ in range(workers)])
+            return loading
+
+        for loading in await asyncio.gather(*[load(directory) for directory in log_manager.online_directories]):
+            log_manager.adopt(loading, is_stray)
         self._logs_loaded = True
 
     def _report(self, progress: LoadProgress) -> None:
@@ -401,13 +412,14 @@ class Broker:
         elif now >= self._progress_at:
             self._progress_at = now + _PROGRESS_INTERVAL_S
             logger.info(
-                "loading %s: log %d of %d (%s), segment %d of %d",
+                "loading %s: log %d of %d (%s), segment %d of %d, %.0f MB/s",
                 progress.directory,
                 progress.done + 1,
                 progress.total,
                 progress.log,
                 progress.segments_done,
                 progress.segments_total,
+                progress.bytes_per_second / 1e6,
             )
 
     async def start_replicas(self) -> None:

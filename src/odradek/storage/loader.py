@@ -10,7 +10,7 @@ from odradek.base.clock import Clock
 from odradek.base.disk import Disk
 from odradek.base.errors import KafkaError, StorageError
 from odradek.base.ids import TopicPartition
-from odradek.storage.checkpoints import read_partition_metadata
+from odradek.storage.checkpoints import DamagedFileError, read_partition_metadata
 from odradek.storage.index import CorruptIndexError
 from odradek.storage.leader_epochs import LeaderEpochCache
 from odradek.storage.log import Log
@@ -75,12 +75,12 @@ def load_log(
     recovery_point: int = 0,
     clean: bool = False,
     options: LogOptions | None = None,
-    on_segment: Callable[[int, int], None] | None = None,
+    on_segment: Callable[[int, int, int], None] | None = None,
 ) -> Log:
     """Opens the log in `directory` (which exists), creating an empty one when there are no segments.
 
-    `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was. `on_segment(done, total)`
-    is called as segments are recovered. Raises OSError and, for files that Kafka too refuses, StorageError.
+    `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was. `on_segment(done, total, bytes)`
+    is called as segments are recovered, with the size of the one before. Raises OSError and, for files that Kafka too refuses, StorageError.
     """
     return _Loader(
         disk, clock, topic_partition, directory, config, log_start_offset, recovery_point, clean, options or LogOptions(), on_segment
@@ -99,7 +99,7 @@ class _Loader:
         recovery_point: int,
         clean: bool,
         options: LogOptions,
-        on_segment: Callable[[int, int], None] | None,
+        on_segment: Callable[[int, int, int], None] | None,
     ) -> None:
         self.disk = disk
         self.clock = clock
@@ -139,8 +139,10 @@ class _Loader:
         never_flushed = self.recovery_point <= 0
         topic_id = self._tolerant(lambda: read_partition_metadata(self.disk, f"{self.directory}/{PARTITION_METADATA}"))
         names = finish_swaps(self.disk, self.directory)
-        self._tolerant(self.leader_epochs.load)
+        epochs_lost = not self._load_epochs()
         self._load_segments(names)
+        if epochs_lost:
+            self._rebuild_epochs()
         if self.directory.endswith(DELETE_DIR_SUFFIX):
             end_offset = self.recovery_point = 0
         else:
@@ -196,6 +198,29 @@ class _Loader:
             segment.rest()
         return log
 
+    def _load_epochs(self) -> bool:
+        """False when there is no usable checkpoint: none at all, an empty one, or one that a power cut or a bad sector tore."""
+        try:
+            self.leader_epochs.load()
+        except DamagedFileError as error:
+            logger.warning("The leader epochs are read from the batches: %s", error)
+            return False
+        return bool(self.leader_epochs.entries)
+
+    def _rebuild_epochs(self) -> None:
+        """The checkpoint is a function of the batches (but for epochs without any). Those that recovery reads anyway are left to it."""
+        for index, segment in enumerate(self.segments):
+            if not self.clean and index and segment.base_offset > self.recovery_point:
+                break
+            try:
+                for batch in segment.scan():
+                    if batch.leader_epoch > self.leader_epochs.latest_epoch:
+                        self.leader_epochs.assign(batch.leader_epoch, batch.base_offset, flush=False)
+            except KafkaError as error:
+                logger.warning("%s: %s", self.directory, error)
+        if self.leader_epochs.is_behind(1 << 62):
+            self.leader_epochs.flush()
+
     def _new_segment(self, base_offset: int) -> Segment:
         preallocate = self.config.segment_bytes if self.config.preallocate else 0
         return Segment.create(self.disk, self.directory, base_offset, self.limits, self.clock.time_ms(), preallocate=preallocate)
@@ -229,7 +254,8 @@ class _Loader:
         state = self._new_state()
         rebuild_producer_state(state, self.segments, self.log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
         recovered = recover_segment(segment, state, self.leader_epochs)
-        self.leader_epochs.flush()
+        if self.leader_epochs.is_behind(1 << 62):
+            self.leader_epochs.flush()
         state.take_snapshot()
         # The snapshot is on disk; the state that is kept reads it when its turn comes.
         self.state = self._new_state()
@@ -248,7 +274,7 @@ class _Loader:
             self.leader_epochs.truncate_from_end(unflushed[0].base_offset)
         for done, segment in enumerate(unflushed):
             if self.on_segment is not None:
-                self.on_segment(done, len(unflushed))
+                self.on_segment(done, len(unflushed), unflushed[done - 1].size if done else 0)
             recovered = self._recover_segment(segment)
             # Its name may live in the page cache only, left there by a process that was killed.
             segment.directory_entry_durable = False
@@ -263,7 +289,7 @@ class _Loader:
                     self.disk.fsync_dir(self.directory)
                 break
         if self.on_segment is not None:
-            self.on_segment(len(unflushed), len(unflushed))
+            self.on_segment(len(unflushed), len(unflushed), self.segments[-1].size if unflushed else 0)
 
     def _tail_is_missing(self, recovered: Recovered, rest: list[Segment]) -> bool:
         """A power cut may have kept a later segment and lost the end of this one, leaving a hole where compaction made none."""

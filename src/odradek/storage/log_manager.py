@@ -1,7 +1,7 @@
 """All logs of a broker, over one or several log directories (Kafka's LogManager).
 
 Every method is synchronous. The server schedules the tasks (`cleanup`, `checkpoint_*`, `flush_due`, `run_deletions`) at Kafka's intervals;
-`load_directory` and `Deletion.run` may run in threads of their own, everything else on the loop.
+`DirectoryLoading.open` and `work` and `Deletion.run` may run in threads of their own, everything else on the loop.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.clock import Clock
@@ -19,16 +19,14 @@ from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
 from odradek.storage.loader import PRODUCER_EXPIRATION_MS, LogOptions, load_log
+from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log import Log
 from odradek.storage.log_directory import CheckpointWrite, LogDirectory, NewNames, write_checkpoints
 from odradek.storage.names import (
-    DELETE_DIR_SUFFIX,
     FUTURE_DIR_SUFFIX,
     PARTITION_METADATA,
-    STRAY_DIR_SUFFIX,
     deleted_directory_name,
     directory_name,
-    parse_directory_name,
     stray_directory_name,
 )
 
@@ -37,20 +35,6 @@ if TYPE_CHECKING:
     from odradek.config.topic import TopicConfig
 
 logger = logging.getLogger(__name__)
-
-METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
-
-
-class LoadProgress(NamedTuple):
-    """What is being loaded: the `done`-th of `total` logs of a directory, and within it segments recovered."""
-
-    directory: str
-    log: str
-    done: int
-    total: int
-    segments_done: int
-    segments_total: int
-
 
 class Deletion:
     """Files and directories whose time has come; `run` may take long and belongs into an executor. Errors are logged and returned."""
@@ -106,6 +90,7 @@ class LogManager:
         self._clock = clock
         self.config = config
         self._random = random
+        self._new_lock = new_lock
         ids = directory_ids or {}
         self.directories = [LogDirectory(disk, path, ids.get(path), new_lock) for path in directories]
         self._by_path = {directory.path: directory for directory in self.directories}
@@ -181,72 +166,35 @@ class LogManager:
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> None:
-        """Locks and loads every directory, one after the other. To load them side by side use the three steps below."""
+        """Locks and loads every directory, one after the other. To load them side by side use the steps below."""
         self.lock_directories()
         for directory in self.online_directories:
-            loaded = self.load_directory(directory, topic_config, on_progress)
-            self.adopt(directory, loaded, is_stray)
+            loading = self.begin_loading(directory, topic_config, on_progress)
+            loading.open()
+            loading.work()
+            self.adopt(loading, is_stray)
 
-    def load_directory(
+    def begin_loading(
         self,
         directory: LogDirectory,
         topic_config: Callable[[TopicPartition], TopicConfig],
         on_progress: Callable[[LoadProgress], None] | None = None,
-    ) -> list[Log] | Exception:
-        """Opens and, where the shutdown was unclean, recovers every log of one directory. May run in a thread of its own: it
-        touches nothing that other directories share. An error that takes the directory offline is returned for `adopt`; StorageError
-        for what Kafka too refuses to start with (a directory that is no log) is raised.
-        """
-        logs: list[Log] = []
-        try:
-            directory.open()
-            names = [name for name in self._disk.listdir(directory.path) if self._is_log_directory(directory.path, name)]
-            for done, name in enumerate(names):
-                topic_partition = parse_directory_name(name)
-                report = _reporter(on_progress, directory.path, name, done, len(names))
-                report(0, 0)
-                logs.append(
-                    load_log(
-                        self._disk,
-                        self._clock,
-                        topic_partition,
-                        f"{directory.path}/{name}",
-                        topic_config(topic_partition),
-                        log_start_offset=directory.log_start_offsets.get(topic_partition, 0),
-                        recovery_point=directory.recovery_points.get(topic_partition, 0),
-                        clean=directory.clean,
-                        options=self._options,
-                        on_segment=report,
-                    )
-                )
-        except OSError as error:
-            for log in logs:
-                log.close_handles()
-            return error
-        except KafkaError as error:
-            return error
-        return logs
-
-    def _is_log_directory(self, parent: str, name: str) -> bool:
-        if not self._disk.is_dir(f"{parent}/{name}"):
-            return False
-        if name == directory_name(METADATA_PARTITION):
-            return False
-        if name.endswith(DELETE_DIR_SUFFIX):
-            self._doomed_directories.append((self._clock.time_ms(), f"{parent}/{name}"))
-            return False
-        if name.endswith(STRAY_DIR_SUFFIX):
-            self.strays.append(f"{parent}/{name}")
-            return False
-        return name != "lost+found"
+    ) -> DirectoryLoading:
+        """The loading of one directory: `open` and any number of `work`s belong into threads, `adopt` takes what they made."""
+        return DirectoryLoading(self._disk, self._clock, directory, topic_config, self._options, self._new_lock(), on_progress)
 
     def adopt(
         self,
-        directory: LogDirectory,
-        loaded: list[Log] | Exception,
+        loading: DirectoryLoading,
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
     ) -> None:
-        """Takes what `load_directory` returned into service. StorageError when two directories hold the same partition."""
+        """Takes what was loaded into service; a directory in which loading failed goes offline. StorageError when two directories hold
+        the same partition, or one holds what is no log.
+        """
+        directory = loading.directory
+        loaded = loading.result()
+        self._doomed_directories += [(self._clock.time_ms(), path) for path in loading.doomed]
+        self.strays += loading.strays
         if isinstance(loaded, Exception):
             self.directory_failed(directory.path, loaded)
             return
@@ -456,16 +404,6 @@ class LogManager:
             directory.release()
         self._logs.clear()
         self._future_logs.clear()
-
-
-def _reporter(
-    on_progress: Callable[[LoadProgress], None] | None, directory: str, name: str, done: int, total: int
-) -> Callable[[int, int], None]:
-    def report(segments_done: int, segments_total: int) -> None:
-        if on_progress is not None:
-            on_progress(LoadProgress(directory, name, done, total, segments_done, segments_total))
-
-    return report
 
 
 def is_future_name(name: str) -> bool:
