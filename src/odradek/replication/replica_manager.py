@@ -25,6 +25,7 @@ from odradek.replication.delete_records import RecordsDeleter
 from odradek.replication.fetch_session import FetchSessionCache
 from odradek.replication.flushing import Flusher, RunJob
 from odradek.replication.high_watermarks import HighWatermarkCheckpoints
+from odradek.replication.future_replicas import AssignDirectory, FutureReplicas
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.metadata_changes import MetadataChanges
 from odradek.replication.offsets import OffsetLookup
@@ -57,10 +58,12 @@ class ReplicaManager:
         run_job: RunJob,
         verifier: TransactionVerifier | None = None,
         dynamic_config: DynamicBrokerConfig | None = None,
+        assign: AssignDirectory | None = None,
     ) -> None:
         """`send_alter_partition` sends to the active controller, `run_job` runs blocking work in an executor.
 
-        `dynamic_config` is `config` with what is set at run time.
+        `dynamic_config` is `config` with what is set at run time. `assign` tells the controller where a replica lies; without it, nobody
+        is told.
         """
         self._clock = clock
         self._log_manager = log_manager
@@ -79,11 +82,22 @@ class ReplicaManager:
         self._checkpointing = False
         self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
-        verify = config.flag("transaction.partition.verification.enable")
-        self.producer = VerifiedAppender(self.partitions, self.appender, (verifier or NoCoordinator()) if verify else None)
+        self._verifier = verifier or NoCoordinator()
+        self.verify_transactions(config.flag("transaction.partition.verification.enable"))
         self.reader = Reader(self.partitions, self.delayed)
         self.offsets = OffsetLookup(self.partitions)
         self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
+        self.assign = assign
+        self.future_replicas = FutureReplicas(
+            log_manager,
+            clock=clock,
+            disk=disk,
+            run_job=run_job,
+            flusher=self.flusher,
+            config=self.dynamic_config,
+            assign=assign,
+            on_moved=self._moved,
+        )
         self.fetch_sessions = FetchSessionCache(clock, rng, config.integer("max.incremental.fetch.session.cache.slots"))
         self.changes = MetadataChanges(self, log_manager)
 
@@ -124,6 +138,10 @@ class ReplicaManager:
         """Those this broker leads."""
         return (partition for partition in self.partitions.by_name.values() if partition.is_leader)
 
+    def verify_transactions(self, verify: bool) -> None:
+        """Whether appends that begin a transaction in a partition ask the coordinator first (KIP-890)."""
+        self.producer = VerifiedAppender(self.partitions, self.appender, self._verifier if verify else None)
+
     # -- regular work -----------------------------------------------------------------------------------------------------------
 
     def shrink_isrs(self) -> None:
@@ -161,6 +179,12 @@ class ReplicaManager:
         for directory, error in failed:
             self._log_manager.directory_failed(directory, error)
 
+    def _moved(self, partition: Partition) -> None:
+        """The log is another one; who waits for it looks at it anew."""
+        partition.log_replaced()
+        self.checkpoint_high_watermarks()
+        self.delayed.drain()
+
     def directory_failed(self, directory: str) -> None:
         """For `LogManager.on_directory_failure`: what lies there answers KAFKA_STORAGE_ERROR from now on.
 
@@ -169,6 +193,7 @@ class ReplicaManager:
         lost = [
             partition for partition in self.online_partitions() if partition.log is not None and partition.log.parent_directory == directory
         ]
+        self.future_replicas.directory_failed(directory)
         for partition in lost:
             partition.mark_offline()
         logger.error("%d partition(s) are offline with the log directory %s", len(lost), directory)
@@ -176,6 +201,7 @@ class ReplicaManager:
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         """Takes a partition off the table; requests waiting for it are answered."""
+        self.future_replicas.stop(topic_partition, gone=True)
         partition = self.partitions.by_name.pop(topic_partition, None)
         if partition is not None and partition.role is not Role.DELETED:
             partition.mark_deleted()
@@ -183,6 +209,7 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Answers what waits, writes the high watermarks. The log manager closes the logs afterwards."""
+        self.future_replicas.close()
         self.alter_partition.close()
         self.delayed.close()
         logs = [partition.log for partition in self.online_partitions() if partition.log is not None]

@@ -22,7 +22,6 @@ from odradek.config.without_effect import ineffective
 from odradek.handlers.registration import BROKER, CONTROLLER
 from odradek.metadata.image import EMPTY
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
-from odradek.network.limits import AcceptorLimits
 from odradek.server.boot import STEPS, Step
 from odradek.server.channel import Forwarder, InterBrokerChannel
 from odradek.server.clock import LoopClock
@@ -30,6 +29,7 @@ from odradek.server.dispatch import Dispatcher
 from odradek.server.jobs import Jobs, as_future
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.metadata_cache import MetadataCache
+from odradek.server.reconfiguration import acceptor_limits, follow_limits, follow_producer_settings
 from odradek.server.services import Services
 
 if TYPE_CHECKING:
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.listeners import Endpoint
     from odradek.config.topic import TopicConfig
+    from odradek.server.cleaning import LogCleaner
     from odradek.server.controller_registration import ControllerRegistrar
     from odradek.server.registration import AdvertisedListener, BrokerRegistration
     from odradek.server.tasks import BrokerTasks
-    from odradek.storage.log_directory import LogDirectory
     from odradek.storage.loading import DirectoryLoading, LoadProgress
+    from odradek.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,7 @@ class Broker:
         self._registration: BrokerRegistration | None = None
         self._registrar: ControllerRegistrar | None = None
         self._tasks: BrokerTasks | None = None
+        self._cleaner: LogCleaner | None = None
         self._progress_at = 0.0
         services = self.services
         services.config = config
@@ -253,31 +255,15 @@ class Broker:
 
     # -- network ---------------------------------------------------------------------------------------------------------------
 
-    def _limits(self) -> AcceptorLimits:
-        config = self.config
-        overrides = (entry.rpartition(":") for entry in config.text("max.connections.per.ip.overrides").split(",") if entry.strip())
-        memory = config.integer("queued.max.request.bytes")
-        idle_ms = config.integer("connections.max.idle.ms")
-        return AcceptorLimits(
-            request_size=config.integer("socket.request.max.bytes"),
-            request_memory=memory if memory > 0 else 1 << 62,
-            idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
-            max_connections=config.integer("max.connections"),
-            max_connections_per_ip=config.integer("max.connections.per.ip"),
-            per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
-            creation_rate=config.integer("max.connection.creation.rate"),
-            receive_buffer=config.integer("socket.receive.buffer.bytes"),
-            send_buffer=config.integer("socket.send.buffer.bytes"),
-        )
-
     async def start_listeners(self) -> None:
         config = self.config
         self._dispatcher = self.services.dispatcher = Dispatcher(
             self.services, unstable_versions=config.flag("unstable.api.versions.enable")
         )
         self._acceptor = Acceptor(
-            self.loop, self.clock, self._dispatcher, self._limits(), backlog=config.integer("socket.listen.backlog.size")
+            self.loop, self.clock, self._dispatcher, acceptor_limits(config), backlog=config.integer("socket.listen.backlog.size")
         )
+        follow_limits(self.services.dynamic_config, self._acceptor)
         controller_names = config.controller_listener_names
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in controller_names else BROKER
@@ -390,7 +376,7 @@ class Broker:
             partition = image.topics.partition_by_id(topic_id, topic_partition.partition)
             return partition is None or self.config.node_id not in partition.replicas
 
-        workers = self.config.integer("num.recovery.threads.per.data.dir")
+        workers = dynamic_config.integer("num.recovery.threads.per.data.dir")
 
         async def load(directory: LogDirectory) -> DirectoryLoading:
             loading = log_manager.begin_loading(directory, topic_config, self._report)
@@ -439,6 +425,7 @@ class Broker:
             run_job=self.jobs.run,
             dynamic_config=services.dynamic_config,
         )
+        follow_producer_settings(services.dynamic_config, services.log_manager, services.replica_manager)
 
     def _broker_epoch(self) -> int:
         return self._registration.broker_epoch if self._registration is not None else -1
@@ -470,11 +457,26 @@ class Broker:
         from odradek.server.tasks import BrokerTasks
 
         services = self.services
-        self._tasks = BrokerTasks(self.config, self.clock, self.jobs, services.log_manager, services.replica_manager)
+        self._tasks = BrokerTasks(services.dynamic_config, self.clock, self.jobs, services.log_manager, services.replica_manager)
+        self._tasks.configured(services.metadata.image)
+        self._publisher.on_configured = self._tasks.configured
 
     async def stop_tasks(self) -> None:
         if self._tasks is not None:
             self._tasks.stop()
+
+    async def start_cleaner(self) -> None:
+        config = self.services.dynamic_config
+        if not config.flag("log.cleaner.enable"):
+            return
+        from odradek.server.cleaning import LogCleaner
+
+        self._cleaner = LogCleaner(config, self.clock, self.jobs, self.disk, self.services.log_manager)
+        self._cleaner.start()
+
+    async def stop_cleaner(self) -> None:
+        if self._cleaner is not None:
+            await as_future(self.loop, self._cleaner.stop())
 
     # -- registration ----------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ from odradek.server.jobs import Jobs, Task, Work
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock, TimerHandle
-    from odradek.config.broker import BrokerConfig
+    from odradek.config.dynamic_broker import DynamicBrokerConfig
+    from odradek.metadata.image import MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log import Log
     from odradek.storage.log_directory import CheckpointWrite, NewNames
@@ -21,6 +22,9 @@ _INITIAL_DELAY_S = 30.0
 _NEW_NAMES_DELAY_S = 0.05
 """New logs of one request are made durable together, in the executor."""
 _DELETE_INTERVAL_S = 10.0
+_SHORTEST_FLUSH_INTERVAL_S = 0.01
+_TOPIC = 2
+"""ConfigResource.Type.TOPIC."""
 _NEVER_S = 10 * 365 * 86400.0
 """Intervals of ten years and more mean "off" (log.flush.scheduler.interval.ms is Long.MAX by default)."""
 
@@ -28,7 +32,10 @@ _NEVER_S = 10 * 365 * 86400.0
 class BrokerTasks:
     """Started once, stopped once."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, jobs: Jobs, log_manager: LogManager, replica_manager: ReplicaManager) -> None:
+    def __init__(
+        self, config: DynamicBrokerConfig, clock: Clock, jobs: Jobs, log_manager: LogManager, replica_manager: ReplicaManager
+    ) -> None:
+        self._config = config
         self._clock = clock
         self._jobs = jobs
         self._log_manager = log_manager
@@ -48,7 +55,8 @@ class BrokerTasks:
         every(
             "high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks, None
         )
-        self._add("log-flush", config.log_flush_interval_ms / 1000, self._flush, _INITIAL_DELAY_S)
+        self._flush_task: Task | None = None
+        self._flush_interval_s = _NEVER_S
         self._add("isr-expiration", config.integer("replica.lag.time.max.ms") / 2000, replica_manager.shrink_isrs, None)
         self._add("log-deletion", _DELETE_INTERVAL_S, self._delete, None)
 
@@ -56,8 +64,29 @@ class BrokerTasks:
         if interval_s < _NEVER_S:
             self._tasks.append(Task(name, interval_s, work, self._clock, delay_s=delay_s))
 
+    def configured(self, image: MetadataImage) -> None:
+        """Configurations have changed: logs are looked at as often as the shortest flush.ms of a topic, or of the broker, asks for.
+
+        (Kafka looks every log.flush.scheduler.interval.ms only, which is never by default, whatever flush.ms says.)
+        """
+        shortest_ms = self._config.current.log_flush_interval_ms
+        for (kind, topic), overrides in image.configs.resources.items():
+            if kind == _TOPIC and "flush.ms" in overrides:
+                shortest_ms = min(shortest_ms, self._config.topic_config(image.configs.topic(topic)).flush_ms)
+        interval_s = max(shortest_ms / 1000, _SHORTEST_FLUSH_INTERVAL_S)
+        if interval_s == self._flush_interval_s:
+            return
+        self._flush_interval_s = interval_s
+        if self._flush_task is not None:
+            self._flush_task.stop()
+            self._flush_task = None
+        if interval_s < _NEVER_S:
+            self._flush_task = Task("log-flush", interval_s, self._flush, self._clock)
+
     def stop(self) -> None:
         """No further runs."""
+        if self._flush_task is not None:
+            self._flush_task.stop()
         if self._new_names is not None:
             self._new_names.cancel()
         for task in self._tasks:

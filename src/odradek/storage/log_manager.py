@@ -295,6 +295,13 @@ class LogManager:
             if log.config is not config:
                 log.update_config(config)
 
+    def update_producer_settings(self, expiration_ms: int, *, verify_transactions: bool) -> None:
+        """producer.id.expiration.ms and transaction.partition.verification.enable, for the logs there are and those to come."""
+        self._options.producer_expiration_ms = expiration_ms
+        self._options.verify_transactions = verify_transactions
+        for log in [*self._logs.values(), *self._future_logs.values()]:
+            log.producer_state.update_settings(expiration_ms, verify_transactions=verify_transactions)
+
     # -- tasks -------------------------------------------------------------------------------------------------------------------
 
     def cleanup(self) -> int:

@@ -163,6 +163,11 @@ class ProducerStateManager:
 
     # -- checks ------------------------------------------------------------------------------------------------------------------
 
+    def update_settings(self, expiration_ms: int, *, verify_transactions: bool) -> None:
+        """Both hold from the next check on."""
+        self._expiration_ms = expiration_ms
+        self._verify = verify_transactions
+
     def check_client(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
         """A client's data batch: the earlier batch that it repeats, or None when it is the next one."""
         entry = self.producers.get(producer_id)
@@ -317,6 +322,15 @@ class ProducerStateManager:
     def on_log_start(self, log_start_offset: int) -> None:
         self.on_high_watermark(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def adopt(self, other: ProducerStateManager) -> None:
+        """Takes over what the same log's other copy knows and the batches here do not tell: producers whose batches are gone from the
+        log, and verifications under way.
+        """
+        for producer_id, entry in other.producers.items():
+            if producer_id not in self.producers and entry.txn_first_offset < 0:
+                self.producers[producer_id] = entry
+        self._verifications.update(other._verifications)
 
     def remove_expired(self, now_ms: int) -> None:
         """Forgets producers that wrote nothing for producer.id.expiration.ms and have no open transaction."""
