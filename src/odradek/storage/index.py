@@ -156,6 +156,15 @@ class OffsetIndex(_IndexFile):
         if len(pending) >= _WRITE_ENTRIES * 8:
             self.write_pending()
 
+    def extend(self, offsets: array[int], positions: array[int]) -> None:
+        """As `append` for many, in rising order, written at once and not kept in memory."""
+        self.drop_memory()
+        base = self.base_offset
+        data = b"".join([_OFFSET_ENTRY.pack(offset - base, position) for offset, position in zip(offsets, positions, strict=True)])
+        self._open().pwritev([data], self.file_entries * 8)
+        self.file_entries += len(offsets)
+        self.last_offset = offsets[-1]
+
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last entry (offset, position) at or below `offset`; (base offset, 0) when there is none."""
         tail = self._tail_offsets
@@ -277,6 +286,17 @@ class TimeIndex(_IndexFile):
         pending += _TIME_ENTRY.pack(timestamp, offset - self.base_offset)
         if len(pending) >= _WRITE_ENTRIES * 12:
             self.write_pending()
+
+    def extend(self, timestamps: array[int], offsets: array[int]) -> None:
+        """As `maybe_append` for many, each larger than the one before, written at once and not kept in memory."""
+        if not timestamps:
+            return
+        self.drop_memory()
+        base = self.base_offset
+        data = b"".join([_TIME_ENTRY.pack(timestamp, offset - base) for timestamp, offset in zip(timestamps, offsets, strict=True)])
+        self._open().pwritev([data], self.file_entries * 12)
+        self.file_entries += len(timestamps)
+        self.last_timestamp, self.last_offset = timestamps[-1], offsets[-1]
 
     def entry(self, index: int) -> tuple[int, int]:
         if index >= self.file_entries:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Collection, Iterator
+from array import array
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.base.disk import Disk, File
@@ -31,6 +32,11 @@ _SCAN_HEADER = struct.Struct(">qiibIhiqq")
 """Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp: 43 of the 61 header bytes."""
 _LOG_OVERHEAD = 12
 _SMALLEST_BATCH = 61
+_SMALLEST_MESSAGE = 26
+"""Of magic 0; a message of magic 0 or 1, compressed or not, passes for a batch of one record with its last offset."""
+_MESSAGE_HEADER = struct.Struct(">bq")
+"""Attributes and, in magic 1, the timestamp."""
+_MESSAGE_ATTRIBUTES = 17
 
 
 class BatchPosition(NamedTuple):
@@ -217,6 +223,35 @@ class Segment:
             self._index_full = index.is_full or times.is_full
         self.bytes_since_index_entry += size
         self.size = position + size
+
+    def note_batches(
+        self, begin: int, positions: Sequence[int], sizes: Sequence[int], last_offsets: Sequence[int], max_timestamps: Sequence[int]
+    ) -> None:
+        """As `note_batch` for many that follow one another, as recovery finds them; positions count from `begin`."""
+        if begin + positions[0] == 0:
+            self.first_batch_timestamp = max_timestamps[0]
+        largest, largest_offset, since = self.max_timestamp, self.max_timestamp_offset, self.bytes_since_index_entry
+        interval = self._limits.index_interval_bytes
+        offsets, places, times, time_offsets = array("q"), array("q"), array("q"), array("q")
+        last_time = self.time_index.last_timestamp
+        for position, size, last_offset, timestamp in zip(positions, sizes, last_offsets, max_timestamps, strict=True):
+            if timestamp > largest:
+                largest, largest_offset = timestamp, last_offset
+            if since > interval:
+                offsets.append(last_offset)
+                places.append(begin + position)
+                if largest > last_time:
+                    last_time = largest
+                    times.append(largest)
+                    time_offsets.append(largest_offset)
+                since = 0
+            since += size
+        self.max_timestamp, self.max_timestamp_offset, self.bytes_since_index_entry = largest, largest_offset, since
+        if offsets:
+            self.offset_index.extend(offsets, places)
+            self.time_index.extend(times, time_offsets)
+            self._index_full = self.is_index_full
+        self.size = max(self.size, begin + positions[-1] + sizes[-1])
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, segment_bytes: int, segment_ms: int) -> bool:
         """Whether `size` more bytes up to `last_offset` belong into a new segment (LogSegment.shouldRoll)."""
@@ -426,19 +461,26 @@ def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterato
     window = b""
     window_start = position
     unpack = _SCAN_HEADER.unpack_from
-    while position + _SMALLEST_BATCH <= end:
+    while position + _SMALLEST_MESSAGE <= end:
         at = position - window_start
         if at + _SCAN_HEADER.size > len(window):
             window = file.pread(max(read_ahead, _SMALLEST_BATCH), position)
             window_start, at = position, 0
             if len(window) < _SCAN_HEADER.size:
-                return
+                # The last one, of magic 0 or 1, may be shorter; a file may also have been cut meanwhile.
+                if len(window) < _SMALLEST_MESSAGE:
+                    return
+                window = window.ljust(_SCAN_HEADER.size, b"\0")
         base_offset, length, epoch, magic, _, attributes, delta, base_timestamp, max_timestamp = unpack(window, at)
         size = length + _LOG_OVERHEAD
         if magic != 2 or size < _SMALLEST_BATCH or delta < 0:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})"
-            )
+            if not 0 <= magic < 2 or size < _SMALLEST_MESSAGE:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})",
+                )
+            attributes, base_timestamp = _MESSAGE_HEADER.unpack_from(window, at + _MESSAGE_ATTRIBUTES)
+            epoch, delta, max_timestamp = -1, 0, base_timestamp if magic else -1
         if position + size > end:
             return
         yield BatchPosition(position, size, base_offset, base_offset + delta, epoch, attributes, base_timestamp, max_timestamp)
