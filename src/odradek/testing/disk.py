@@ -3,6 +3,7 @@
 The model is a journalling file system at its most forgetful: `fsync` makes a file's bytes and size durable, `fsync_dir` makes the
 names in a directory durable, nothing else is promised. `crash` builds the disk that a machine could find after losing power:
 of the name changes not yet synced a prefix has happened, of each file's unsynced writes any subset, the last one possibly torn.
+`fail` makes a part of it fail the way disks do: EIO, ENOSPC, EROFS, EACCES, at once or after a number of operations.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 FaultHook = Callable[[str, str], None]
 """Called as hook(operation, path) before each operation; raises OSError (or `PowerCut`) to make it fail."""
@@ -20,16 +21,58 @@ class PowerCut(BaseException):
     """Raised by a fault hook to stop the program at this operation; not an `Exception`, so that nothing handles it."""
 
 
+CHANGES = frozenset({"write", "truncate", "fsync", "create", "open", "rename", "remove", "mkdir", "rmdir", "fsync_dir"})
+"""Every operation that a file system mounted read-only refuses; "open" is that of an existing file for writing."""
+EVERYTHING = CHANGES | {"read"}
+
+
+class Failure:
+    """A part of the disk that fails; made by `VirtualDisk.fail`."""
+
+    __slots__ = ("_after", "error", "hits", "lifted", "operations", "prefix", "times")
+
+    def __init__(self, prefix: str, operations: frozenset[str], error: int, after: int, times: int | None) -> None:
+        self.prefix = prefix
+        self.operations = operations
+        self.error = error
+        self.times = times
+        self.hits = 0
+        """How often it struck."""
+        self.lifted = False
+        self._after = after
+
+    def lift(self) -> None:
+        """The disk works again."""
+        self.lifted = True
+
+    def strikes(self, operation: str, path: str, other: str) -> bool:
+        """Whether this operation fails; counts it."""
+        if self.lifted or operation not in self.operations or not (self._covers(path) or (other and self._covers(other))):
+            return False
+        if self._after > 0:
+            self._after -= 1
+            return False
+        if self.times is not None and self.hits >= self.times:
+            return False
+        self.hits += 1
+        return True
+
+    def _covers(self, path: str) -> bool:
+        return path.startswith(self.prefix)
+
+
 class _Inode:
     """A file's bytes now, its bytes at the last fsync, and the writes since."""
 
-    __slots__ = ("data", "durable", "modified_ms", "unsynced")
+    __slots__ = ("abandoned", "data", "durable", "modified_ms", "unsynced")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = b""
         self.unsynced: list[tuple[int, bytes | None]] = []
         """(offset, bytes) of a write; (size, None) of a truncation."""
+        self.abandoned = False
+        """An fsync failed: what was written before it is in memory only, for ever, whatever later fsyncs say."""
         self.modified_ms = 0
 
     def write(self, offset: int, data: bytes) -> None:
@@ -41,7 +84,18 @@ class _Inode:
         self.unsynced.append((size, None))
 
     def sync(self) -> None:
-        self.durable = bytes(self.data)
+        if self.abandoned:
+            durable = bytearray(self.durable)
+            for offset, piece in self.unsynced:
+                _apply(durable, offset, piece)
+            self.durable = bytes(durable)
+        else:
+            self.durable = bytes(self.data)
+        self.unsynced.clear()
+
+    def abandon(self) -> None:
+        """What Linux does when an fsync fails: the pages count as clean, so that the next one succeeds without having written them."""
+        self.abandoned = True
         self.unsynced.clear()
 
     def after_crash(self, rng: random.Random) -> _Inode:
@@ -96,6 +150,7 @@ class VirtualFile:
 
     def pread(self, size: int, offset: int) -> bytes:
         self._enter("read")
+        self._disk.check("read", self.path)
         return bytes(self._inode.data[offset : offset + size])
 
     def pread_cached(self, size: int, offset: int) -> bytes | None:
@@ -104,18 +159,35 @@ class VirtualFile:
     def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         self._enter("write", changes=True)
         data = b"".join(buffers)
-        self._disk.take_space(max(0, offset + len(data) - len(self._inode.data)), self.path)
-        self._inode.write(offset, data)
-        self._inode.modified_ms = self._disk.time_ms()
+        try:
+            self._disk.check("write", self.path)
+            self._disk.take_space(max(0, offset + len(data) - len(self._inode.data)), self.path)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                # What still had its place was written.
+                self._write(data[: len(data) // 2], offset)
+            raise
+        self._write(data, offset)
         return len(data)
+
+    def _write(self, data: bytes, offset: int) -> None:
+        if data:
+            self._inode.write(offset, data)
+            self._inode.modified_ms = self._disk.time_ms()
 
     def truncate(self, size: int) -> None:
         self._enter("truncate", changes=True)
+        self._disk.check("truncate", self.path)
         self._inode.truncate(size)
         self._inode.modified_ms = self._disk.time_ms()
 
     def fsync(self) -> None:
         self._enter("fsync")
+        try:
+            self._disk.check("fsync", self.path)
+        except OSError:
+            self._inode.abandon()
+            raise
         self._inode.sync()
 
     def close(self) -> None:
@@ -144,6 +216,7 @@ class VirtualDisk:
         self.capacity = capacity
         self.steps = 0
         self.locks: set[str] = set()
+        self._failures: list[Failure] = []
         self._files: dict[str, _Inode] = {}
         self._directories: set[str] = {"/"}
         self._durable_files: dict[str, _Inode] = {}
@@ -151,11 +224,43 @@ class VirtualDisk:
         self._unsynced_names: list[tuple[str, str, _Inode | None, str]] = []
         """(kind, path, inode, other path) in the order they happened; kind is link, unlink, rename, mkdir or rmdir."""
 
-    def step(self, operation: str, path: str) -> None:
+    def fail(
+        self,
+        prefix: str,
+        operations: str | Collection[str] = EVERYTHING,
+        error: int = errno.EIO,
+        *,
+        after: int = 0,
+        times: int | None = None,
+    ) -> Failure:
+        """From now on these operations (a name or several of `EVERYTHING`) end in `OSError(error)` on paths that begin with `prefix`:
+        the first `after` of them still work, and at most `times` fail. A write that ends in ENOSPC leaves its first half; an fsync that
+        fails leaves the file so that later ones succeed and what was written before is lost all the same with the power.
+
+        The failures stay with the disk (a kill or power cut gives another one, without them) until `Failure.lift`.
+        """
+        chosen = frozenset({operations} if isinstance(operations, str) else operations)
+        unknown = chosen - EVERYTHING
+        if unknown:
+            raise ValueError(f"there is no disk operation {', '.join(sorted(unknown))}")
+        failure = Failure(prefix, chosen, error, after, times)
+        self._failures.append(failure)
+        return failure
+
+    def check(self, operation: str, path: str, other: str = "") -> None:
+        """OSError when a `Failure` strikes the operation."""
+        for failure in self._failures:
+            if failure.strikes(operation, path, other):
+                raise OSError(failure.error, os.strerror(failure.error), path)
+
+    def step(self, operation: str, path: str, other: str = "", *, check: bool = False) -> None:
+        """Before each operation: asks the fault hook, counts, and with `check` looks for failures."""
         if self.fault is not None:
             self.fault(operation, path)
         if operation != "read":
             self.steps += 1
+        if check and self._failures:
+            self.check(operation, path, other)
 
     def take_space(self, size: int, path: str) -> None:
         if self.capacity is not None and size and sum(len(inode.data) for inode in self._files.values()) + size > self.capacity:
@@ -169,11 +274,13 @@ class VirtualDisk:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             if os.path.dirname(path) not in self._directories:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            self.step("create", path)
+            self.step("create", path, check=True)
             inode = _Inode()
             inode.modified_ms = self.time_ms()
             self._files[path] = inode
             self._unsynced_names.append(("link", path, inode, ""))
+        else:
+            self.check("read" if readonly else "open", path)
         return VirtualFile(self, path, inode, readonly)
 
     def _inode(self, path: str) -> _Inode:
@@ -183,7 +290,7 @@ class VirtualDisk:
         return inode
 
     def read_bytes(self, path: str) -> bytes:
-        self.step("read", path)
+        self.step("read", path, check=True)
         return bytes(self._inode(path).data)
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
@@ -209,7 +316,7 @@ class VirtualDisk:
 
     def listdir(self, path: str) -> list[str]:
         path = os.path.normpath(path)
-        self.step("read", path)
+        self.step("read", path, check=True)
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         prefix = path.rstrip("/") + "/"
@@ -225,13 +332,13 @@ class VirtualDisk:
             missing.append(path)
             path = os.path.dirname(path) or "/"
         for directory in reversed(missing):
-            self.step("mkdir", directory)
+            self.step("mkdir", directory, check=True)
             self._directories.add(directory)
             self._unsynced_names.append(("mkdir", directory, None, ""))
 
     def rename(self, source: str, target: str) -> None:
         source, target = os.path.normpath(source), os.path.normpath(target)
-        self.step("rename", source)
+        self.step("rename", source, target, check=True)
         if not self.exists(source):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         if source in self._directories and any(name.startswith(target + "/") for name in (*self._files, *self._directories)):
@@ -241,7 +348,7 @@ class VirtualDisk:
 
     def remove(self, path: str) -> None:
         path = os.path.normpath(path)
-        self.step("remove", path)
+        self.step("remove", path, check=True)
         self._inode(path)
         del self._files[path]
         self._unsynced_names.append(("unlink", path, None, ""))
@@ -251,13 +358,13 @@ class VirtualDisk:
         for name in sorted(name for name in self._files if name.startswith(path + "/")):
             self.remove(name)
         for name in sorted((name for name in self._directories if name == path or name.startswith(path + "/")), reverse=True):
-            self.step("rmdir", name)
+            self.step("rmdir", name, check=True)
             self._directories.discard(name)
             self._unsynced_names.append(("rmdir", name, None, ""))
 
     def fsync_dir(self, path: str) -> None:
         path = os.path.normpath(path)
-        self.step("fsync_dir", path)
+        self.step("fsync_dir", path, check=True)
         later: list[tuple[str, str, _Inode | None, str]] = []
         for operation in self._unsynced_names:
             kind, name, _, other = operation
