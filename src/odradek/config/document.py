@@ -32,7 +32,6 @@ ends the start; a topic with such a key is not created (INVALID_CONFIG).
 _INEFFECTIVE = """
 ## Keys without effect
 They are accepted, because nothing a client can rely on changes with them; the broker writes one warning for each that is given.
-`cleanup.policy=compact` belongs here too for now: such a topic is accepted and keeps all its records, with a warning.
 """
 
 

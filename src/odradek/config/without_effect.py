@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator
 
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
 _ONE_NODE = "there are no other nodes to talk to yet"
-_COMPACTION = "logs are not compacted yet: a topic with cleanup.policy=compact keeps everything"
 _GROUPS = "consumer groups are not served yet"
 _SHARE = "share groups are not served yet"
 _STREAMS = "streams groups are not served yet"
@@ -51,19 +50,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "server.max.startup.time.ms",
     ),
     "connections do not authenticate yet": ("connection.failed.authentication.delay.ms",),
-    _COMPACTION: (
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.delete.retention.ms",
-        "log.cleaner.enable",
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.buffer.size",
-        "log.cleaner.io.max.bytes.per.second",
-        "log.cleaner.max.compaction.lag.ms",
-        "log.cleaner.min.cleanable.ratio",
-        "log.cleaner.min.compaction.lag.ms",
-        "log.cleaner.threads",
-    ),
     _PURGATORY: (
         "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests",
@@ -204,12 +190,9 @@ WITHOUT_EFFECT: dict[str, str] = {name: reason for reason, names in WITHOUT_EFFE
 """Broker key -> reason."""
 
 TOPIC_WITHOUT_EFFECT: dict[str, str] = {
-    **dict.fromkeys(("delete.retention.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "min.compaction.lag.ms"), _COMPACTION),
     **dict.fromkeys(("local.retention.bytes", "local.retention.ms"), _TIERED),
 }
 """Topic key -> reason."""
-
-_COMPACT_KEYS = ("cleanup.policy", "log.cleanup.policy")
 
 
 def ineffective(given: dict[str, str]) -> Iterator[str]:
@@ -217,8 +200,6 @@ def ineffective(given: dict[str, str]) -> Iterator[str]:
     for name, text in given.items():
         if name in WITHOUT_EFFECT:
             yield f"{name}={text.strip()} has no effect: {WITHOUT_EFFECT[name]}"
-        elif name in _COMPACT_KEYS and "compact" in text:
-            yield f"{name}={text.strip()}: {_COMPACTION}"
 
 
 class TopicWarnings:
@@ -232,8 +213,7 @@ class TopicWarnings:
     def lines(self, topic: str, overrides: Collection[tuple[str, str]]) -> Iterator[str]:
         """The lines for the keys that no topic had set before; `topic` is named as the first that does."""
         for name, text in overrides:
-            compact = name == "cleanup.policy" and "compact" in text
-            reason = _COMPACTION if compact else TOPIC_WITHOUT_EFFECT.get(name)
+            reason = TOPIC_WITHOUT_EFFECT.get(name)
             if reason is not None and name not in self._said:
                 self._said.add(name)
                 yield f"topic {topic}: {name}={text} has no effect: {reason}"

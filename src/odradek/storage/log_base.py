@@ -134,7 +134,7 @@ class LogBase:
         self.config = config
         self._rules = rules_of(config)
         self._segment_bytes = config.segment_bytes
-        self._segment_ms = config.segment_ms
+        self._segment_ms = config.max_segment_ms
         self._limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
         for segment in self.segments:
             segment.update_limits(self._limits)

@@ -23,6 +23,14 @@ class CleanerHooks(Protocol):
         """The log of the partition in `target` has taken the place of that in `source`."""
         ...
 
+    def pause(self, topic_partition: TopicPartition) -> None:
+        """The partition is not cleaned until `resume`, called once for each pause."""
+        ...
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Takes one `pause` back."""
+        ...
+
     def directory_failed(self, directory: str) -> None:
         """The directory goes offline; its logs are still known."""
         ...

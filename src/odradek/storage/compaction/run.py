@@ -110,7 +110,7 @@ class CleaningRun:
 
     def _take(self, sources: Sequence[Source]) -> bool:
         """Pins what is read next, lets go of the rest; False when a segment is no longer there."""
-        if not all([self.plan.holds(source) for source in sources]):
+        if not all(self.plan.holds(source) for source in sources):
             return False
         self._release()
         for source in sources:

@@ -52,7 +52,7 @@ def swap_in(disk: Disk, plan: CleaningPlan, cleaned: CleanedSegment, sources: Se
     KAFKA_STORAGE_ERROR when the disk fails: the directory is then offline.
     """
     log = plan.log
-    if not plan.is_valid() or not all([plan.holds(source) for source in sources]):
+    if not plan.is_valid() or not all(plan.holds(source) for source in sources):
         return None
     with Guarded(log):
         for suffix in SEGMENT_SUFFIXES:
