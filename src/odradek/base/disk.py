@@ -96,6 +96,10 @@ class Disk(Protocol):
         """Modification time, milliseconds since the Unix epoch."""
         ...
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the file system that `path` lies on: in all, and still usable by this process."""
+        ...
+
     def set_modified_ms(self, path: str, time_ms: int) -> None: ...
 
     def lock(self, path: str) -> DirectoryLock:

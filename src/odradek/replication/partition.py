@@ -199,6 +199,12 @@ class Partition:
         self._note_change(True)
         return new_epoch
 
+    def log_replaced(self) -> None:
+        """`log` is now the copy of it in another log directory."""
+        if self.log is not None and self.is_leader:
+            self._advance_high_watermark(self.log, None)
+        self._note_change(True)
+
     def mark_offline(self) -> None:
         """The log directory is gone; every access answers KAFKA_STORAGE_ERROR until metadata places the replica anew."""
         self._become(Role.OFFLINE)

@@ -15,7 +15,8 @@ from uuid import UUID
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.disk import Disk
-from odradek.base.ids import TopicPartition
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.replication.alter_partition import AlterPartitionManager, SendAlterPartition
 from odradek.replication.appender import Appender
@@ -24,8 +25,8 @@ from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.delete_records import RecordsDeleter
 from odradek.replication.fetch_session import FetchSessionCache
 from odradek.replication.flushing import Flusher, RunJob
+from odradek.replication.future_replicas import AssignDirectory, FutureReplicas, check_destination
 from odradek.replication.high_watermarks import HighWatermarkCheckpoints
-from odradek.replication.future_replicas import AssignDirectory, FutureReplicas
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.metadata_changes import MetadataChanges
 from odradek.replication.offsets import OffsetLookup
@@ -33,6 +34,7 @@ from odradek.replication.partition import Partition, Role
 from odradek.replication.reader import Reader
 from odradek.replication.verification import NoCoordinator, TransactionVerifier, VerifiedAppender
 from odradek.storage.log_directory import write_checkpoints
+from odradek.storage.names import LONGEST_NAME, future_directory_name
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -78,7 +80,7 @@ class ReplicaManager:
         self.checkpoints = HighWatermarkCheckpoints(disk)
         self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
         self._broker_epoch = broker_epoch
-        self._run_job = run_job
+        self.run_job = self._run_job = run_job
         self._checkpointing = False
         self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
@@ -178,6 +180,21 @@ class ReplicaManager:
     def _report_failed(self, failed: list[tuple[str, OSError]]) -> None:
         for directory, error in failed:
             self._log_manager.directory_failed(directory, error)
+
+    def alter_log_dir(self, topic_partition: TopicPartition, path: str) -> None:
+        """Moves the replica to the log directory at `path` (`FutureReplicas.alter`), or has it made there should it come here later.
+
+        INVALID_TOPIC_EXCEPTION when the directory's name would be too long, what `check_destination` raises, KAFKA_STORAGE_ERROR when
+        the replica is offline, NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION when it is not here.
+        """
+        if len(future_directory_name(topic_partition, ZERO_UUID)) > LONGEST_NAME:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        check_destination(self._log_manager, topic_partition, path)
+        partition = self.partitions.by_name.get(topic_partition)
+        if partition is not None and partition.role is Role.OFFLINE:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {topic_partition} is offline")
+        self._log_manager.prefer(topic_partition, path)
+        self.future_replicas.alter(self.partition(topic_partition), path)
 
     def _moved(self, partition: Partition) -> None:
         """The log is another one; who waits for it looks at it anew."""

@@ -197,6 +197,10 @@ class OsDisk:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def space(self, path: str) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
     def set_modified_ms(self, path: str, time_ms: int) -> None:
         nanoseconds = time_ms * 1_000_000
         os.utime(path, ns=(nanoseconds, nanoseconds))

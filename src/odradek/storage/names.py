@@ -39,7 +39,7 @@ META_PROPERTIES = "meta.properties"
 
 _DELETED_DIR = re.compile(r"^(\S+)-(\S+)\.(\S+)-(delete|stray)$")
 _FUTURE_DIR = re.compile(r"^(\S+)-(\S+)\.(\S+)-future$")
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
@@ -60,7 +60,7 @@ def directory_name(topic_partition: TopicPartition) -> str:
 def _suffixed(topic_partition: TopicPartition, unique: UUID, suffix: str, *, capped: bool) -> str:
     tail = f"-{topic_partition.partition}.{unique.hex}{suffix}"
     topic = topic_partition.topic
-    return (topic[: _LONGEST_NAME - len(tail)] if capped else topic) + tail
+    return (topic[: LONGEST_NAME - len(tail)] if capped else topic) + tail
 
 
 def deleted_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:

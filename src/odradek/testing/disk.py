@@ -377,6 +377,12 @@ class VirtualDisk:
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
 
+    def space(self, path: str) -> tuple[int, int]:
+        """A terabyte where there is no `capacity`."""
+        self.step("read", path, check=True)
+        total = 1 << 40 if self.capacity is None else self.capacity
+        return total, max(0, total - sum(len(inode.data) for inode in self._files.values()))
+
     def set_modified_ms(self, path: str, time_ms: int) -> None:
         self._inode(path).modified_ms = time_ms
 
