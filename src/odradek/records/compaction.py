@@ -292,7 +292,7 @@ def _filter_legacy(
         return _emptied(header, len(records), retain_empty)
     set_horizon = any(record.value is None for record in kept)
     base_timestamp = horizon if set_horizon else kept[0].timestamp
-    base_offset, last_offset = kept[0].offset, header.last_offset
+    base_offset, last_offset = kept[0].offset, kept[-1].offset
     body = bytearray(HEADER_SIZE)
     for record in kept:
         body += native.codec.encode_record(record.timestamp - base_timestamp, record.offset - base_offset, record.key, record.value)
