@@ -37,6 +37,7 @@ _SMALLEST_MESSAGE = 26
 _MESSAGE_HEADER = struct.Struct(">bq")
 """Attributes and, in magic 1, the timestamp."""
 _MESSAGE_ATTRIBUTES = 17
+_MESSAGE_ATTRIBUTES_USED = 0x0F
 
 
 class BatchPosition(NamedTuple):
@@ -480,6 +481,7 @@ def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterato
                     f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})",
                 )
             attributes, base_timestamp = _MESSAGE_HEADER.unpack_from(window, at + _MESSAGE_ATTRIBUTES)
+            attributes &= _MESSAGE_ATTRIBUTES_USED
             epoch, delta, max_timestamp = -1, 0, base_timestamp if magic else -1
         if position + size > end:
             return
