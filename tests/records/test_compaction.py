@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.records import native
 from odradek.records.batch import HEADER_SIZE, BatchHeader, Record, check_crc, decode_batch, encode_batch, read_header
 from odradek.records.compaction import FilteredBatch, OffsetMap, filter_batch, index_batch
@@ -66,9 +66,8 @@ def test_the_hash_is_siphash(size: int, digest: str) -> None:
 
 
 def test_high_bytes_are_hashed_whole() -> None:
-    hashes = {
-        native.codec.siphash((1, 2), bytes([0x80] * 3 + [byte] + [high] * 4)) for byte in (0, 0x7F, 0x80, 0xFF) for high in (0, 0x80, 0xFF)
-    }
+    inputs = [bytes([0x80] * 3 + [byte] + [high] * 4) for byte in (0, 0x7F, 0x80, 0xFF) for high in (0, 0x80, 0xFF)]
+    hashes = {native.codec.siphash((1, 2), source) for source in inputs}
     assert len(hashes) == 12
 
 
@@ -166,14 +165,18 @@ def survivors(raw: list[Record], known: dict[bytes, int], latest: int, *, delete
     return output
 
 
+few_keys = st.sampled_from([None, b"", b"a", b"b", b"c"])
+few_values = st.sampled_from([None, b"", b"vv"])
+
+
 @given(
-    st.lists(st.tuples(timestamps, st.sampled_from([None, b"", b"a", b"b", b"c"]), st.sampled_from([None, b"", b"vv"]), st.just([("h", b"x")])), min_size=1, max_size=9),
+    st.lists(st.tuples(timestamps, few_keys, few_values, st.just([("h", b"x")])), min_size=1, max_size=9),
     compressions,
     st.dictionaries(st.sampled_from([b"", b"a", b"b", b"c"]), st.integers(95, 110)),
     st.integers(95, 112),
     st.one_of(st.none(), st.integers(NOW - 5, NOW + 5)),
     st.booleans(),
-)  # fmt: skip
+)
 def test_what_stays_is_what_the_model_keeps(
     raw: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
     compression: Compression,
@@ -224,9 +227,9 @@ def test_an_unchanged_batch_is_not_copied() -> None:
 
 
 def test_an_emptied_batch_keeps_what_producers_need() -> None:
-    batch = patched(
-        encode_batch([(NOW, b"a", b"v", ())] * 4, compression=Compression.LZ4, producer_id=8, producer_epoch=2, base_sequence=30, transactional=True), 50, 6
-    )  # fmt: skip
+    raw = [(NOW, b"a", b"v", ())] * 4
+    batch = encode_batch(raw, compression=Compression.LZ4, producer_id=8, producer_epoch=2, base_sequence=30, transactional=True)
+    batch = patched(batch, 50, 6)
     for discard, known in ((True, {}), (False, {b"a": 90})):
         offset_map = knowing(known, 90)
         result = filtered(batch, offset_map, discard=discard, retain_empty=True)
@@ -333,8 +336,7 @@ def test_mutated_batches_are_cleaned_or_refused(seed: int) -> None:
         view = memoryview(batch)[: header.size]
         index_batch(OffsetMap(24_000), view, header, 0)
         result = filter_batch(view, header, offset_map, discard_records=False, retain_empty=True, now_ms=NOW, delete_retention_ms=0)
-    except (KafkaError, ValueError) as error:
-        assert isinstance(error, KafkaError) or "batch header" in str(error), note
+    except (KafkaError, ProtocolError):
         return
     if result.data is not None and result.data is not view:
         cleaned = read_header(result.data)
