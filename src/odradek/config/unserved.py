@@ -22,7 +22,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "config.providers": (("",), "configuration providers"),
     "connections.max.reauth.ms": (("0",), "SASL re-authentication"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
-    "cordoned.log.dirs": (("",), "cordoning of log directories"),
     "create.topic.policy.class.name": (("",), "policies for topic creation"),
     "delegation.token.secret.key": (("",), "delegation tokens"),
     "early.start.listeners": (("",), "early listeners"),

@@ -26,7 +26,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     _ONE_NODE: (
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
-        "num.replica.alter.log.dirs.threads",
         "num.replica.fetchers",
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",
@@ -42,7 +41,7 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     "a quorum of one has no elections to lose": ("controller.quorum.election.backoff.max.ms",),
     "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),
-    _LOCAL_CONTROLLER: ("controller.socket.timeout.ms", "log.dir.failure.timeout.ms"),
+    _LOCAL_CONTROLLER: ("controller.socket.timeout.ms",),
     _JVM: (
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",

@@ -93,9 +93,11 @@ class Broker:
         self._started: list[Step] = []
         self._stopping: asyncio.Future[None] | None = None
         self._directory_ids: dict[str, UUID] = {}
-        self._offline_ids: list[UUID] = []
+        self._unusable: dict[str, Exception] = {}
+        """Log directories without a readable meta.properties."""
         self._bound: dict[str, BoundListener] = {}
         self._logs_loaded = False
+        self._failure: BaseException | None = None
         self._registration: BrokerRegistration | None = None
         self._registrar: ControllerRegistrar | None = None
         self._tasks: BrokerTasks | None = None
@@ -197,6 +199,8 @@ class Broker:
             identities = read_identities(self.disk, directories)
         verify_identities(identities, metadata_directory=self.config.metadata_log_dir, node_id=self.config.node_id)
         complete = complete_identities(self.disk, identities, lambda: random_uuid(self.random))
+        self._unusable = identities.failed
+        verify_identities(identities, metadata_directory=self.config.metadata_log_dir, node_id=self.config.node_id)
         for directory, properties in complete.items():
             assert properties.directory_id is not None
             self._directory_ids[directory] = properties.directory_id
@@ -217,6 +221,7 @@ class Broker:
             logger.info("%s", line)
 
     async def start_directories(self) -> None:
+        from odradek.server.log_directories import LogDirectories
         from odradek.storage.log_manager import LogManager
 
         self.services.log_manager = LogManager(
@@ -228,10 +233,15 @@ class Broker:
             directory_ids=self._directory_ids,
             producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
             verify_transactions=self.config.flag("transaction.partition.verification.enable"),
-            on_directory_failure=self._directory_failed,
             new_lock=threading.Lock,
         )
+        self._directories = LogDirectories(
+            self.services.dynamic_config, self.services.log_manager, self._directory_ids, self._directories_failed
+        )
+        for path, error in self._unusable.items():
+            self.services.log_manager.directory_failed(path, error)
         self.services.log_manager.lock_directories()
+        self._raise_failure()
 
     async def stop_directories(self) -> None:
         log_manager = self.services.log_manager
@@ -241,17 +251,15 @@ class Broker:
         for directory in log_manager.directories:
             directory.release()
 
-    def _directory_failed(self, path: str, error: Exception) -> None:
-        log_manager = self.services.log_manager
-        if not log_manager.online_directories or path == self.config.metadata_log_dir:
-            self._fatal(StorageError(f"the log directory {path} failed: {error}"))
-            return
-        if path in self._directory_ids:
-            self._offline_ids.append(self._directory_ids[path])
-        if hasattr(self.services, "replica_manager"):
-            self.services.replica_manager.directory_failed(path)
-        if self._registration is not None:
-            self._registration.directories_changed()
+    def _directories_failed(self, error: BaseException) -> None:
+        """No log directory is left, or that of the metadata failed."""
+        self._failure = error
+        self._fatal(error)
+
+    def _raise_failure(self) -> None:
+        """For steps of the start that find out after they have begun."""
+        if self._failure is not None:
+            raise self._failure
 
     # -- network ---------------------------------------------------------------------------------------------------------------
 
@@ -378,6 +386,10 @@ class Broker:
 
         workers = dynamic_config.integer("num.recovery.threads.per.data.dir")
 
+        def assigned(topic_partition: TopicPartition, topic_id: UUID | None) -> UUID | None:
+            partition = None if topic_id is None else image.topics.partition_by_id(topic_id, topic_partition.partition)
+            return partition.directory(self.config.node_id) if partition and self.config.node_id in partition.replicas else None
+
         async def load(directory: LogDirectory) -> DirectoryLoading:
             loading = log_manager.begin_loading(directory, topic_config, self._report)
             # A pool for each directory: a slow disk does not take the threads from the others.
@@ -388,6 +400,9 @@ class Broker:
 
         for loading in await asyncio.gather(*[load(directory) for directory in log_manager.online_directories]):
             log_manager.adopt(loading, is_stray)
+        self._raise_failure()
+        log_manager.settle_moves(assigned)
+        self._raise_failure()
         self._logs_loaded = True
 
     def _report(self, progress: LoadProgress) -> None:
@@ -410,9 +425,13 @@ class Broker:
 
     async def start_replicas(self) -> None:
         from odradek.replication.replica_manager import ReplicaManager
+        from odradek.server.assignments import AssignmentsManager
         from odradek.server.senders import alter_partition_sender
 
         services = self.services
+        self._assignments = AssignmentsManager(
+            services.channel, self.clock, self.config.node_id, self._broker_epoch, lambda: services.metadata.image
+        )
         services.replica_manager = ReplicaManager(
             self.config,
             clock=self.clock,
@@ -424,13 +443,16 @@ class Broker:
             broker_epoch=self._broker_epoch,
             run_job=self.jobs.run,
             dynamic_config=services.dynamic_config,
+            assign=self._assignments.assign,
         )
+        self._directories.replica_manager = services.replica_manager
         follow_producer_settings(services.dynamic_config, services.log_manager, services.replica_manager)
 
     def _broker_epoch(self) -> int:
         return self._registration.broker_epoch if self._registration is not None else -1
 
     async def stop_replicas(self) -> None:
+        self._assignments.close()
         self.services.replica_manager.close()
         # The answers that this set free go out before the logs close.
         await self._acceptor.close()
@@ -491,7 +513,7 @@ class Broker:
             services.incarnation_id,
             self._reached_at(config.advertised_listeners),
             config.rack,
-            [self._directory_ids[directory.path] for directory in log_manager.online_directories if directory.path in config.log_dirs],
+            self._directories.online_ids,
             log_manager.previous_broker_epoch,
         )
         self._registration = BrokerRegistration(
@@ -502,8 +524,12 @@ class Broker:
             heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
             session_timeout_s=config.broker_session_timeout_ms / 1000,
             metadata_offset=lambda: services.metadata.image.offset,
-            offline_log_dirs=lambda: self._offline_ids,
+            offline_log_dirs=lambda: self._directories.offline_ids,
+            cordoned_log_dirs=lambda: self._directories.cordoned_ids,
+            failure_timeout_s=config.integer("log.dir.failure.timeout.ms") / 1000,
+            on_fatal=self._fatal,
         )
+        self._directories.registration = self._registration
         self._registration.ready()
         self._registration.start()
         patience_ms = config.integer("initial.broker.registration.timeout.ms")

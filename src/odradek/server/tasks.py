@@ -14,13 +14,11 @@ if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log import Log
-    from odradek.storage.log_directory import CheckpointWrite, NewNames
+    from odradek.storage.log_directory import DirectoryWrite
     from odradek.storage.log_manager import LogManager
 
 _INITIAL_DELAY_S = 30.0
 """LogManager.InitialTaskDelayMs."""
-_NEW_NAMES_DELAY_S = 0.05
-"""New logs of one request are made durable together, in the executor."""
 _DELETE_INTERVAL_S = 10.0
 _SHORTEST_FLUSH_INTERVAL_S = 0.01
 _TOPIC = 2
@@ -42,6 +40,7 @@ class BrokerTasks:
         self._replica_manager = replica_manager
         self._tasks: list[Task] = []
         self._new_names: TimerHandle | None = None
+        self._syncing_names = False
         log_manager.on_roll = self._flush_rolled
         log_manager.on_created = self._created
 
@@ -103,14 +102,23 @@ class BrokerTasks:
         return self._checkpoint(self._log_manager.begin_log_start_offsets())
 
     def _created(self) -> None:
-        if self._new_names is None:
-            self._new_names = self._clock.call_later(_NEW_NAMES_DELAY_S, self._sync_new_names)
+        """Logs that come and go within one turn of the loop, or while others are seen to, are made durable together."""
+        if self._new_names is None and not self._syncing_names:
+            self._new_names = self._clock.call_later(0, self._sync_new_names)
 
     def _sync_new_names(self) -> None:
         self._new_names = None
-        self._checkpoint(self._log_manager.begin_new_names())
+        done = self._checkpoint(self._log_manager.begin_new_names())
+        if done is not None:
+            self._syncing_names = True
+            done.add_callback(self._names_synced)
 
-    def _checkpoint(self, writes: Sequence[CheckpointWrite | NewNames]) -> Deferred[None] | None:
+    def _names_synced(self, _: Deferred[None]) -> None:
+        self._syncing_names = False
+        if self._log_manager.has_new_names:
+            self._created()
+
+    def _checkpoint(self, writes: Sequence[DirectoryWrite]) -> Deferred[None] | None:
         if not writes:
             return None
         failed: list[tuple[str, OSError]] = []

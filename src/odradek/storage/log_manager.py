@@ -541,6 +541,11 @@ class LogManager:
         """log.flush.start.offset.checkpoint.interval.ms; as `begin_recovery_points`."""
         return [write for directory in self.online_directories if (write := directory.begin_log_start_offsets()) is not None]
 
+    @property
+    def has_new_names(self) -> bool:
+        """Whether `begin_new_names` has something to do."""
+        return bool(self._new_logs or self._left or self._moved)
+
     def begin_new_names(self) -> list[DirectoryWrite]:
         """What makes durable that logs came, went or moved since the last call; for `write_checkpoints`."""
         found: dict[str, NewNames] = {}

@@ -122,15 +122,22 @@ def verify_identities(identities: DirectoryIdentities, *, metadata_directory: st
 
 
 def complete_identities(disk: Disk, identities: DirectoryIdentities, new_directory_id: Callable[[], UUID]) -> Mapping[str, MetaProperties]:
-    """Formats new empty directories of a formatted node and gives an id to those without, as a Kafka broker does when it starts."""
+    """Formats new empty directories of a formatted node and gives an id to those without, as a Kafka broker does when it starts.
+
+    A directory where that fails is left out, and joins `identities.failed`.
+    """
     first = next(iter(identities.formatted.values()))
     complete = dict(identities.formatted)
     for directory in identities.empty:
-        disk.makedirs(directory)
         complete[directory] = MetaProperties(first.cluster_id, first.node_id, new_directory_id())
-    for directory, properties in complete.items():
+    for directory, properties in list(complete.items()):
         if properties.directory_id is None:
             complete[directory] = properties._replace(directory_id=new_directory_id())
         if complete[directory] is not identities.formatted.get(directory):
-            write_meta_properties(disk, directory, complete[directory])
+            try:
+                disk.makedirs(directory)
+                write_meta_properties(disk, directory, complete[directory])
+            except OSError as error:
+                identities.failed[directory] = error
+                del complete[directory]
     return complete
