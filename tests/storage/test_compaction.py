@@ -137,7 +137,7 @@ def test_groups_keep_within_bytes_index_and_offsets() -> None:
 
     assert bases(no_index, 1000, 100) == [[0, 10, 20, 30]]
     assert bases(no_index, 80, 100) == [[0, 10], [20, 30]]
-    assert bases(no_index, 10, 100) == [[0], [10], [20, 30]][:2] + [[20], [30]]
+    assert bases(no_index, 10, 100) == [[0], [10], [20], [30]]
     assert bases([(60, 0), (40, 0), (1, 0), (0, 0)], 1000, 100) == [[0, 10], [20, 30]]
     assert bases([(0, 60), (0, 41), (0, 1), (0, 0)], 1000, 100) == [[0], [10, 20, 30]]
     far = [source(0, 10, 10), source(10, 10, 1 << 31), source((1 << 31) + 5, 10, 1 << 32)]
