@@ -8,6 +8,7 @@ Files hold exactly the entries (Kafka preallocates and trims on roll and close):
 from __future__ import annotations
 
 import struct
+import sys
 from array import array
 from bisect import bisect_right
 
@@ -160,8 +161,12 @@ class OffsetIndex(_IndexFile):
         """As `append` for many, in rising order, written at once and not kept in memory."""
         self.drop_memory()
         base = self.base_offset
-        data = b"".join([_OFFSET_ENTRY.pack(offset - base, position) for offset, position in zip(offsets, positions, strict=True)])
-        self._open().pwritev([data], self.file_entries * 8)
+        entries = array("i", bytes(8 * len(offsets)))
+        entries[0::2] = array("i", [offset - base for offset in offsets])
+        entries[1::2] = array("i", positions)
+        if sys.byteorder == "little":
+            entries.byteswap()
+        self._open().pwritev([entries.tobytes()], self.file_entries * 8)
         self.file_entries += len(offsets)
         self.last_offset = offsets[-1]
 

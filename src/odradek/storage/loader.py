@@ -28,7 +28,7 @@ from odradek.storage.names import (
     segment_file,
 )
 from odradek.storage.producer_state import ProducerStateManager
-from odradek.storage.recovery import Recovered, rebuild_producer_state, recover_segment
+from odradek.storage.recovery import Recovered, note_epochs, rebuild_producer_state, recover_segment
 from odradek.storage.segment import Segment, SegmentLimits
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def load_log(
     """Opens the log in `directory` (which exists), creating an empty one when there are no segments.
 
     `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was. `on_segment(done, total, bytes)`
-    is called as segments are recovered, with the size of the one before. Raises OSError and, for files that Kafka too refuses, StorageError.
+    is called as segments are recovered, with the size of the one before. Raises OSError, and StorageError for files that Kafka too refuses.
     """
     return _Loader(
         disk, clock, topic_partition, directory, config, log_start_offset, recovery_point, clean, options or LogOptions(), on_segment
@@ -209,17 +209,18 @@ class _Loader:
 
     def _rebuild_epochs(self) -> None:
         """The checkpoint is a function of the batches (but for epochs without any). Those that recovery reads anyway are left to it."""
-        for index, segment in enumerate(self.segments):
-            if not self.clean and index and segment.base_offset > self.recovery_point:
-                break
-            try:
-                for batch in segment.scan():
-                    if batch.leader_epoch > self.leader_epochs.latest_epoch:
-                        self.leader_epochs.assign(batch.leader_epoch, batch.base_offset, flush=False)
-            except KafkaError as error:
-                logger.warning("%s: %s", self.directory, error)
+        for segment in self.segments[: None if self.clean else self._first_unflushed()]:
+            note_epochs(segment, self.leader_epochs)
         if self.leader_epochs.is_behind(1 << 62):
             self.leader_epochs.flush()
+
+    def _first_unflushed(self) -> int:
+        """Index of the segment that holds the recovery point."""
+        first = 0
+        for index, segment in enumerate(self.segments):
+            if segment.base_offset <= self.recovery_point:
+                first = index
+        return first
 
     def _new_segment(self, base_offset: int) -> Segment:
         preallocate = self.config.segment_bytes if self.config.preallocate else 0
@@ -263,10 +264,7 @@ class _Loader:
 
     def _recover(self) -> None:
         """Recovers from the segment that holds the recovery point; behind the first damage nothing is kept."""
-        first = 0
-        for index, segment in enumerate(self.segments):
-            if segment.base_offset <= self.recovery_point:
-                first = index
+        first = self._first_unflushed()
         unflushed = self.segments[first:]
         del self.segments[first:]
         if unflushed and not self.config.compact:

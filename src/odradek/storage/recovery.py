@@ -23,7 +23,9 @@ from odradek.storage.producer_state import BATCHES_KEPT, BatchMetadata, Producer
 from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 _CHUNK = 1 << 20
-_RECOVERY_CHUNK = 4 << 20
+_RECOVERY_CHUNK = 1 << 20
+_RECOVERY_BATCHES = 2048
+"""Batches a call of the scan, so that its columns stay small."""
 _SMALLEST = 17
 """Bytes of the shortest prefix that tells a batch's size and magic."""
 _RECENT_BYTES = tuple(1 << power for power in range(16, 25))
@@ -94,9 +96,15 @@ def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs
 class _Walk:
     """One pass over a segment: many batches at a time through the compiled scan, the few that it leaves to us one by one."""
 
-    def __init__(self, segment: Segment, state: ProducerStateManager, leader_epochs: LeaderEpochCache) -> None:
+    def __init__(
+        self, segment: Segment, state: ProducerStateManager | None, leader_epochs: LeaderEpochCache, *, check_crcs: bool = True
+    ) -> None:
+        """Without a producer state only the epochs are followed."""
         self._segment = segment
         self._state = state
+        self._check_crcs = check_crcs
+        self._needed = 0
+        self._ended = False
         self._leader_epochs = leader_epochs
         self._position = 0
         self._next_offset = segment.base_offset
@@ -126,12 +134,11 @@ class _Walk:
                 break
         return self._position, self._next_offset, self._contiguous
 
-    _needed = 0
-    _ended = False
-
     def _some(self, buffer: memoryview, begin: int) -> bool:
         """Takes what one call of the scan finds in the buffer, which lies at `begin` in the file; False when more has to be read."""
-        scan = scan_batches(buffer, self._position - begin, next_offset=self._next_offset)
+        scan = scan_batches(
+            buffer, self._position - begin, limit=_RECOVERY_BATCHES, check_crcs=self._check_crcs, next_offset=self._next_offset
+        )
         if scan.batches:
             if scan.next_offset - 1 - self._segment.base_offset > MAX_RELATIVE_OFFSET:
                 self._one_by_one(buffer, begin, scan)
@@ -160,25 +167,28 @@ class _Walk:
             for index in range(count):
                 if scan.leader_epochs[index] > self._leader_epochs.latest_epoch:
                     self._leader_epochs.assign(scan.leader_epochs[index], scan.base_offsets[index], flush=False)
-        if scan.has_producers:
-            for index in range(count):
-                if scan.producer_ids[index] >= 0:
-                    self._follow(scan, index, buffer)
-        self._segment.note_batches(
-            begin, scan.positions[:count], scan.sizes[:count], scan.last_offsets[:count], scan.max_timestamps[:count]
-        )
+        state = self._state
+        if state is not None:
+            if scan.has_producers:
+                for index in range(count):
+                    if scan.producer_ids[index] >= 0:
+                        self._follow(state, scan, index, buffer)
+            state.map_end_offset = scan.last_offsets[count - 1] + 1
+            self._segment.note_batches(
+                begin, scan.positions[:count], scan.sizes[:count], scan.last_offsets[:count], scan.max_timestamps[:count]
+            )
         self._contiguous = self._contiguous and scan.contiguous
-        self._next_offset = self._state.map_end_offset = scan.last_offsets[count - 1] + 1
+        self._next_offset = scan.last_offsets[count - 1] + 1
         self._position = begin + scan.positions[count - 1] + scan.sizes[count - 1]
 
-    def _follow(self, scan: Scan, index: int, buffer: memoryview) -> None:
+    def _follow(self, state: ProducerStateManager, scan: Scan, index: int, buffer: memoryview) -> None:
         if scan.attributes[index] & CONTROL_MASK:
             at = scan.positions[index]
-            follow_batch(self._segment, self._state, buffer, at, read_header(buffer, at))
+            follow_batch(self._segment, state, buffer, at, read_header(buffer, at))
             return
         base_offset, last_offset = scan.base_offsets[index], scan.last_offsets[index]
         sequence = scan.base_sequences[index]
-        self._state.apply_data(
+        state.apply_data(
             scan.producer_ids[index],
             scan.producer_epochs[index],
             increment_sequence(sequence, last_offset - base_offset) if sequence >= 0 else sequence,
@@ -194,8 +204,9 @@ class _Walk:
         try:
             header = read_header(buffer, at)
             if check_crc(buffer, at, header) and _in_range(self._segment, header, self._next_offset):
-                follow_batch(self._segment, self._state, buffer, at, header)
-                self._segment.note_batch(self._position, header.size, header.last_offset, header.max_timestamp)
+                if self._state is not None:
+                    follow_batch(self._segment, self._state, buffer, at, header)
+                    self._segment.note_batch(self._position, header.size, header.last_offset, header.max_timestamp)
                 self._next_offset = header.next_offset
                 self._position += header.size
                 self._contiguous = False
@@ -213,6 +224,11 @@ def _in_range(segment: Segment, header: BatchHeader, next_offset: int) -> bool:
         and header.last_offset_delta >= 0
         and header.last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
     )
+
+
+def note_epochs(segment: Segment, leader_epochs: LeaderEpochCache) -> None:
+    """Adds the epochs of a segment's batches that are newer than the cache's (unflushed), as far as headers can be read."""
+    _Walk(segment, None, leader_epochs, check_crcs=False).run()
 
 
 def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: memoryview, at: int, header: BatchHeader) -> None:
