@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from interop.differential.administration import ADMINISTRATION_CASES
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
 from interop.differential.configuration import CONFIGURATION_CASES
@@ -604,6 +605,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.FIND_COORDINATOR: find_coordinator,
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
+    **ADMINISTRATION_CASES,
     **CONFIGURATION_CASES,
 }
 

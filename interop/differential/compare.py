@@ -30,6 +30,7 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.LIST_OFFSETS, "topics"): ("name",),
     (ApiKey.LIST_OFFSETS, "partitions"): ("partition_index",),
     (ApiKey.DELETE_RECORDS, "topics"): ("name",),
+    (ApiKey.ELECT_LEADERS, "replica_election_results"): ("topic",),
     (ApiKey.DELETE_RECORDS, "partitions"): ("partition_index",),
     (ApiKey.CREATE_TOPICS, "topics"): ("name",),
     (ApiKey.CREATE_TOPICS, "configs"): ("name",),

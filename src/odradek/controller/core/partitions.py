@@ -199,7 +199,7 @@ def _elect_leader(context: ControllerContext, name: str, number: int, election: 
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
     satisfied = partition.leader == partition.preferred_replica if election == ELECTION_PREFERRED else partition.has_leader
     if satisfied:
-        return KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+        return KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Leader election not needed for {name}-{number}")
     change = context.change(topic, number, partition)
     change.election = Election.PREFERRED if election == ELECTION_PREFERRED else Election.UNCLEAN
     record = change.build()
