@@ -24,8 +24,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     _THREADS: ("num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
     _ONE_NODE: (
-        "alter.log.dirs.replication.quota.window.num",
-        "alter.log.dirs.replication.quota.window.size.seconds",
         "num.replica.fetchers",
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",
@@ -38,6 +36,10 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "replication.quota.window.size.seconds",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
+    ),
+    "the throttle of moves between log directories spreads the bytes evenly, without samples": (
+        "alter.log.dirs.replication.quota.window.num",
+        "alter.log.dirs.replication.quota.window.size.seconds",
     ),
     "a quorum of one has no elections to lose": ("controller.quorum.election.backoff.max.ms",),
     "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),

@@ -343,7 +343,7 @@ class FutureReplicas:
     def _throttle(self, size: int) -> None:
         """replica.alter.log.dirs.io.max.bytes.per.second, over all moves together."""
         rate = self._config.integer("replica.alter.log.dirs.io.max.bytes.per.second")
-        self._free_at = max(self._free_at, self._clock.monotonic()) + size / rate
+        self._free_at = max(self._free_at, self._clock.monotonic()) + size / max(rate, 1)
 
     def _append(self, move: Move, data: bytes) -> None:
         future = move.future
