@@ -288,3 +288,30 @@ def test_an_epoch_checkpoint_that_is_lost_below_the_recovery_point_is_made_of_th
     assert open_log(disk.kill(), ManualClock(), CONFIG, recovery_point=50).leader_epochs.entries == expected
     assert open_log(disk, ManualClock(), CONFIG, clean=True).leader_epochs.entries == expected
     assert disk.read_bytes(path) == b"0\n3\n0 0\n1 20\n2 40\n"
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_index_entries_that_lie_are_found_out_when_they_are_used(suffix: str) -> None:
+    """Not garbage, but entries that could be: those of another log, or moved by a few bytes."""
+    for seed in range(40):
+        rng = random.Random(seed)
+        disk = VirtualDisk()
+        log = filled(disk)
+        log.close(durable=True)
+        path = f"{DIRECTORY}/{name(log, rng.randrange(len(log.bases)), suffix)}"
+        data = bytearray(disk.read_bytes(path))
+        if not data:
+            continue
+        entry = 8 if suffix == ".index" else 12
+        slot = rng.randrange(len(data) // entry) * entry + entry - 4
+        value = int.from_bytes(data[slot : slot + 4], "big", signed=True) + rng.choice((-61, -1, 1, 200, 1 << 30, -(1 << 30)))
+        data[slot : slot + 4] = (value & 0xFFFFFFFF).to_bytes(4, "big")
+        disk.write_atomic(path, bytes(data))
+        again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
+        assert again.log_end_offset == 60
+        for offset in range(60):
+            found = again.read(offset, max_bytes=1, max_offset=60, min_one_message=True)
+            assert found.first_offset == offset // 2 * 2
+            found.release()
+        assert again.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 1, 1, 0)
+        assert offsets(again) == list(range(60))

@@ -70,6 +70,7 @@ class Segment:
         "_disk",
         "_file",
         "_index_full",
+        "_indexes_trusted",
         "_limits",
         "_offset_index",
         "_time_index",
@@ -95,6 +96,8 @@ class Segment:
         self.base_offset = base_offset
         self._limits = limits
         self._index_full = False
+        self._indexes_trusted = True
+        """Made by this process, from the batches."""
         self._file: File | None = None
         self.size = 0
         self.created_ms = created_ms
@@ -137,6 +140,7 @@ class Segment:
         segment = cls(disk, directory, base_offset, limits, created_ms)
         segment.size = segment.file.size()
         segment.max_timestamp_known = False
+        segment._indexes_trusted = False
         segment.directory_entry_durable = True
         return segment
 
@@ -190,6 +194,7 @@ class Segment:
     def _rebuild_indexes(self) -> None:
         size = self.size
         offsets, times = self.offset_index, self.time_index
+        self._indexes_trusted = True
         offsets.reset()
         times.reset()
         self.bytes_since_index_entry = 0
@@ -310,9 +315,53 @@ class Segment:
         """The batches from `position` (a batch boundary) to `end`, headers only; `read_ahead` bytes are read at a time."""
         return _walk(self, position, self.size if end is None else end, read_ahead)
 
+    def position_before(self, offset: int) -> int:
+        """A batch boundary at or before the batch that holds `offset` (or comes after it): what the offset index says, if that can be.
+
+        An index that was found on disk is not believed: where its entry points there must be a batch that begins at or below the entry's
+        offset. An index that lies is rebuilt, on the spot.
+        """
+        found, position = self.offset_index.lookup(offset)
+        if self._indexes_trusted or position == 0 or self._begins_batch(position, found):
+            return position
+        self._distrust(f"{self.offset_index.path}: no batch of offset {found} begins at {position}")
+        return self.offset_index.lookup(offset)[1]
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset below which no record is as late as `timestamp`: what the time index says, checked as in `position_before`."""
+        found, offset = self.time_index.lookup(timestamp)
+        if self._indexes_trusted or found < 0 or self._is_largest(found, offset):
+            return offset
+        self._distrust(f"{self.time_index.path}: no batch with the largest timestamp {found} holds offset {offset}")
+        return self.time_index.lookup(timestamp)[1]
+
+    def _begins_batch(self, position: int, offset: int) -> bool:
+        if not 0 < position <= self.size - _SMALLEST_BATCH:
+            return False
+        head = self.file.pread(_SCAN_HEADER.size, position)
+        fields: tuple[int, ...] = _SCAN_HEADER.unpack(head)
+        base_offset, length, _, magic, _, _, delta, _, _ = fields
+        size = length + _LOG_OVERHEAD
+        return (
+            magic == 2
+            and _SMALLEST_BATCH <= size <= self.size - position
+            and delta >= 0
+            and self.base_offset <= base_offset <= offset <= self.base_offset + MAX_RELATIVE_OFFSET
+        )
+
+    def _is_largest(self, timestamp: int, offset: int) -> bool:
+        if offset < self.base_offset:
+            return False
+        batch = self.find(offset)
+        return batch is not None and batch.base_offset <= offset and batch.max_timestamp == timestamp
+
+    def _distrust(self, why: str) -> None:
+        logger.warning("Rebuilding an index that does not fit its log: %s", why)
+        self._rebuild_indexes()
+
     def find(self, offset: int, start_position: int | None = None) -> BatchPosition | None:
         """The first batch whose last offset is >= `offset`, None when the segment ends before it."""
-        position = self.offset_index.lookup(offset)[1] if start_position is None else start_position
+        position = self.position_before(offset) if start_position is None else start_position
         for batch in _walk(self, position, self.size, _SCAN_BYTES):
             if batch.last_offset >= offset:
                 return batch
@@ -329,7 +378,7 @@ class Segment:
         next_offset = self.base_offset
         if self.size == 0:
             return next_offset
-        position = self.offset_index.lookup(self.offset_index.last_offset)[1]
+        position = self.position_before(self.offset_index.last_offset)
         for batch in _walk(self, position, self.size, 64 * 1024):
             next_offset = batch.last_offset + 1
         return next_offset
@@ -339,8 +388,11 @@ class Segment:
         if self.max_timestamp_known:
             return
         times = self.time_index
-        timestamp, offset = times.last_timestamp, times.last_offset
-        position = self.offset_index.lookup(offset)[1] if times.entries else 0
+        offset = self.offset_before(times.last_timestamp)
+        if self.max_timestamp_known:
+            return  # The index had to be rebuilt.
+        timestamp = times.last_timestamp
+        position = self.position_before(offset) if times.entries else 0
         largest, largest_offset = timestamp, offset
         if self.size:
             for batch in _walk(self, position, self.size, 64 * 1024):
@@ -415,6 +467,7 @@ class Segment:
         """Empties all three indexes, whatever their files hold."""
         if self._offset_index is None or self._time_index is None:
             self._attach_indexes()
+        self._indexes_trusted = True
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
