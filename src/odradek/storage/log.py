@@ -65,8 +65,10 @@ class Log(LogBase):
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         verification_guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> AppendInfo:
-        """Validates, gives offsets and writes. A client sends one batch; other origins may send several.
+        """Validates, gives offsets and writes. A client sends one batch; other origins may send several. `transaction_version` is that of
+        the markers among them (0 for those of a coordinator that does not say).
 
         KafkaError with Kafka's code for what is refused (nothing is written then), KAFKA_STORAGE_ERROR when the disk fails.
         """
@@ -77,13 +79,13 @@ class Log(LogBase):
         header = read_header(records, 0)
         size = header.batch_length + LOG_OVERHEAD
         if size == len(records):
-            return self._append_batch(records, header, leader_epoch, origin, verification_guard)
+            return self._append_batch(records, header, leader_epoch, origin, verification_guard, transaction_version)
         batches = [(records[position : position + each.size], each) for position, each in iter_headers(records)]
         if not batches or (len(batches) > 1 and origin == AppendOrigin.CLIENT):
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, f"Records appended to {self.name} must be exactly one record batch, not {len(batches)}"
             )
-        infos = [self._append_batch(batch, each, leader_epoch, origin, verification_guard) for batch, each in batches]
+        infos = [self._append_batch(batch, each, leader_epoch, origin, verification_guard, transaction_version) for batch, each in batches]
         first, last = infos[0], infos[-1]
         return AppendInfo(
             first.first_offset,
@@ -97,7 +99,13 @@ class Log(LogBase):
         )
 
     def _append_batch(
-        self, batch: memoryview, header: BatchHeader, leader_epoch: int, origin: AppendOrigin, guard: VerificationGuard | None
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None,
+        transaction_version: int,
     ) -> AppendInfo:
         now_ms = self._clock.time_ms()
         rules = self._rules if origin != AppendOrigin.RAFT_LEADER else self._rules._replace(max_message_bytes=0x7FFFFFFF)
@@ -112,7 +120,7 @@ class Log(LogBase):
         marker: ControlMarker | None = None
         if header.producer_id >= 0:
             if header.is_control:
-                marker = self._check_marker(batch, header)
+                marker = self._check_marker(batch, header, transaction_version)
             else:
                 duplicate = self._check_producer(header, origin, guard)
                 if duplicate is not None:
@@ -173,10 +181,10 @@ class Log(LogBase):
             entry.complete_from(recent_batches(self.segments, header.producer_id, entry.epoch))
             return state.check_client(*asked)
 
-    def _check_marker(self, batch: memoryview, header: BatchHeader) -> ControlMarker | None:
+    def _check_marker(self, batch: memoryview, header: BatchHeader, transaction_version: int) -> ControlMarker | None:
         marker = read_marker(batch, 0, header)
         if marker is not None:
-            self.producer_state.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch)
+            self.producer_state.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch, transaction_version)
         return marker
 
     def _follow_producer(self, header: BatchHeader, base_offset: int, max_timestamp: int, marker: ControlMarker | None) -> None:

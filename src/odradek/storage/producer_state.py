@@ -16,6 +16,7 @@ from odradek.storage.txn_index import AbortedTransaction
 BATCHES_KEPT = 5
 NO_SEQUENCE = -1
 _MAX_SEQUENCE = 0x7FFFFFFF
+_MAX_EPOCH = 0x7FFF
 
 
 class BatchMetadata(NamedTuple):
@@ -230,12 +231,21 @@ class ProducerStateManager:
         if verification is None or guard is not verification.guard:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
-    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """A transaction marker from a coordinator: fenced when either epoch went back."""
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int = 0) -> None:
+        """A transaction marker from a coordinator: fenced when either epoch went back.
+
+        With transaction version 2 (KIP-890) every marker comes with a higher epoch than the data before it, so that a late one cannot
+        end the next transaction; the same epoch is the repetition of a marker, or the last epoch there is.
+        """
         entry = self.producers.get(producer_id)
         if entry is None:
             return
         self.check_epoch(entry, epoch)
+        if transaction_version >= 2 and epoch == entry.epoch and entry.txn_first_offset >= 0 and epoch != _MAX_EPOCH:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch {epoch} of a marker of producer {producer_id} on {self._name} is not above that of the open transaction",
+            )
         if entry.coordinator_epoch > coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
