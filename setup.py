@@ -67,6 +67,11 @@ def extensions() -> list[Extension]:
 class OptionalBuild(build_ext):  # type: ignore[misc]
     """Goes on without the extension whatever a missing or broken compiler does: setuptools forgives only some of its errors."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        # A module takes 8 s of one core.
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extension(self, ext: Extension) -> None:
         try:
             super().build_extension(ext)

@@ -17,15 +17,23 @@ cpdef bint is_compiled()
 cdef long long wrap64(long long value) noexcept nogil
 
 @cython.locals(byte="unsigned long long", value="unsigned long long", shift="int")
-cdef (long long, Py_ssize_t) varint(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+cdef inline (long long, Py_ssize_t) _varint(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 
 @cython.locals(byte="unsigned long long", value="unsigned long long", shift="int")
-cdef (long long, Py_ssize_t) varlong(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+cdef inline (long long, Py_ssize_t) _varlong(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 
 @cython.locals(
     body="long long", timestamp_delta="long long", offset_delta="long long", key_size="long long", key_at="Py_ssize_t",
     value_size="long long", value_at="Py_ssize_t", header_count="long long", headers_at="Py_ssize_t",
 )
+cdef inline (Py_ssize_t, long long, long long, Py_ssize_t, long long, Py_ssize_t, long long, Py_ssize_t, long long) _parse(
+    const unsigned char* data, Py_ssize_t position, Py_ssize_t end
+) noexcept nogil
+
+cdef (long long, Py_ssize_t) varint(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+
+cdef (long long, Py_ssize_t) varlong(const unsigned char* data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+
 cdef (Py_ssize_t, long long, long long, Py_ssize_t, long long, Py_ssize_t, long long, Py_ssize_t, long long) parse(
     const unsigned char* data, Py_ssize_t position, Py_ssize_t end
 ) noexcept nogil

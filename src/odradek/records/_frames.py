@@ -49,7 +49,7 @@ def wrap64(value: int) -> int:
     return value
 
 
-def varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
+def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
     """A zigzag varint of at most 5 bytes and the position behind it; position -1 when there is none before `end`."""
     if position >= end:
         return 0, -1
@@ -72,8 +72,8 @@ def varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-def varlong(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    """As `varint`, of at most 10 bytes."""
+def _varlong(data: memoryview, position: int, end: int) -> tuple[int, int]:
+    """As `_varint`, of at most 10 bytes."""
     if position >= end:
         return 0, -1
     byte = data[position]
@@ -100,35 +100,35 @@ def varlong(data: memoryview, position: int, end: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position + 1
 
 
-def parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
+def _parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Reads the frame of the record at `position`, which must lie within `end`; looks at every size and at nothing else.
 
     Returns the position behind the record, timestamp delta, offset delta, start and size of the key and of the value (size -1: null),
     start of the first header and number of headers. The first is -1 when the record is malformed.
     """
-    body, position = varint(data, position, end)
+    body, position = _varint(data, position, end)
     if position < 0 or body < 0 or body > end - position:
         return -1, 0, 0, 0, 0, 0, 0, 0, 0
     end = position + body
-    timestamp_delta, position = varlong(data, position + 1, end)
+    timestamp_delta, position = _varlong(data, position + 1, end)
     if position < 0:
         return -1, 0, 0, 0, 0, 0, 0, 0, 0
-    offset_delta, position = varint(data, position, end)
+    offset_delta, position = _varint(data, position, end)
     if position < 0:
         return -1, 0, 0, 0, 0, 0, 0, 0, 0
-    key_size, key_at = varint(data, position, end)
+    key_size, key_at = _varint(data, position, end)
     if key_at < 0 or key_size > end - key_at:
         return -1, 0, 0, 0, 0, 0, 0, 0, 0
     if key_size < 0:
         key_size = -1
     position = key_at + key_size if key_size > 0 else key_at
-    value_size, value_at = varint(data, position, end)
+    value_size, value_at = _varint(data, position, end)
     if value_at < 0 or value_size > end - value_at:
         return -1, 0, 0, 0, 0, 0, 0, 0, 0
     if value_size < 0:
         value_size = -1
     position = value_at + value_size if value_size > 0 else value_at
-    header_count, headers_at = varint(data, position, end)
+    header_count, headers_at = _varint(data, position, end)
     if headers_at < 0 or header_count < 0 or header_count > end - headers_at:
         return -1, 0, 0, 0, 0, 0, 0, 0, 0
     position = headers_at
@@ -139,14 +139,32 @@ def parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, int
     return end, timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, header_count
 
 
+# For the other modules, which call through pointers; in this one the functions above are inlined.
+
+
+def varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
+    """As `_varint`."""
+    return _varint(data, position, end)
+
+
+def varlong(data: memoryview, position: int, end: int) -> tuple[int, int]:
+    """As `_varlong`."""
+    return _varlong(data, position, end)
+
+
+def parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
+    """As `_parse`."""
+    return _parse(data, position, end)
+
+
 def _skip_headers(data: memoryview, position: int, end: int, count: int) -> int:
     """The position behind `count` headers, -1 when they are malformed."""
     index = 0
     while index < count:
-        size, position = varint(data, position, end)
+        size, position = _varint(data, position, end)
         if position < 0 or size < 0 or size > end - position:
             return -1
-        size, position = varint(data, position + size, end)
+        size, position = _varint(data, position + size, end)
         if position < 0 or size > end - position:
             return -1
         if size > 0:
@@ -170,7 +188,7 @@ def walk(view: memoryview, position: int, end: int, count: int, base_timestamp: 
     null_keys = 0
     index = 0
     while index < count:
-        position, delta, offset_delta, _, key_size, _, _, _, _ = parse(data, position, end)
+        position, delta, offset_delta, _, key_size, _, _, _, _ = _parse(data, position, end)
         if position < 0:
             return WALK_MALFORMED, index, max_timestamp, min_timestamp, in_order, null_keys
         timestamp = base_timestamp + delta
@@ -199,7 +217,7 @@ def frames(source: bytes, position: int, end: int, count: int, base_timestamp: i
     data = _raw.octets(view)
     index = 0
     while index < count:
-        position, delta, offset_delta, _, key_size, _, _, _, _ = parse(data, position, end)
+        position, delta, offset_delta, _, key_size, _, _, _, _ = _parse(data, position, end)
         if position < 0:
             break
         timestamp = base_timestamp + delta
@@ -211,15 +229,15 @@ def frames(source: bytes, position: int, end: int, count: int, base_timestamp: i
 
 
 def _read_headers(source: bytes, data: memoryview, position: int, end: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a record that `parse` has found well-formed. A key that is not UTF-8 is read as Java reads it, with U+FFFD."""
+    """The headers of a record that `_parse` has found well-formed. A key that is not UTF-8 is read as Java reads it, with U+FFFD."""
     octets = source
     output: list[tuple[str, bytes | None]] = []
     index = 0
     while index < count:
-        size, position = varint(data, position, end)
+        size, position = _varint(data, position, end)
         key = octets[position : position + size].decode("utf-8", "replace")
         position += size
-        size, position = varint(data, position, end)
+        size, position = _varint(data, position, end)
         if size < 0:
             output.append((key, None))
         else:
@@ -256,7 +274,7 @@ def decode(
     new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     index = 0
     while index < count:
-        position, delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, header_count = parse(data, position, end)
+        position, delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, header_count = _parse(data, position, end)
         if position < 0:
             return WALK_MALFORMED
         timestamp = base_timestamp
