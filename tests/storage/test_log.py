@@ -426,6 +426,8 @@ def test_a_preallocated_segment_without_records_is_trimmed_too(disk: VirtualDisk
     log = open_log(disk, clock, topic_config(preallocate="true"), clean=True)
     log.close(durable=True)
     assert disk.open(f"{DIRECTORY}/{0:020d}.log").size() == 0
+    for parent in ("/", "/data"):
+        disk.fsync_dir(parent)
     assert disk.crash(random.Random(1)).open(f"{DIRECTORY}/{0:020d}.log").size() == 0
 
 
