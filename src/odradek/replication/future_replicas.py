@@ -89,6 +89,7 @@ class Move:
         "generation",
         "held",
         "hold_until",
+        "near",
         "origin",
         "partition",
         "source",
@@ -108,6 +109,8 @@ class Move:
         self.cut_to: int | None = None
         """The lowest end that the current log was cut to since the future one was."""
         self.timer: TimerHandle | None = None
+        self.near = False
+        """The last piece reached the end that the current log had when it was read."""
         self.unflushed = 0
         """Bytes copied since the last flush."""
         self.held = False
@@ -257,7 +260,10 @@ class FutureReplicas:
             self._let_go(move)
         elif move.state is State.FINAL:
             self._exchange(move)
-        elif future.log_end_offset < source.log_end_offset:
+        elif move.state is State.ASSIGNING and move.near:
+            move.near = False
+            self._later(move, _FOLLOW_INTERVAL_S)
+        elif future.log_end_offset < source.log_end_offset and not move.near:
             self._copy(move)
         elif move.state is State.COPYING:
             self._flush(move, self._ask)
@@ -304,14 +310,15 @@ class FutureReplicas:
         def load() -> None:
             parts.extend(piece.read(0, piece.size) for piece in read.slices)
 
+        end = move.source.log_end_offset
         generations = move.source.generation, move.future.generation
-        self._run_job(load).add_callback(lambda job: self._copied(move, read, b"".join(parts), generations, job.error))
+        self._run_job(load).add_callback(lambda job: self._copied(move, read, b"".join(parts), end, generations, job.error))
 
     def _read(self, move: Move) -> LogRead:
         source = move.source
         return source.read(move.future.log_end_offset, max_bytes=self._piece, max_offset=source.log_end_offset, min_one_message=True)
 
-    def _copied(self, move: Move, read: LogRead, data: bytes, generations: tuple[int, int], error: BaseException | None) -> None:
+    def _copied(self, move: Move, read: LogRead, data: bytes, end: int, generations: tuple[int, int], error: BaseException | None) -> None:
         read.release()
         self._copying -= 1
         while self._waiting and self._waiting[0].state is State.ENDED:
@@ -335,6 +342,7 @@ class FutureReplicas:
                 self._later(move, 1.0)
                 return
             self._throttle(len(data))
+            move.near = move.future.log_end_offset >= end
         if move.unflushed >= _FLUSH_EVERY:
             self._flush(move, lambda move: self._later(move, 0))
         else:
@@ -422,13 +430,15 @@ class FutureReplicas:
         def held(_: Deferred[None]) -> None:
             if move.state is State.HOLDING:
                 move.held = True
+                # What is durable in the current log by now has to be copied, too, before the future one is flushed.
+                move.near = False
 
         self._flusher.hold(move.partition).add_callback(held)
         self._later(move, 0)
 
     def _hardened(self, move: Move) -> None:
         move.become(State.FINAL)
-        self._exchange(move)
+        self._step(move)
 
     def _let_go(self, move: Move) -> None:
         """The partition's flushes have waited long enough."""
