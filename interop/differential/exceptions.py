@@ -103,6 +103,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         _NO_COORDINATORS,
     ),
     Excepted(r"LIST_CONFIG_RESOURCES v1 .*", r"config_resources\[__consumer_offsets\]", MISSING, anything, _NO_COORDINATORS),
+    Excepted(r"ELECT_LEADERS v\d+ type \d, all", r"replica_election_results\[__consumer_offsets\]", MISSING, anything, _NO_COORDINATORS),
     Excepted(r"INIT_PRODUCER_ID v\d+ transactional id", r"error_code", COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, _NO_COORDINATORS),
     Excepted(r"DESCRIBE_CONFIGS v\d+ broker loggers", r"results\[0\]\.error_code", INVALID_REQUEST, 0, _NO_LOGGERS),
     Excepted(r"DESCRIBE_CONFIGS v\d+ broker loggers", r"results\[0\]\.error_message", "a text", "", _NO_LOGGERS),

@@ -219,6 +219,16 @@ def test_the_commands(bootstrap: str, tmp_path: Path, capfdbinary: pytest.Captur
     assert consume.main(["-t", "typed", "-o", "sideways", *at]) == 2
     assert topics.main(["describe", "typed", *at]) == 0
     assert b"PartitionCount: 1" in capfdbinary.readouterr().out
+    assert topics.main(["config", "typed", "-s", "retention.ms=5000000", "-s", "cleanup.policy=compact,delete", *at]) == 0
+    assert topics.main(["config", "typed", "-d", "cleanup.policy", *at]) == 0
+    capfdbinary.readouterr()
+    assert topics.main(["config", "typed", *at]) == 0
+    assert capfdbinary.readouterr().out == b"typed\tretention.ms=5000000\n"
+    assert topics.main(["config", "typed", "--all", *at]) == 0
+    assert b"typed\tcleanup.policy=delete\n" in capfdbinary.readouterr().out
+    with pytest.raises(KafkaError, match="INVALID_CONFIG"):
+        topics.main(["config", "typed", "-s", "retention.ms=soon", *at])
+    assert topics.main(["config", "typed", "-s", "retention.ms", *at]) == 2
     assert topics.main(["delete", "typed", *at]) == 0
     assert topics.main(["delete", "typed", *at]) == 1
     assert topics.main(["delete", "typed", "--if-exists", *at]) == 0

@@ -45,11 +45,9 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
         if resource.resource_type not in RESOURCE_TYPES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no resource type {resource.resource_type}")
     image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
-    layers = BrokerLayers(
-        services.config,
-        image.configs.of(RESOURCE_BROKER, str(services.node_id)),
-        image.configs.of(RESOURCE_BROKER, ""),
-    )
+    # What this broker does not follow (another implementation's keys in the metadata) is not shown as if it held.
+    dynamic = services.dynamic_config
+    layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster)
     response = DescribeConfigsResponse()
     for resource in request.resources:
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
