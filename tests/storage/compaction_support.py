@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from odradek.base.disk import Disk
 from odradek.config.topic import TopicConfig
 from odradek.records.batch import Record, decode_batch, encode_batch, iter_headers
 from odradek.records.compaction import OffsetMap
@@ -32,11 +33,9 @@ def compact_config(**overrides: object) -> TopicConfig:
 class Cleanery:
     """`run(step by step)`, `clean` (one cleaning) and `clean_all` (until nothing is dirty)."""
 
-    def __init__(
-        self, disk: VirtualDisk | None = None, *, config: TopicConfig | None = None, directories: Sequence[str] = ("/data",)
-    ) -> None:
+    def __init__(self, disk: Disk | None = None, *, config: TopicConfig | None = None, directories: Sequence[str] = ("/data",)) -> None:
         self.clock = ManualClock()
-        self.disk = disk or VirtualDisk(time_ms=self.clock.time_ms)
+        self._disk = disk or VirtualDisk(time_ms=self.clock.time_ms)
         self.config = config or compact_config()
         self.directories = directories
         self.buffer_bytes = 4096
@@ -44,18 +43,24 @@ class Cleanery:
         self.throttle = Throttle(self.clock, UNBOUNDED)
         self.open()
 
+    @property
+    def disk(self) -> VirtualDisk:
+        """The virtual disk, for tests that have one."""
+        assert isinstance(self._disk, VirtualDisk)
+        return self._disk
+
     def open(self) -> None:
         """Loads everything from the disk, as after a start."""
-        self.logs = LogManager(self.disk, self.clock, self.directories, no_broker(), random=random.Random(3), verify_transactions=False)
+        self.logs = LogManager(self._disk, self.clock, self.directories, no_broker(), random=random.Random(3), verify_transactions=False)
         self.logs.load(lambda _: self.config)
         self.log = self.logs.create_log(PARTITION, TOPIC_ID, self.config)
         self.log.update_high_watermark(self.log.log_end_offset)
-        self.manager = CleanerManager(self.disk, self.logs)
+        self.manager = CleanerManager(self._disk, self.logs)
         self.logs.cleaner = self.manager
 
     def reopen(self, disk: VirtualDisk | None = None) -> None:
         """As `open` after the process was killed, or on another disk."""
-        self.disk = disk or self.disk.kill()
+        self._disk = disk or self.disk.kill()
         self.open()
 
     def start(self, plan: CleaningPlan | None = None) -> CleaningRun | None:
@@ -67,7 +72,7 @@ class Cleanery:
             self.logs,
             plan,
             OffsetMap(self.map_memory, seed=bytes(16)),
-            disk=self.disk,
+            disk=self._disk,
             clock=self.clock,
             throttle=self.throttle,
             buffer_bytes=self.buffer_bytes,
@@ -140,7 +145,7 @@ class Cleanery:
         return committed_records(self.log, start_offset)
 
     def names(self, suffix: str = "") -> list[str]:
-        return [name for name in self.disk.listdir(self.log.directory) if name.endswith(suffix)]
+        return [name for name in self._disk.listdir(self.log.directory) if name.endswith(suffix)]
 
 
 class _Batch(list[Record]):

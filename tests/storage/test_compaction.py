@@ -289,16 +289,14 @@ def test_the_last_batch_of_an_active_producer_stays_empty_and_its_sequence_goes_
 def test_the_end_of_the_round_is_kept_as_an_empty_batch() -> None:
     made = Cleanery()
     made.put(("a", "1"))
-    made.put(("b", "1"))
-    made.put(("b", None))
+    made.put(("a", "aborted"), producer=(1, 0, 0), transactional=True)
     made.roll()
+    made.end(1, 0, commit=False)
+    made.put(("b", "1"), producer=(1, 0, 1))
     made.clean()
-    made.put(("x", "1"))
-    made.roll()
-    made.clock.now_ms += 60_000
-    made.clean()
-    assert [record.key for record in made.records()] == [b"a", b"x"]
-    assert made.log.log_end_offset == 4
+    headers = [header for _, header in iter_headers(read_bytes(made.log, 0))]
+    assert [(header.base_offset, header.record_count) for header in headers] == [(0, 1), (1, 0)], "offset 1 ends what was cleaned"
+    assert [record.key for record in made.committed()] == [b"a", b"b"]
 
 
 def test_dates_and_names_of_what_was_cleaned() -> None:

@@ -89,7 +89,8 @@ class CleaningRun:
     def settle(self) -> float | None:
         """What the step asked for is done; seconds to wait before the next one, None when the cleaning has ended."""
         if self._discarding:
-            return self._end()
+            self._end()
+            return None
         if self._error is not None:
             return self._discard()
         if self._swapped is not None:
@@ -98,7 +99,8 @@ class CleaningRun:
         if not self.plan.is_valid():
             return self._discard()
         if self._through:
-            return self._end()
+            self._end()
+            return None
         event, self._event = self._event, None
         if isinstance(event, Wanted):
             if not self._take(event.sources):

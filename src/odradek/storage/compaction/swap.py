@@ -4,7 +4,7 @@ The steps on disk, each of which a crash may follow; `loader.finish_swaps` is th
 
     1. all files `.cleaned`, durable (executor)         the old segments count, `.cleaned` files are removed
     2. `.cleaned` -> `.swap`                            as long as one `.cleaned` is left the old segments count, then the new one
-    3. the old files -> `.deleted`, oldest first        the new segment counts; what it stands for is removed
+    3. the old files -> `.deleted`                      the new segment counts; what it stands for is removed
     4. `.swap` -> final names, the log first            the same
     5. the directory is fsynced (executor)              only then may the `.deleted` files be removed
 
