@@ -13,6 +13,7 @@ from typing import NamedTuple
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records import native
 from odradek.records.batch import (
+    COMPRESSION_MASK,
     CONTROL_MASK,
     DELETE_HORIZON_MASK,
     HEADER_SIZE,
@@ -115,20 +116,30 @@ def index_batch(offset_map: OffsetMap, batch: memoryview, header: BatchHeader, s
     compression.decompress.
     """
     table = offset_map.table
+    last_offset = header.last_offset
     if header.magic < MAGIC_V2:
         for record in decode_batch(batch, 0, header, limit):
             if record.key is not None and record.offset >= start_offset and not table.put(record.key, record.offset):
                 return False
     elif header.record_count != 0:
-        records = memoryview(records_of(batch, 0, header, limit))
-        status = table.index(records, 0, len(records), header.record_count, header.base_offset, start_offset)
+        records, start, end = _records(batch, header, limit)
+        status = table.index(records, start, end, header.record_count, header.base_offset, start_offset)
         if status == native.codec.TABLE_FULL:
             return False
         if status:
             raise malformed(status, 0, header.record_count)
-    if header.last_offset >= start_offset:
-        table.latest_offset = header.last_offset
+    if last_offset >= start_offset:
+        table.latest_offset = last_offset
     return True
+
+
+def _records(batch: memoryview, header: BatchHeader, limit: int) -> tuple[memoryview, int, int]:
+    """The buffer that holds the records uncompressed, and where they begin and end in it."""
+    size = header.size
+    if header.attributes & COMPRESSION_MASK or size > len(batch) or size > limit:
+        records = memoryview(records_of(batch, 0, header, limit))
+        return records, 0, len(records)
+    return batch, HEADER_SIZE, size
 
 
 def filter_batch(
@@ -171,20 +182,20 @@ def filter_batch(
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record count {count} in magic v{header.magic} batch")
     if count == 0:
         return _emptied(header, 0, retain_empty)
-    horizon = header.delete_horizon_ms
+    attributes = header.attributes
+    horizon = header.base_timestamp if attributes & DELETE_HORIZON_MASK else None
     codec = native.codec
-    if header.is_control:
+    if attributes & CONTROL_MASK:
         mode = codec.KEEP
     elif horizon is not None and now_ms >= horizon:
         mode = codec.COMPACT_TOMBSTONES
     else:
         mode = codec.COMPACT
-    records = memoryview(records_of(batch, 0, header, limit))
-    size = len(records)
+    records, start, end = _records(batch, header, limit)
     # A record has at least 7 bytes: no header can make this allocate more than its batch holds.
-    flags = bytearray(min(count, size // 7 + 1))
+    flags = memoryview(bytearray(min(count, (end - start) // 7 + 1)))
     status, read, kept, kept_bytes, tombstones, first_delta, max_delta = codec.retain(
-        offset_map.table, records, 0, size, count, header.base_offset, mode, memoryview(flags)
+        offset_map.table, records, start, end, count, header.base_offset, mode, flags
     )
     if status:
         raise malformed(status, read, count)
@@ -192,16 +203,17 @@ def filter_batch(
         return _emptied(header, read, retain_empty)
     set_horizon = horizon is None and (tombstones > 0 or empty_transaction)
     if kept == count and not set_horizon:
-        return FilteredBatch(batch, read, kept, header.max_timestamp, header.last_offset, header.last_offset)
+        last_offset = header.last_offset
+        return FilteredBatch(batch, read, kept, header.max_timestamp, last_offset, last_offset)
     if set_horizon:
         horizon = now_ms + delete_retention_ms
-    return _rewritten(header, records, flags, kept, kept_bytes, first_delta, max_delta, horizon)
+    return _rewritten(header, (records, start, end), flags, kept, kept_bytes, first_delta, max_delta, horizon)
 
 
 def _rewritten(
     header: BatchHeader,
-    records: memoryview,
-    flags: bytearray,
+    records: tuple[memoryview, int, int],
+    flags: memoryview,
     kept: int,
     kept_bytes: int,
     first_delta: int,
@@ -221,7 +233,7 @@ def _rewritten(
         shift = _wrap(header.base_timestamp - base_timestamp)
     body = bytearray(HEADER_SIZE + kept_bytes + (kept * _GROWTH if shift or fixed else 0))
     with memoryview(body) as output:
-        end = native.codec.rewrite(records, 0, len(records), header.record_count, memoryview(flags), output, HEADER_SIZE, shift, fixed)
+        end = native.codec.rewrite(*records, header.record_count, flags, output, HEADER_SIZE, shift, fixed)
     del body[end:]
     attributes = header.attributes & _KEPT_ATTRIBUTES
     if horizon is not None:
