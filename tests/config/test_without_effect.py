@@ -10,7 +10,9 @@ import pytest
 import odradek
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, standalone_config
+from odradek.config.describe import BrokerLayers, describe_topic
 from odradek.config.document import document
+from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.topic import SYNONYMS, TOPIC_CONFIG, check_topic_overrides
 from odradek.config.unserved import UNSERVED, UNSERVED_SECURITY, UNSERVED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON, TopicWarnings, ineffective
@@ -82,6 +84,16 @@ def test_topics_are_warned_about_once_for_each_key() -> None:
     ]
     assert list(warnings.lines("b", {"local.retention.ms": "6"}.items())) == []
     assert list(TopicWarnings().lines("c", {"cleanup.policy": "compact"}.items())) == []
+
+
+def test_what_another_version_has_set_for_a_topic_is_ignored_aloud() -> None:
+    overrides = {"message.format.version": "2.8", "retention.ms": "5", "segment.bytes": "many"}
+    lines = list(TopicWarnings().lines("old", overrides.items()))
+    assert [line.split(" has no effect")[0] for line in lines] == ["topic old: message.format.version=2.8", "topic old: segment.bytes=many"]
+    config = DynamicBrokerConfig(standalone_config()).topic_config(overrides)
+    assert (config.retention_ms, config.segment_bytes) == (5, 1073741824)
+    layers = BrokerLayers(standalone_config())
+    assert {each.name: each.value for each in describe_topic(layers, overrides)}["retention.ms"] == "5"
 
 
 @pytest.mark.parametrize(

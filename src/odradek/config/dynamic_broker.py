@@ -11,7 +11,7 @@ from typing import cast
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.dynamic import DYNAMIC_KEYS, NEVER_IN_A_FILE, broker_synonyms, check_thread_count, unserved_at_run_time
-from odradek.config.topic import TopicConfig, topic_defaults
+from odradek.config.topic import TopicConfig, override_problem, topic_defaults
 from odradek.config.unserved import check_served_setting
 
 _TOPIC_CONFIGS_KEPT = 1024
@@ -65,14 +65,16 @@ class DynamicBrokerConfig:
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The configuration of a topic with these settings of its own, over the current broker's. Equal settings share one object.
 
-        ConfigError for a setting that is no topic key or does not fit.
+        A setting that cannot hold is left out (`without_effect.TopicWarnings` says so): a topic may have been made by another version.
         """
         key = tuple(sorted(overrides.items()))
         known = self._topic_configs.get(key)
         if known is None:
             if len(self._topic_configs) >= _TOPIC_CONFIGS_KEPT:
                 self._topic_configs.clear()
-            known = self._topic_configs[key] = TopicConfig.over(self._defaults, overrides)
+            known = self._topic_configs[key] = TopicConfig.over(
+                self._defaults, {name: text for name, text in key if override_problem(name, text) is None}
+            )
         return known
 
     # -- changes ----------------------------------------------------------------------------------------------------------------------

@@ -195,6 +195,17 @@ class TopicConfig:
         return cls(values, overrides)
 
 
+def override_problem(name: str, text: str) -> str | None:
+    """Why a setting that is found in the metadata cannot hold (another version's key, say); None when it can."""
+    if name not in TOPIC_CONFIG:
+        return f"Unknown topic config name: {name}"
+    try:
+        TOPIC_CONFIG[name].parse(text)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
 def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
     """ConfigError for overrides that are no keys, do not fit, contradict one another or ask for what is not served (LogConfig.validate)."""
     from odradek.config.unserved import check_served_topic

@@ -204,7 +204,7 @@ def ineffective(given: dict[str, str]) -> Iterator[str]:
 
 
 class TopicWarnings:
-    """Says once for each topic key without effect that a topic sets it."""
+    """Says once for each topic key without effect, or that cannot hold, that a topic sets it."""
 
     __slots__ = ("_said",)
 
@@ -213,8 +213,10 @@ class TopicWarnings:
 
     def lines(self, topic: str, overrides: Collection[tuple[str, str]]) -> Iterator[str]:
         """The lines for the keys that no topic had set before; `topic` is named as the first that does."""
+        from odradek.config.topic import override_problem
+
         for name, text in overrides:
-            reason = TOPIC_WITHOUT_EFFECT.get(name)
+            reason = TOPIC_WITHOUT_EFFECT.get(name) or override_problem(name, text)
             if reason is not None and name not in self._said:
                 self._said.add(name)
                 yield f"topic {topic}: {name}={text} has no effect: {reason}"
