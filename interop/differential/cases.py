@@ -13,6 +13,7 @@ from interop.differential.administration import ADMINISTRATION_CASES
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
 from interop.differential.configuration import CONFIGURATION_CASES
+from interop.differential.directories import DIRECTORY_CASES
 from interop.differential.peer import PATIENCE_SECONDS, Peer
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -607,6 +608,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
     **ADMINISTRATION_CASES,
     **CONFIGURATION_CASES,
+    **DIRECTORY_CASES,
 }
 
 

@@ -19,6 +19,8 @@ PRESENT_ONLY = {"error_message", "batch_index_error_message", "documentation"}
 BY_NATURE: dict[ApiKey | None, set[str]] = {
     None: {"port", "broker_epoch", "finalized_features_epoch"},
     # The metadata logs of two brokers grow differently, and the replicas' progress is a matter of the moment.
+    # Space changes from moment to moment.
+    ApiKey.DESCRIBE_LOG_DIRS: {"total_bytes", "usable_bytes"},
     ApiKey.DESCRIBE_QUORUM: {"high_watermark", "log_end_offset", "leader_epoch", "last_fetch_timestamp", "last_caught_up_timestamp"},
 }
 """Numbers that two brokers can't share, everywhere (None) or in one API; only their sign is compared."""
@@ -39,6 +41,11 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.DESCRIBE_CONFIGS, "configs"): ("name",),
     (ApiKey.LIST_CONFIG_RESOURCES, "config_resources"): ("resource_name",),
     (ApiKey.API_VERSIONS, "api_keys"): ("api_key",),
+    (ApiKey.ALTER_REPLICA_LOG_DIRS, "results"): ("topic_name",),
+    (ApiKey.ALTER_REPLICA_LOG_DIRS, "partitions"): ("partition_index",),
+    (ApiKey.DESCRIBE_LOG_DIRS, "results"): ("log_dir",),
+    (ApiKey.DESCRIBE_LOG_DIRS, "topics"): ("name",),
+    (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): ("partition_index",),
     (ApiKey.API_VERSIONS, "supported_features"): ("name",),
     (ApiKey.API_VERSIONS, "finalized_features"): ("name",),
 }

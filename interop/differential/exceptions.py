@@ -21,7 +21,7 @@ UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 
 API_KEYS_TO_COME = (
-    *(8, 9, 11, 12, 13, 14, 15, 16, 17, 24, 25, 26, 27, 28, 29, 30, 31, 34, 35, 36, 38, 39, 40, 41, 42, 45, 46, 47, 48),
+    *(8, 9, 11, 12, 13, 14, 15, 16, 17, 24, 25, 26, 27, 28, 29, 30, 31, 36, 38, 39, 40, 41, 42, 45, 46, 47, 48),
     *(49, 50, 51, 57, 61, 65, 66, 68, 69, 76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
 )
 """What JVM Kafka advertises and Odradek does not serve yet: groups, transactions, security, quotas, share groups, ..."""
@@ -107,6 +107,14 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted(r"INIT_PRODUCER_ID v\d+ transactional id", r"error_code", COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, _NO_COORDINATORS),
     Excepted(r"DESCRIBE_CONFIGS v\d+ broker loggers", r"results\[0\]\.error_code", INVALID_REQUEST, 0, _NO_LOGGERS),
     Excepted(r"DESCRIBE_CONFIGS v\d+ broker loggers", r"results\[0\]\.error_message", "a text", "", _NO_LOGGERS),
+    # Placement: equal counts are broken by the order of a hash map there, of the configuration here.
+    Excepted(
+        r"DESCRIBE_LOG_DIRS v\d+ all( .*)?",
+        r"results\[.*\]\.topics\[.*\].*",
+        anything,
+        anything,
+        "which of two directories with equally many logs takes a new one is left to a hash map",
+    ),
     # The feature eligible.leader.replicas.version.
     Excepted(r"CREATE_TOPICS v\d+ .*", rf"topics\[[^]]+\]\.{_MIN_ISR}\.config_source", 5, 3, _ELR),
     Excepted(r"DESCRIBE_CONFIGS v\d+ .*", rf"results\[\d\]\.{_MIN_ISR}\.config_source", 5, 3, _ELR),

@@ -390,6 +390,8 @@ class FutureReplicas:
             else:
                 if flush is not None:
                     flush.release()
+                if move.state is State.ENDED and isinstance(job.error, FileNotFoundError):
+                    return  # the future log was deleted meanwhile
                 if isinstance(job.error, OSError):
                     future.failed(job.error)
                 if move.state is not State.ENDED:

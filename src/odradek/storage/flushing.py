@@ -73,8 +73,11 @@ class Flush:
         if self.epochs is not None and disk.exists(self._epochs_path.rpartition("/")[0]):
             write_epoch_checkpoint(disk, self._epochs_path, self.epochs)
         for directory in sorted(self._directories):
-            if disk.exists(directory):
+            try:
                 disk.fsync_dir(directory)
+            except FileNotFoundError:
+                # Renamed or gone with its log; whoever did that sees to its names.
+                continue
 
     def release(self, *, durable: bool = False) -> None:
         """Lets go of the segments; `durable` when `run` succeeded. Idempotent."""

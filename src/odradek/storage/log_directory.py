@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from uuid import UUID
 
 from odradek.base.disk import DirectoryLock, Disk
@@ -106,11 +106,12 @@ class FinishedMove:
 
 
 def drop_move_note(disk: Disk, directory: str) -> None:
-    """Removes the note of a move from a partition's directory, durably; no error when there is none."""
+    """Removes the note of a move from a partition's directory, durably; no error when there is none, or no directory any more."""
     note = f"{directory}/{MOVED_FROM}"
     if disk.exists(note):
-        disk.remove(note)
-        disk.fsync_dir(directory)
+        with suppress(FileNotFoundError):
+            disk.remove(note)
+            disk.fsync_dir(directory)
 
 
 DirectoryWrite = CheckpointWrite | NewNames | FinishedMove
@@ -232,8 +233,10 @@ class LogDirectory:
         return self._begin(RECOVERY_POINT_CHECKPOINT, lambda log: log.checkpointed_recovery_point)
 
     def begin_log_start_offsets(self) -> CheckpointWrite | None:
-        """As `begin_recovery_points`; only log starts above their first segment are worth a line, as in Kafka."""
-        return self._begin(LOG_START_OFFSET_CHECKPOINT, lambda log: log.log_start_offset if log.log_start_offset > log.bases[0] else None)
+        """As `begin_recovery_points`. Kafka leaves out log starts at the base of their first segment; but as long as the removal of the
+        segments before is not durable, a power cut could bring back what DeleteRecords has deleted.
+        """
+        return self._begin(LOG_START_OFFSET_CHECKPOINT, lambda log: log.log_start_offset if log.log_start_offset > 0 else None)
 
     def _begin(self, name: str, value: Callable[[Log], int | None]) -> CheckpointWrite | None:
         offsets: dict[TopicPartition, int] = {}
