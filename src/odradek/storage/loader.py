@@ -113,6 +113,7 @@ class _Loader:
         self.on_segment = on_segment
         self.limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
         self.segments: list[Segment] = []
+        self.snapshots_whole = True
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
         self.state = self._new_state()
 
@@ -163,7 +164,9 @@ class _Loader:
         log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
-        rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
+        rebuild_producer_state(
+            self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean and self.snapshots_whole
+        )
         log = Log(
             self.disk,
             self.clock,
@@ -177,6 +180,7 @@ class _Loader:
             recovery_point=end_offset if self.clean else min(self.recovery_point, end_offset),
             leader_epochs=self.leader_epochs,
             producer_state=self.state,
+            clean=self.clean,
             jitter=self.options.jitter,
             on_io_error=self.options.on_io_error,
             on_roll=self.options.on_roll,
@@ -249,6 +253,8 @@ class _Loader:
             if self.clean or offset < self.recovery_point:
                 logger.warning("Rebuilding the indexes of %s: %s", segment.log_path, error)
                 self._recover_segment(segment)
+                # That removed the snapshots behind the segment: what they knew has to be read from the log.
+                self.snapshots_whole = False
         self.segments.append(segment)
 
     def _recover_segment(self, segment: Segment) -> Recovered:
@@ -308,6 +314,7 @@ class _Loader:
                 self._drop(segment)
             self.segments.clear()
             self.leader_epochs.clear()
+            self.leader_epochs.flush()
             self.state.truncate_fully(self.log_start_offset)
         return max(end_offset, self.log_start_offset)
 

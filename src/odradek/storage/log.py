@@ -424,6 +424,7 @@ class Log(LogBase):
 
     def _remove(self, index: int) -> None:
         """Takes a segment out of the log; its files wait as `.deleted` for `take_deletions`."""
+        self._untouched_end = -1
         segment = self.segments.pop(index)
         del self.bases[index]
         self._deletions += segment.mark_deleted()
@@ -448,6 +449,15 @@ class Log(LogBase):
         """Retention by log start, size and time; how many segments went. Their files wait for `take_deletions`."""
         with Guarded(self):
             return delete_old_segments(self, self._clock.time_ms())
+
+    def rest(self) -> None:
+        """Closes what is not in use: the files of all segments but the active one, and of that too if nothing was appended since the
+        last call. They are opened again when they are needed; slices that are out stay readable.
+        """
+        idle, self._rested_end = self._rested_end == self.log_end_offset, self.log_end_offset
+        for segment in self.segments:
+            if idle or segment is not self.active:
+                segment.rest()
 
     def remove_oldest(self, count: int) -> None:
         """Drops the `count` oldest segments, rolling first when that is all of them, and raises the log start accordingly."""

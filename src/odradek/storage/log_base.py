@@ -46,6 +46,7 @@ class LogBase:
         "_on_io_error",
         "_on_roll",
         "_on_truncated",
+        "_rested_end",
         "_rules",
         "_segment_bytes",
         "_segment_ms",
@@ -85,6 +86,7 @@ class LogBase:
         recovery_point: int,
         leader_epochs: LeaderEpochCache,
         producer_state: ProducerStateManager,
+        clean: bool = False,
         jitter: Callable[[int], int] = lambda limit: 0,
         on_io_error: Callable[[Log, OSError], None] | None = None,
         on_roll: Callable[[Log], None] | None = None,
@@ -121,9 +123,12 @@ class LogBase:
         self._generation = 0
         self._index_point = segments[-1].base_offset if recovery_point == log_end_offset else recovery_point
         """Segments that end at or below it have durable indexes."""
-        self._untouched_end = log_end_offset if recovery_point == log_end_offset else -1
-        """The log end as it was loaded from a clean shutdown: a log that still ends there needs nothing at the next."""
+        self._untouched_end = log_end_offset if clean else -1
+        """The log end as it was loaded from a clean shutdown: a log that still ends there needs nothing at the next. Recovery, rolls and
+        removals leave files and names that are not durable, without moving the end.
+        """
         self._closed = False
+        self._rested_end = -1
         self.update_config(config)
 
     def __repr__(self) -> str:
@@ -254,6 +259,7 @@ class LogBase:
                 raise StorageError(f"{self.name} cannot roll at {base_offset}, the base offset of its active segment")
             active.reset_indexes()
             return active
+        self._untouched_end = -1
         active.become_inactive()
         segment = self._new_segment(base_offset)
         self._add(segment)

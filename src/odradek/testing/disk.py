@@ -17,6 +17,10 @@ FaultHook = Callable[[str, str], None]
 """Called as hook(operation, path) before each operation; raises OSError (or `PowerCut`) to make it fail."""
 
 
+NONE, ALL, PREFIX, DIRECTORIES, SUBSET = "none", "all", "prefix", "directories", "subset"
+"""What a power cut leaves of the changes that are not durable; see `VirtualDisk.crash`."""
+
+
 class PowerCut(BaseException):
     """Raised by a fault hook to stop the program at this operation; not an `Exception`, so that nothing handles it."""
 
@@ -98,20 +102,38 @@ class _Inode:
         self.abandoned = True
         self.unsynced.clear()
 
-    def after_crash(self, rng: random.Random) -> _Inode:
+    def after_crash(self, rng: random.Random, data: str) -> _Inode:
         """What a power cut may leave of the file."""
         survivor = _Inode()
-        data = bytearray(self.durable)
-        for index, (offset, piece) in enumerate(self.unsynced):
-            if rng.random() < 0.5:
-                continue
-            if piece is not None and index == len(self.unsynced) - 1:
-                piece = piece[: rng.randint(0, len(piece))]
-            _apply(data, offset, piece)
-        survivor.data = data
-        survivor.durable = bytes(data)
+        if data != ALL or self.abandoned:
+            content = bytearray(self.durable)
+            if data != NONE:
+                last = len(self.unsynced) - 1
+                for index, (offset, piece) in enumerate(self.unsynced):
+                    if data == ALL:
+                        _apply(content, offset, piece)
+                    else:
+                        _survive(content, offset, piece, rng, torn=index == last)
+        else:
+            content = bytearray(self.data)
+        survivor.data = content
+        survivor.durable = bytes(content)
         survivor.modified_ms = self.modified_ms
         return survivor
+
+
+def _survive(data: bytearray, offset: int, piece: bytes | None, rng: random.Random, *, torn: bool) -> None:
+    """Perhaps applies one write or truncation: not at all, wholly, the size without the bytes, or torn (the last one always)."""
+    chance = rng.random()
+    if chance < 0.45:
+        return
+    if piece is not None and (torn or chance > 0.9):
+        if chance > 0.95:
+            # The size became durable, the blocks did not.
+            piece = bytes(len(piece))
+        else:
+            piece = piece[: rng.randint(0, len(piece))]
+    _apply(data, offset, piece)
 
 
 def _apply(data: bytearray, offset: int, piece: bytes | None) -> None:
@@ -125,6 +147,9 @@ def _apply(data: bytearray, offset: int, piece: bytes | None) -> None:
     if offset > size:
         data.extend(bytes(offset - size))
     data[offset : offset + len(piece)] = piece
+
+
+_NameChange = tuple[str, str, _Inode | None, str]
 
 
 class VirtualFile:
@@ -221,7 +246,7 @@ class VirtualDisk:
         self._directories: set[str] = {"/"}
         self._durable_files: dict[str, _Inode] = {}
         self._durable_directories: set[str] = {"/"}
-        self._unsynced_names: list[tuple[str, str, _Inode | None, str]] = []
+        self._unsynced_names: list[_NameChange] = []
         """(kind, path, inode, other path) in the order they happened; kind is link, unlink, rename, mkdir or rmdir."""
 
     def fail(
@@ -365,7 +390,7 @@ class VirtualDisk:
     def fsync_dir(self, path: str) -> None:
         path = os.path.normpath(path)
         self.step("fsync_dir", path, check=True)
-        later: list[tuple[str, str, _Inode | None, str]] = []
+        later: list[_NameChange] = []
         for operation in self._unsynced_names:
             kind, name, _, other = operation
             if path in (os.path.dirname(name), os.path.dirname(other)) or (kind == "mkdir" and name == path):
@@ -402,12 +427,20 @@ class VirtualDisk:
         survivor._unsynced_names = list(self._unsynced_names)
         return survivor
 
-    def crash(self, rng: random.Random) -> VirtualDisk:
-        """A disk that a power cut at this moment could leave; this one stays as it is."""
+    def crash(self, rng: random.Random, *, names: str = PREFIX, data: str = SUBSET) -> VirtualDisk:
+        """A disk that a power cut at this moment could leave; this one stays as it is.
+
+        Of the changes of names not yet durable there happened, by `names`: NONE, ALL, a PREFIX (as a journal has it), or in each
+        directory a prefix of its own (DIRECTORIES). Of the unsynced writes and sizes, by `data`: NONE, ALL, or any SUBSET, torn ones among
+        them.
+        """
         files, directories = dict(self._durable_files), set(self._durable_directories)
-        for operation in self._unsynced_names[: rng.randint(0, len(self._unsynced_names))]:
+        for operation in _surviving(self._unsynced_names, rng, names):
             _replay(files, directories, operation)
-        return self._rebuilt(files, directories, lambda inode: inode.after_crash(rng))
+        # What a directory holds goes with the directory's own name.
+        directories = {path for path in directories if _is_reachable(path, directories)}
+        files = {path: inode for path, inode in files.items() if os.path.dirname(path) in directories}
+        return self._rebuilt(files, directories, lambda inode: inode.after_crash(rng, data))
 
     def _rebuilt(self, files: dict[str, _Inode], directories: set[str], copy: Callable[[_Inode], _Inode]) -> VirtualDisk:
         disk = VirtualDisk(time_ms=self.time_ms, capacity=self.capacity)
@@ -416,6 +449,35 @@ class VirtualDisk:
         disk._durable_files = dict(disk._files)
         disk._durable_directories = set(directories)
         return disk
+
+
+def _is_reachable(path: str, directories: set[str]) -> bool:
+    while path in directories:
+        if path == "/":
+            return True
+        path = os.path.dirname(path)
+    return False
+
+
+def _surviving(operations: list[_NameChange], rng: random.Random, names: str) -> list[_NameChange]:
+    if names == ALL or not operations:
+        return operations
+    if names == NONE:
+        return []
+    if names == PREFIX:
+        return operations[: rng.randint(0, len(operations))]
+    left: dict[str, int] = {}
+    for _, path, _, _ in operations:
+        parent = os.path.dirname(path)
+        left[parent] = left.get(parent, 0) + 1
+    left = {parent: rng.randint(0, count) for parent, count in left.items()}
+    chosen: list[_NameChange] = []
+    for operation in operations:
+        parent = os.path.dirname(operation[1])
+        if left[parent] > 0:
+            left[parent] -= 1
+            chosen.append(operation)
+    return chosen
 
 
 def _rename(files: dict[str, _Inode], directories: set[str], source: str, target: str) -> None:
@@ -429,7 +491,7 @@ def _rename(files: dict[str, _Inode], directories: set[str], source: str, target
         files[target] = files.pop(source)
 
 
-def _replay(files: dict[str, _Inode], directories: set[str], operation: tuple[str, str, _Inode | None, str]) -> None:
+def _replay(files: dict[str, _Inode], directories: set[str], operation: _NameChange) -> None:
     kind, path, inode, other = operation
     if kind == "link" and inode is not None:
         files[path] = inode
