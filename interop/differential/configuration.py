@@ -131,6 +131,7 @@ def incremental_alter_configs(version: int) -> Iterator[Case]:
     yield case("no group", resource(GROUP, "", ("consumer.session.timeout.ms", SET, "50000")))
     yield case("client metrics", resource(CLIENT_METRICS, "m", ("interval.ms", SET, "5000")), validate_only=True)
     yield from broker_changes(version, case)
+    yield from logger_changes(version, case)
 
 
 def broker_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:
@@ -187,6 +188,30 @@ def broker_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:
     for name in ("7", "-1", "one", "01", "+1", "99999999999"):
         yield on("of another name", name, ("log.retention.ms", SET, "86400000"))
         yield on("of another name back", name, ("log.retention.ms", DELETE, None))
+
+
+def logger_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:
+    """Log levels; the only logger that both brokers have is the root."""
+
+    def on(name: str, *operations: tuple[str, int, str | None], broker: str = "1", **options: Any) -> Case:
+        return case(f"logger {name}", resource(BROKER_LOGGER, broker, *operations), **options)
+
+    yield on("set", ("root", SET, "WARN"))
+    yield described(f"setting a logger v{version}", BROKER_LOGGER, "1", "root")
+    yield on("only validated", ("root", SET, "ERROR"), validate_only=True)
+    yield on("set back", ("root", SET, "INFO"))
+    yield described(f"setting a logger back v{version}", BROKER_LOGGER, "1", "root")
+    yield on("deleted", ("root", DELETE, None))
+    yield on("appended", ("root", APPEND, "INFO"))
+    yield on("subtracted", ("root", SUBTRACT, "INFO"))
+    for level in ("info", "LOUD", "", "OFF", "ALL", None):
+        yield on(f"set to {level!r}", ("root", SET, level))
+    yield on("unknown", ("no.such.logger", SET, "INFO"))
+    yield on("unknown deleted", ("no.such.logger", DELETE, None))
+    yield on("operation 7", ("root", 7, "INFO"))
+    yield on("nothing")
+    for broker in ("7", "", "one"):
+        yield on(f"of broker '{broker}'", ("root", SET, "INFO"), broker=broker)
 
 
 def alter_configs(version: int) -> Iterator[Case]:
