@@ -154,7 +154,9 @@ class Found:
             for position, header in iter_headers(data):
                 piece = bytes(data[position : position + header.size])
                 self.batches.append((header.base_offset, header.last_offset, header.partition_leader_epoch, piece))
-        self.epochs = log.leader_epochs.entries
+        covered = [each for each in log.leader_epochs.entries if each.start_offset <= self.start]
+        later = [each for each in log.leader_epochs.entries if each.start_offset > self.start]
+        self.epochs = [each._replace(start_offset=self.start) for each in covered[-1:]] + later
         self.producers = producers_of(log)
         self.aborted = {(each.producer_id, each.first_offset, each.last_offset) for each in log.aborted_transactions(self.start, self.end)}
 

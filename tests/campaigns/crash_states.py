@@ -234,6 +234,7 @@ class World:
 
     def do_delete_records(self) -> None:
         history, log = self.pick()
+        log.update_high_watermark(log.log_end_offset)
         target = self.rng.randint(log.log_start_offset, log.log_end_offset)
         history.start_limit = max(history.start_limit, target)
         log.maybe_increment_log_start_offset(target)

@@ -378,8 +378,12 @@ class Log(LogBase):
             self._on_truncated(self)
 
     def _truncate(self, offset: int) -> None:
+        removed = self.bases[-1] > offset
         while self.bases[-1] > offset:
             self._remove(len(self.segments) - 1)
+        if removed:
+            # Or a power cut could bring a later segment back although this one is cut, with a hole between them.
+            self._disk.fsync_dir(self.directory)
         self.active = self.segments[-1]
         wanted = offset
         offset = self.active.truncate_to(offset, self._clock.time_ms())
