@@ -6,9 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.records.compaction import OffsetMap
 from odradek.storage.compaction.manager import CleanerManager
-from odradek.storage.compaction.run import CleaningRun
 from odradek.storage.compaction.throttle import Throttle
 from odradek.storage.log_directory import write_checkpoints
 
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from odradek.base.disk import Disk
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.server.jobs import Jobs
+    from odradek.storage.compaction.run import CleaningRun
     from odradek.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -94,6 +93,10 @@ class LogCleaner:
         plan = self.manager.grab_filthiest(self._clock.time_ms())
         if plan is None:
             return None
+        # What the work needs is loaded when there is some, not while the broker starts.
+        from odradek.records.compaction import OffsetMap
+        from odradek.storage.compaction.run import CleaningRun
+
         config = self._config
         threads = max(config.integer("log.cleaner.threads"), 1)
         memory = min(config.integer("log.cleaner.dedupe.buffer.size") // threads, _LARGEST_MAP)
