@@ -443,3 +443,20 @@ def test_zeros_that_a_clean_shutdown_left_behind_are_found(disk: VirtualDisk, cl
     assert again.log_end_offset == 6
     again.append_as_leader(batch(1), 0)
     assert [record.offset for record in read_all(again)] == list(range(7))
+
+
+@pytest.mark.parametrize("rested", [False, True])
+def test_a_full_index_rolls_after_a_restart_too(disk: VirtualDisk, clock: ManualClock, rested: bool) -> None:
+    config = topic_config(index_interval_bytes=1, segment_index_bytes=8 * 5)
+    log = open_log(disk, clock, config)
+    while not log.active.is_index_full:
+        log.append_as_leader(batch(1), 0)
+    assert len(log.segments) == 1
+    if rested:
+        log.rest()
+        log.rest()
+    else:
+        log.close(durable=True)
+        log = open_log(disk, clock, config, clean=True)
+    log.append_as_leader(batch(1), 0)
+    assert len(log.segments) == 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _INITIAL_DELAY_S = 30.0
 """LogManager.InitialTaskDelayMs."""
 _DELETE_INTERVAL_S = 10.0
+_RETENTION_SLICE = 50
+"""Logs looked at in one turn of the loop: some milliseconds when their timestamps have to be read."""
 _SHORTEST_FLUSH_INTERVAL_S = 0.01
 _TOPIC = 2
 """ConfigResource.Type.TOPIC."""
@@ -92,8 +95,22 @@ class BrokerTasks:
             task.stop()
         self._tasks.clear()
 
-    def _retention(self) -> None:
-        self._log_manager.cleanup()
+    def _retention(self) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+        self._retain(self._log_manager.cleanup_steps(), done)
+        return done
+
+    def _retain(self, steps: Iterator[object], done: Deferred[None]) -> None:
+        """Some logs now, the others after whatever else waits for the loop."""
+        try:
+            seen = len(list(islice(steps, _RETENTION_SLICE)))
+        except Exception as error:
+            done.fail(error)
+            return
+        if seen < _RETENTION_SLICE:
+            done.complete(None)
+        else:
+            self._clock.call_later(0, self._retain, steps, done)
 
     def _recovery_points(self) -> Deferred[None] | None:
         return self._checkpoint(self._log_manager.begin_recovery_points())

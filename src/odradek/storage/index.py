@@ -81,6 +81,11 @@ class _IndexFile:
         self._block_first = first
         self._block = self._read(first, min(_BLOCK_ENTRIES, self.file_entries - first))
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether there are entries that the file does not hold yet."""
+        return bool(self._pending)
+
     def write_pending(self) -> None:
         """Puts the entries gathered in memory into the file."""
         if self._pending:

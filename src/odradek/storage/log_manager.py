@@ -498,10 +498,20 @@ class LogManager:
 
         Compacted ones are the cleaner's to shorten, so that it never reads what is being deleted; without a cleaner they stay as they are.
         """
-        cleaner = self.cleaner
-        logs = [*self._logs.values(), *self._future_logs.values()]
-        free = [log for log in logs if (not log.config.compact if cleaner is None else cleaner.may_delete(log))]
-        return sum([self.delete_old_segments(log) for log in free])
+        return sum([deleted for _, deleted in self.cleanup_steps()])
+
+    def cleanup_steps(self) -> Iterator[tuple[Log, int]]:
+        """The same one log after the other, so that the loop can see to other work in between; closes the files of idle logs as well."""
+        for log in [*self._logs.values(), *self._future_logs.values()]:
+            if log.closed:
+                continue
+            cleaner = self.cleaner
+            deleted = 0
+            if not log.config.compact if cleaner is None else cleaner.may_delete(log):
+                deleted = self.delete_old_segments(log)
+            if not log.closed:
+                log.rest()
+            yield log, deleted
 
     def delete_old_segments(self, log: Log) -> int:
         """Retention of one log; how many segments were dropped. A failing disk takes its directory offline."""

@@ -402,8 +402,12 @@ class Segment:
         self.max_timestamp_known = True
 
     def largest_timestamp(self) -> int:
-        """By record time; the file's modification time (ms) when no record carries one."""
-        self.ensure_max_timestamp()
+        """By record time; the file's modification time (ms) when no record carries one. Leaves no file open that was closed."""
+        if not self.max_timestamp_known:
+            closed = self._file is None
+            self.ensure_max_timestamp()
+            if closed:
+                self.rest()
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.log_path)
 
     def open_as(self, path: str) -> None:
@@ -475,18 +479,25 @@ class Segment:
 
     def update_limits(self, limits: SegmentLimits) -> None:
         """New index.interval.bytes and segment.index.bytes."""
-        if limits is not self._limits:
-            self._limits = limits
-            for index in (self._offset_index, self._time_index):
-                if index is not None:
-                    index.max_entries = limits.segment_index_bytes // index.ENTRY_SIZE
-            self._index_full = self._offset_index is not None and self.is_index_full
-
-    def rest(self) -> None:
-        """Closes every descriptor until it is needed again; nothing may be pending and no slice out."""
+        if limits == self._limits:
+            return
+        self._limits = limits
         for index in (self._offset_index, self._time_index):
             if index is not None:
-                index.close()
+                index.max_entries = limits.segment_index_bytes // index.ENTRY_SIZE
+        if self._offset_index is not None:
+            self._index_full = self.is_index_full
+
+    def rest(self) -> None:
+        """Closes every descriptor until it is needed again, except that of a file which somebody reads; indexes that are wholly in their
+        files are forgotten.
+        """
+        offsets, times = self._offset_index, self._time_index
+        if offsets is not None and times is not None:
+            offsets.close()
+            times.close()
+            if not offsets.has_pending and not times.has_pending:
+                self._offset_index = self._time_index = None
         if self.pin.readers == 0:
             self._close_file()
 
