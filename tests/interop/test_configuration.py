@@ -94,6 +94,16 @@ def test_kafka_configs_for_brokers(broker: BrokerProcess, new_topic: Callable[..
 
 
 @pytest.mark.jvm
+def test_kafka_configs_for_loggers(broker: BrokerProcess) -> None:
+    loggers = ("--bootstrap-server", broker.bootstrap, "--entity-type", "broker-loggers", "--entity-name", "1")
+    assert "odradek.server.broker=INFO" in jvm(CONFIGS, *loggers, "--describe")
+    jvm(CONFIGS, *loggers, "--alter", "--add-config", "odradek.server.broker=DEBUG")
+    assert "odradek.server.broker=DEBUG" in jvm(CONFIGS, *loggers, "--describe")
+    jvm(CONFIGS, *loggers, "--alter", "--delete-config", "odradek.server.broker")
+    assert "odradek.server.broker=INFO" in jvm(CONFIGS, *loggers, "--describe")
+
+
+@pytest.mark.jvm
 def test_kafka_delete_records(broker: BrokerProcess, filled: str, new_topic: Callable[..., str], tmp_path: Path) -> None:
     compacted = new_topic("only-compacted", cleanup_policy="compact")
 
