@@ -432,7 +432,7 @@ class Log(LogBase):
         segment = self.segments.pop(index)
         del self.bases[index]
         self._deletions += segment.mark_deleted()
-        self.producer_state.delete_snapshot(segment.base_offset)
+        self._deletions += self.producer_state.retire_snapshot(segment.base_offset)
 
     def replace_segments(self, new: Segment, old: Sequence[Segment]) -> None:
         """`new` takes the place of `old`, neighbours without the active segment, the first of which begins where it does.
@@ -443,7 +443,7 @@ class Log(LogBase):
         self.segments[first : first + len(old)] = [new]
         self.bases[first : first + len(old)] = [new.base_offset]
         for segment in old[1:]:
-            self.producer_state.delete_snapshot(segment.base_offset)
+            self._deletions += self.producer_state.retire_snapshot(segment.base_offset)
 
     def delete_later(self, paths: Sequence[str]) -> None:
         """Files renamed `.deleted`, for `take_deletions`."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.storage.names import SNAPSHOT_SUFFIX, offset_of_file, segment_file
+from odradek.storage.names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_of_file, segment_file
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
 from odradek.storage.txn_index import AbortedTransaction
 
@@ -399,11 +399,26 @@ class ProducerStateManager:
             if offset != keep:
                 self.delete_snapshot(offset)
 
+    def overlook_snapshots_above(self, offset: int) -> None:
+        """For a state that follows a part of the log only: newer snapshots are neither read nor removed."""
+        self._snapshots = [snapshot for snapshot in self.snapshots if snapshot <= offset]
+
     def delete_snapshot(self, offset: int) -> None:
         if offset in self.snapshots:
             self.snapshots.remove(offset)
             if self._disk.exists(self.snapshot_path(offset)):
                 self._disk.remove(self.snapshot_path(offset))
+
+    def retire_snapshot(self, offset: int) -> list[str]:
+        """As `delete_snapshot`, for callers that must not wait: the file is renamed to `.deleted`, for the caller to remove later."""
+        if offset not in self.snapshots:
+            return []
+        self.snapshots.remove(offset)
+        path = self.snapshot_path(offset)
+        if not self._disk.exists(path):
+            return []
+        self._disk.rename(path, path + DELETED_SUFFIX)
+        return [path + DELETED_SUFFIX]
 
     def delete_snapshots_before(self, offset: int) -> None:
         for snapshot in [value for value in self.snapshots if value < offset]:

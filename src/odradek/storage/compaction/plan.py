@@ -19,7 +19,7 @@ from odradek.storage.txn_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 
-MOST_SEGMENTS_SWAPPED = 64
+MOST_SEGMENTS_SWAPPED = 16
 """Segments that one cleaned segment may replace: their files are renamed on the loop. What is left small is joined by the next cleaning."""
 
 
