@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.campaigns import hostile, kills
+import pytest
+
+from tests.campaigns import failing_directories, hostile, kills
 
 
 def test_nothing_acked_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
     assert kills.campaign(3, 1, tmp_path, 300) == []
+
+
+def test_a_file_system_that_is_cut_off_takes_nothing_acknowledged_along(tmp_path: Path) -> None:
+    reason = failing_directories.unavailable()
+    if reason is not None:
+        pytest.skip(f"NOT RUN: {reason}")
+    assert failing_directories.one_failure("shut down", 1, tmp_path) == []
+    (tmp_path / "last").mkdir()
+    assert failing_directories.last_failure("full", tmp_path / "last") == []
 
 
 def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
