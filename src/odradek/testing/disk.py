@@ -394,6 +394,9 @@ class VirtualDisk:
         for operation in self._unsynced_names:
             kind, name, _, other = operation
             if path in (os.path.dirname(name), os.path.dirname(other)) or (kind == "mkdir" and name == path):
+                if kind == "rename" and name in self._durable_directories:
+                    # What is not durable inside the directory stays inside it, under its new name.
+                    later = [_moved(each, name, other) for each in later]
                 _replay(self._durable_files, self._durable_directories, operation)
             else:
                 later.append(operation)
@@ -449,6 +452,14 @@ class VirtualDisk:
         disk._durable_files = dict(disk._files)
         disk._durable_directories = set(directories)
         return disk
+
+
+def _moved(operation: _NameChange, source: str, target: str) -> _NameChange:
+    kind, name, inode, other = operation
+    prefix = source + "/"
+    name = target + name[len(source) :] if name.startswith(prefix) else name
+    other = target + other[len(source) :] if other.startswith(prefix) else other
+    return kind, name, inode, other
 
 
 def _is_reachable(path: str, directories: set[str]) -> bool:
