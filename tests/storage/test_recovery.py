@@ -315,3 +315,25 @@ def test_index_entries_that_lie_are_found_out_when_they_are_used(suffix: str) ->
             found.release()
         assert again.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 1, 1, 0)
         assert offsets(again) == list(range(60))
+
+
+def test_a_batch_whose_base_offset_jumps_ends_the_log_before_it() -> None:
+    """Base offsets are not covered by the checksum; what follows shows which batch is wrong."""
+    disk = VirtualDisk()
+    log = filled(disk)
+    last = name(log, -1, ".log")
+    batches = list(log.active.scan())
+    change(disk, last, flip=batches[1].position + 5)
+    again = open_log(disk.kill(), ManualClock(), CONFIG)
+    assert again.log_end_offset == batches[1].base_offset
+    assert offsets(again) == list(range(batches[1].base_offset))
+
+
+def test_an_index_rebuilt_below_the_recovery_point_costs_no_producer_state() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    disk.remove(f"{DIRECTORY}/{name(log, 0, '.index')}")
+    again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
+    assert again.producer_state.snapshots == log.producer_state.snapshots
+    assert again.producer_state.producers[5].last_sequence == 59

@@ -113,7 +113,6 @@ class _Loader:
         self.on_segment = on_segment
         self.limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
         self.segments: list[Segment] = []
-        self.snapshots_whole = True
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
         self.state = self._new_state()
 
@@ -164,9 +163,7 @@ class _Loader:
         log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
-        rebuild_producer_state(
-            self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean and self.snapshots_whole
-        )
+        rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
         log = Log(
             self.disk,
             self.clock,
@@ -252,13 +249,14 @@ class _Loader:
             # What lies at or beyond the recovery point is recovered in a moment anyway, in its turn.
             if self.clean or offset < self.recovery_point:
                 logger.warning("Rebuilding the indexes of %s: %s", segment.log_path, error)
-                self._recover_segment(segment)
-                # That removed the snapshots behind the segment: what they knew has to be read from the log.
-                self.snapshots_whole = False
+                self._recover_segment(segment, below_recovery_point=True)
         self.segments.append(segment)
 
-    def _recover_segment(self, segment: Segment) -> Recovered:
+    def _recover_segment(self, segment: Segment, *, below_recovery_point: bool = False) -> Recovered:
         state = self._new_state()
+        if below_recovery_point:
+            # The snapshots behind it are as good as before.
+            state.overlook_snapshots_above(segment.base_offset)
         rebuild_producer_state(state, self.segments, self.log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
         recovered = recover_segment(segment, state, self.leader_epochs)
         if self.leader_epochs.is_behind(1 << 62):

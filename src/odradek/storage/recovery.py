@@ -144,7 +144,7 @@ class _Walk:
                 self._one_by_one(buffer, begin, scan)
                 self._ended = True
                 return False
-            self._take(scan, scan.batches, buffer, begin)
+            self._take(scan, scan.batches - self._last_jumped(scan, buffer), buffer, begin)
         self._needed = scan.needed
         if scan.reason is ScanEnd.LIMIT:
             return True
@@ -152,6 +152,13 @@ class _Walk:
             return self._legacy(buffer, begin)
         self._ended = scan.reason not in (ScanEnd.BUFFER, ScanEnd.CUT_OFF, ScanEnd.LEGACY)
         return False
+
+    def _last_jumped(self, scan: Scan, buffer: memoryview) -> bool:
+        """Whether the last batch is the damaged one where the next begins below its end: its base offset is not covered by the CRC."""
+        if scan.reason is not ScanEnd.OFFSETS or scan.needed > len(buffer) - scan.end:
+            return False
+        before = scan.last_offsets[scan.batches - 2] + 1 if scan.batches > 1 else self._next_offset
+        return before <= read_header(buffer, scan.end).base_offset and scan.base_offsets[scan.batches - 1] > before
 
     def _one_by_one(self, buffer: memoryview, begin: int, scan: Scan) -> None:
         """The batches up to the first whose offset the segment cannot hold."""
