@@ -17,6 +17,7 @@ from odradek.storage.disk import OsDisk
 from odradek.storage.loader import LogOptions, load_log
 from odradek.storage.log import Log
 from odradek.storage.recovery import walk_batches
+from tests.storage.compaction_support import Cleanery, compact_config
 from tests.storage.support import ManualClock, batch, marker, topic_config
 from tests.storage.test_jvm import dump
 
@@ -30,6 +31,7 @@ COMPLAINTS = re.compile(
 )
 GAPS = re.compile(r"Non-consecutive offsets in \S*/followed-0/\S+\n(?:  \d+ is followed by \d+\n)+|  \d+ is followed by \d+\n")
 """That offsets are missing, as compaction leaves them, is the tool's remark on the JVM's logs too."""
+COMPACTED_GAPS = re.compile(r"Non-consecutive offsets in \S+\n(?:  -?\d+ is followed by \d+\n)*|  -?\d+ is followed by \d+\n")
 
 
 class Shape:
@@ -265,3 +267,48 @@ def test_every_file_of_every_shape_is_read_without_a_complaint(tmp_path: Path) -
     assert said[3].count("passed sanity check") + said[3].count(".index is empty.") == len(indexes)
     assert said[5].count("producerId: 2") > 100
     assert "producerId: 9 producerEpoch: 0" in said[6]
+
+
+def test_compacted_logs_are_read_without_a_complaint(tmp_path: Path) -> None:
+    """Keys, tombstones, transactions committed and aborted, every codec; cleaned, grown, and cleaned again."""
+    config = compact_config(segment_bytes=4000, index_interval_bytes=300)
+    world = Cleanery(OsDisk(), config=config, directories=(str(tmp_path),))
+    world.buffer_bytes = 1 << 16
+    rng = random.Random(6)
+    sequences = {31: 0, 32: 0}
+    for turn in range(3):
+        for index in range(120):
+            key = f"k{rng.randrange(40)}"
+            value = None if rng.random() < 0.2 else f"{turn}.{index}" + "." * rng.randrange(80)
+            world.put((key, value), (f"other {key}", value), compression=Compression(index % 5))
+            if index % 10 == 0:
+                producer = 31 + index // 10 % 2
+                world.put((key, "transactional"), producer=(producer, 0, sequences[producer]), transactional=True)
+                sequences[producer] += 1
+                world.end(producer, 0, commit=index % 20 == 0)
+            world.clock.now_ms += 500
+        world.roll()
+        assert world.clean_all() > 0
+        world.clock.now_ms += 120_000
+    for deletion in iter(lambda: world.logs.due_deletions(everything=True), None):
+        deletion.run()
+    kept = sum(header.record_count for segment in world.log.segments for _, _, _, header in walk_batches(segment))
+    assert 0 < kept < 400
+    world.logs.shutdown()
+    folder = next(path for path in tmp_path.iterdir() if path.is_dir())
+    files = {suffix: sorted(folder.glob(f"*{suffix}")) for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")}
+    assert {path.suffix for path in folder.iterdir() if path.name[0] == "0"} == set(files)
+    deep = dump(files[".log"], "--deep-iteration", "--print-data-log")
+    assert deep.count("| offset: ") == kept
+    indexes = files[".index"] + files[".timeindex"]
+    for text in (
+        deep,
+        dump(indexes, "--index-sanity-check"),
+        dump(indexes, "--verify-index-only"),
+        dump(files[".txnindex"]),
+        dump(files[".snapshot"]),
+    ):
+        text = COMPACTED_GAPS.sub("", text)
+        assert not COMPLAINTS.search(text), [text[max(0, found.start() - 300) : found.end() + 300] for found in COMPLAINTS.finditer(text)][
+            :3
+        ]
