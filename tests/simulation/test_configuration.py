@@ -12,6 +12,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.types import ConfigChange, ConfigResource, NewTopic
+from odradek.server.jobs import Jobs
 from odradek.storage.log import Log
 from odradek.testing.broker import SimulatedBroker
 from odradek.testing.clients import SimulatedAdmin, SimulatedProducer
@@ -85,6 +86,28 @@ def test_layers_hold_at_once_and_after_every_end() -> None:
         await world.broker.stop()
 
     run(main)
+
+
+def test_what_was_set_holds_before_the_logs_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    pool = Jobs.pool
+
+    def counting(jobs: Jobs, workers: int) -> Any:
+        asked.append(workers)
+        return pool(jobs, workers)
+
+    monkeypatch.setattr(Jobs, "pool", counting)
+
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start()
+        await world.change(CLUSTER, num_recovery_threads_per_data_dir="3")
+        world.broker.kill()
+        await world.broker.start()
+        await world.broker.stop()
+
+    run(main)
+    assert asked == [2, 3]
 
 
 def test_a_topic_made_after_the_change_has_it_too() -> None:
