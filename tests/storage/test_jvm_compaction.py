@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from interop.peers import JvmBroker
 from odradek.records.batch import BatchHeader, Record, decode_batch, iter_headers
+from odradek.storage.checkpoints import write_offset_checkpoint
+from odradek.storage.compaction.manager import CleanerManager
 from odradek.storage.compaction.plan import CleaningPlan, cleanable_offsets
 from odradek.storage.disk import OsDisk
 from odradek.storage.txn_index import TransactionIndex
@@ -42,8 +50,8 @@ class Case(NamedTuple):
     memory: int
     buffer: int
 
-    def line(self, checkpoint: int) -> str:
-        settings = [f"{key}={value}" for key, value in SETTINGS.items()]
+    def line(self, checkpoint: int, topic: Mapping[str, str]) -> str:
+        settings = [f"{key}={value}" for key, value in topic.items()]
         fields = (self.jvm, self.made.log.log_start_offset, checkpoint, self.made.clock.now_ms, self.memory, self.buffer)
         return "\t".join([*map(str, fields), *settings])
 
@@ -69,10 +77,10 @@ def aborted(directory: Path) -> dict[str, object]:
     }
 
 
-def cleaned_by_the_jvm(cases: list[Case], checkpoints: list[int], folder: Path) -> list[list[str]]:
+def cleaned_by_the_jvm(cases: list[Case], checkpoints: list[int], folder: Path, settings: Mapping[str, str] = SETTINGS) -> list[list[str]]:
     """What the program says of each log: first dirty, first uncleanable, reset, ratio, end offset."""
     plan = folder / "plan.tsv"
-    plan.write_text("\n".join(case.line(checkpoint) for case, checkpoint in zip(cases, checkpoints, strict=True)))
+    plan.write_text("\n".join(case.line(checkpoint, settings) for case, checkpoint in zip(cases, checkpoints, strict=True)))
     output = java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", str(Path(__file__).with_name("jvm") / "CleanLogs.java"), str(plan))
     return [line.split() for line in output.splitlines() if line[:1].isdigit()]
 
@@ -143,3 +151,59 @@ def test_dump_log_segments_reads_cleaned_segments(cases: list[Case]) -> None:
         theirs = [case.jvm / path.name for path in indexes[:-2]]
         verified = dump(indexes[:-2], "--verify-index-only")
         assert verified == dump(theirs, "--verify-index-only").replace(str(case.jvm), str(case.ours))
+
+
+TRANSACTIONAL = {**SETTINGS, "internal.segment.bytes": "6000", "delete.retention.ms": "60000"}
+
+
+def test_transactions_of_a_jvm_broker_are_cleaned_alike(tmp_path: Path) -> None:
+    """A real producer's transactions against a JVM broker, committed, aborted and interleaved; cleaned twice, markers' horizon included."""
+    with JvmBroker(tmp_path / "jvm", {"log.cleaner.enable": "false"}, heap="512m") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("orders", 1, 1, config=TRANSACTIONAL)])["orders"].result(30)
+        rng = random.Random(5)
+        producers = [Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"t{number}"}) for number in range(3)]
+        for producer in producers:
+            producer.init_transactions(60)
+        for _ in range(20):
+            for producer in producers:
+                producer.begin_transaction()
+            for _ in range(6):
+                producer = rng.choice(producers)
+                for _ in range(rng.randint(1, 4)):
+                    value = None if rng.random() < 0.2 else str(rng.random())
+                    producer.produce("orders", key=rng.choice("abcdefghij"), value=value, headers={"n": str(rng.random())})
+                producer.flush(30)
+            for producer in producers:
+                (producer.commit_transaction if rng.random() < 0.6 else producer.abort_transaction)(60)
+    source = broker.data / "orders-0"
+    copies = [tmp_path / name / "orders-0" for name in ("ours", "theirs")]
+    for copy in copies:
+        shutil.copytree(source, copy)
+        (copy / "partition.metadata").unlink()
+    config = compact_config(segment_bytes=6_000, delete_retention_ms=60_000, index_interval_bytes=200)
+    made = Cleanery(OsDisk(), config=config, directories=(str(tmp_path / "ours"),))
+    made.clock.now_ms = time.time_ns() // 1_000_000
+    case = Case(0, made, copies[0], copies[1], made.map_memory, made.buffer_bytes)
+    assert len(made.log.segments) > 3
+    assert aborted(source)
+    before = _table(made.committed())
+    for checkpoint in (-1, 0):
+        # The second time the whole log counts as dirty again: markers and tombstones have outlived their horizon.
+        if checkpoint == 0:
+            made.clock.now_ms += 60_001
+            write_offset_checkpoint(OsDisk(), f"{tmp_path}/ours/cleaner-offset-checkpoint", {})
+            made.manager = CleanerManager(OsDisk(), made.logs)
+        run = made.clean()
+        assert run is not None
+        answer = cleaned_by_the_jvm([case], [checkpoint], tmp_path, TRANSACTIONAL)[0]
+        assert int(answer[4]) == run.cleaner.end_offset
+        assert batches(case.ours) == batches(case.jvm)
+        assert aborted(case.ours) == aborted(case.jvm)
+        assert _table(made.committed()) == before
+        assert run.cleaner.stats.records_written < run.cleaner.stats.records_read
+
+
+def _table(records: list[Record]) -> dict[bytes | None, bytes]:
+    last = {record.key: record.value for record in records}
+    return {key: value for key, value in last.items() if value is not None}
