@@ -337,3 +337,36 @@ def test_an_index_rebuilt_below_the_recovery_point_costs_no_producer_state() -> 
     again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
     assert again.producer_state.snapshots == log.producer_state.snapshots
     assert again.producer_state.producers[5].last_sequence == 59
+
+
+def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_again() -> None:
+    from odradek.storage.append import AppendOrigin
+    from tests.storage.support import marker
+
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    for round_ in range(30):
+        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * round_, transactional=True), 0)
+        log.append_as_leader(marker(9, 0, commit=round_ % 3 != 0), 0, origin=AppendOrigin.COORDINATOR)
+    expected = log.aborted_transactions(0, 1000)
+    log.close(durable=True)
+    indexes = [found for found in disk.listdir(DIRECTORY) if found.endswith(".txnindex")]
+    assert len(indexes) > 2
+    for lost in indexes:
+        disk.remove(f"{DIRECTORY}/{lost}")
+    for options in ({"clean": True}, {"recovery_point": 70}):
+        again = open_log(disk.kill(), ManualClock(), CONFIG, **options)
+        assert again.aborted_transactions(0, 1000) == expected
+        assert again.producer_state.producers[9].last_sequence == 59
+
+
+def test_segments_without_transactions_are_not_searched_for_them() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    reads: list[str] = []
+    survivor = disk.kill()
+    survivor.fault = lambda operation, path: reads.append(path) if operation == "read" and path.endswith(".log") else None
+    open_log(survivor, ManualClock(), CONFIG, clean=True)
+    assert {path.rpartition("/")[2] for path in reads} <= {name(log, -1, ".log")}
+    assert not [found for found in survivor.listdir(DIRECTORY) if found.endswith(".txnindex")]

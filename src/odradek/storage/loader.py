@@ -14,6 +14,7 @@ from odradek.storage.checkpoints import DamagedFileError, read_partition_metadat
 from odradek.storage.index import CorruptIndexError
 from odradek.storage.leader_epochs import LeaderEpochCache
 from odradek.storage.log import Log
+from odradek.storage.lost_aborts import find_lost_aborts
 from odradek.storage.names import (
     CLEANED_SUFFIX,
     DELETE_DIR_SUFFIX,
@@ -24,6 +25,7 @@ from odradek.storage.names import (
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
+    TXN_INDEX_SUFFIX,
     offset_of_file,
     segment_file,
 )
@@ -113,6 +115,8 @@ class _Loader:
         self.on_segment = on_segment
         self.limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
         self.segments: list[Segment] = []
+        self.recovered: set[int] = set()
+        """Base offsets of the segments whose indexes were made again."""
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
         self.state = self._new_state()
 
@@ -164,6 +168,9 @@ class _Loader:
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
         rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
+        if not self.directory.endswith(DELETE_DIR_SUFFIX):
+            present = {*names, *(segment_file(base, TXN_INDEX_SUFFIX) for base in self.recovered)}
+            find_lost_aborts(self.disk, self.segments, present, self.state, log_start_offset, self._new_state, self.clock.time_ms())
         log = Log(
             self.disk,
             self.clock,
@@ -258,6 +265,7 @@ class _Loader:
             # The snapshots behind it are as good as before.
             state.overlook_snapshots_above(segment.base_offset)
         rebuild_producer_state(state, self.segments, self.log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
+        self.recovered.add(segment.base_offset)
         recovered = recover_segment(segment, state, self.leader_epochs)
         if self.leader_epochs.is_behind(1 << 62):
             self.leader_epochs.flush()

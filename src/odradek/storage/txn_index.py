@@ -24,7 +24,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The file exists only when there is something in it."""
+    """The file exists when there is something in it, or when it was looked for and nothing was found (`leave_file`)."""
 
     __slots__ = ("_disk", "_entries", "path", "start_offset")
 
@@ -67,6 +67,10 @@ class TransactionIndex:
         finally:
             file.close()
         entries.append(entry)
+
+    def leave_file(self) -> None:
+        """Makes an empty file where there is none: nothing is missing."""
+        self._disk.open(self.path, create=True).close()
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
         """Aborted transactions that overlap [fetch_offset, upper_bound); True when no later segment can hold another."""
