@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -224,3 +226,78 @@ def test_transactions_of_the_jvm_stay_what_they_are(tmp_path: Path) -> None:
         assert committed(jvm, "transactions", "read_committed") == decided
     finally:
         jvm.kill()
+
+
+CLEANER = {"log.cleaner.backoff.ms": "200", "log.cleaner.min.cleanable.ratio": "0.01", "log.segment.delete.delay.ms": "100"}
+KEYS = 40
+
+
+def write_keys(broker: BrokerProcess, turn: int, latest: dict[int, str]) -> None:
+    """Five megabytes of changes to a few keys: segments to roll, and hardly anything worth keeping in them."""
+    rng = random.Random(turn)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "batch.num.messages": 20})
+    for index in range(3500):
+        key = rng.randrange(KEYS)
+        latest[key] = f"{key}:{turn}.{index}"
+        producer.produce("keys", latest[key].encode() + b":" + rng.randbytes(1400), b"%d" % key, partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def found_keys(broker: BrokerProcess) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for value in committed(broker, "keys", "read_committed"):
+        text = b":".join(value.split(b":", 2)[:2]).decode()
+        found[int(text.split(":")[0])] = text
+    return found
+
+
+def wait_cleaned(broker: BrokerProcess) -> None:
+    """Until all but the active segment hold next to nothing, and what they replaced is gone."""
+    directory = broker.data / "keys-0"
+    deadline = time.monotonic() + 60
+    while True:
+        *closed, _ = sorted(directory.glob("*.log"))
+        left: int | None = None
+        with contextlib.suppress(FileNotFoundError):
+            left = sum(path.stat().st_size for path in closed)
+        if left is not None and left < 600_000 and not list(directory.glob("*.deleted")):
+            return
+        assert time.monotonic() < deadline, f"{broker.name}: {left} bytes in {len(closed)} segments\n{broker.log_tail()}"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("first", ["odradek", "jvm"])
+def test_compacted_topics_change_hands_with_their_checkpoint(tmp_path: Path, first: str) -> None:
+    ours: Callable[[], BrokerProcess] = lambda: OdradekBroker(tmp_path, CLEANER)  # noqa: E731
+    theirs: Callable[[], BrokerProcess] = lambda: JvmBroker(tmp_path, CLEANER, heap="512m")  # noqa: E731
+    turns = [(ours, "kill"), (theirs, "stop"), (ours, "stop")]
+    if first == "jvm":
+        turns = [(theirs, "kill"), (ours, "stop"), (theirs, "stop")]
+    latest: dict[int, str] = {}
+    cleaned_to = 0
+    for number, (make, end) in enumerate(turns):
+        broker = make()
+        broker.start()
+        try:
+            peer = Peer(broker.name, broker.port)
+            if number == 0:
+                peer.create_topic("keys", 1, {"cleanup.policy": "compact", "segment.bytes": "1048576"})
+            else:
+                peer.learn("keys")
+                assert found_keys(broker) == latest
+            peer.close()
+            write_keys(broker, number, latest)
+            wait_cleaned(broker)
+            assert found_keys(broker) == latest
+            if end == "stop":
+                broker.stop()
+        finally:
+            broker.kill()
+        (line,) = [line for line in (broker.data / "cleaner-offset-checkpoint").read_text().splitlines() if line.startswith("keys 0 ")]
+        assert int(line.split()[2]) > cleaned_to
+        cleaned_to = int(line.split()[2])
+        assert "Resetting first dirty offset" not in broker.log_tail(10_000)
+    logs = sorted((tmp_path / "data" / "keys-0").glob("*.log"))
+    dump(*logs, options=("--deep-iteration",))
+    dump(*[path.with_suffix(suffix) for path in logs for suffix in (".index", ".timeindex")], options=("--index-sanity-check",))
