@@ -173,8 +173,10 @@ def check(history: History, log: Log, found: Found) -> None:
     """Violation when the log cannot be what a crash of this history leaves."""
     _require(found.start <= log.high_watermark <= found.end, f"offsets-in-order: {found.start}, {log.high_watermark}, {found.end}")
     _require(log.recovery_point <= found.end, f"offsets-in-order: recovery point {log.recovery_point} behind the end {found.end}")
+    # As long as nothing was flushed, the topic may be made anew by what the metadata says of it.
+    anew = found.end == 0 and history.flushed_end == 0
     _require(
-        history.start_durable <= found.start <= max(history.start_limit, history.start_durable),
+        (anew or history.start_durable <= found.start) and found.start <= max(history.start_limit, history.start_durable),
         f"log-start: {found.start} is not within {history.start_durable}..{history.start_limit}",
     )
     _require(found.end >= history.flushed_end, f"flushed-prefix: the log ends at {found.end}, {history.flushed_end} was flushed")
@@ -183,7 +185,7 @@ def check(history: History, log: Log, found: Found) -> None:
         _check_values(history, found)
     else:
         _check_bytes(history, found)
-    _check_epochs(found)
+    _check_epochs(history, found)
     _check_aborted(found, owners)
     if owners and found.batches and owners[-1] is not None:
         _check_producers(history, found, owners[-1])
@@ -265,11 +267,12 @@ def _check_values(history: History, found: Found) -> None:
             _require(present[0] >= offset, f"last-values: {key!r} is back at {present[0]}, {offset} was flushed")
 
 
-def _check_epochs(found: Found) -> None:
+def _check_epochs(history: History, found: Found) -> None:
     entries = found.epochs
     _require(entries == sorted(entries), f"epochs: {entries}")
     for base, last, epoch, _ in found.batches:
-        if last < found.start:
+        if last < found.start or (entries and base < entries[0].start_offset <= history.start_limit):
+            # Epochs below a raised log start are forgotten before the checkpoint of log starts is written, as in Kafka.
             continue
         known = [each.epoch for each in entries if each.start_offset <= max(base, found.start)]
         _require(bool(known) and known[-1] == epoch, f"epochs: the batch at {base} has {epoch}, the cache says {entries}")

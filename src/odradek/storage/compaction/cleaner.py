@@ -113,6 +113,9 @@ class Cleaner:
         transactions = CleanedTransactions(plan.aborted_between(plan.first_dirty, plan.first_uncleanable))
         for number, source in enumerate(dirty):
             yield Wanted((source,))
+            if source.file is not None:
+                # What replaces an older record must not be lost with the power when the older one is gone for good.
+                source.file.fsync()
             position = plan.start_position if number == 0 else 0
             for size, batches in self._chunks(source, position):
                 self.stats.map_bytes_read += size
