@@ -16,6 +16,7 @@ from odradek.client.types import NewTopic
 from odradek.network.transport import dial
 from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.testing.broker import PORT, BrokerDied, SimulatedBroker
 from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
@@ -277,6 +278,17 @@ def test_a_cordoned_directory_gets_no_new_partitions() -> None:
         assert await world.move(0, SECOND) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
         response: DescribeLogDirsResponse = await world.ask(DescribeLogDirsRequest(topics=[]), DescribeLogDirsResponse, 5)
         assert {each.log_dir: each.is_cordoned for each in response.results} == {FIRST: False, SECOND: True}
+        for value, problem in (("/elsewhere", ErrorCode.INVALID_REQUEST), (FIRST, ErrorCode.NONE)):
+            config = IncrementalAlterConfigsRequest.AlterableConfig(name="cordoned.log.dirs", config_operation=0, value=value)
+            resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
+            altered: IncrementalAlterConfigsResponse = await world.ask(
+                IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1
+            )
+            assert altered.responses[0].error_code == problem
+        await asyncio.sleep(1)
+        assert await world.move(0, SECOND) == ErrorCode.NONE
+        await asyncio.sleep(1)
+        assert (await world.places())[0][0] == SECOND
         await world.broker.stop()
 
     run(main)
