@@ -14,6 +14,7 @@ from odradek.storage.checkpoints import read_offset_checkpoint
 from odradek.storage.compaction.plan import MOST_SEGMENTS_SWAPPED, Source, cleanable_offsets, group_sources, overdue_ms
 from odradek.storage.compaction.throttle import Throttle
 from odradek.storage.names import CLEANED_SUFFIX, SWAP_SUFFIX
+from odradek.storage.txn_index import TransactionIndex
 from tests.storage.compaction_support import NOW_MS, Cleanery, compact_config, latest
 from tests.storage.support import PARTITION, ManualClock, read_bytes
 
@@ -450,6 +451,21 @@ def test_a_log_that_makes_no_sense_is_left_alone(caplog: pytest.LogCaptureFixtur
     made.logs.delete_log(PARTITION)
     made.log = made.logs.create_log(PARTITION, None, made.config)
     assert not made.manager.is_uncleanable(made.log)
+
+
+def test_a_log_that_cannot_be_looked_at_does_not_stop_the_others() -> None:
+    made = filled(30)
+    bad, made.log = made.log, made.logs.create_log(TopicPartition("more", 0), None, made.config)
+    made.put(("a", "1"))
+    made.put(("a", "2"))
+    made.roll()
+    first = bad.segments[0]
+    made.disk.open(first.txn_index.path, create=True).pwritev([b"no entry"], 0)
+    first.txn_index = TransactionIndex(made.disk, first.txn_index.path, 0)
+    for _ in range(4):
+        made.clean()
+    assert PARTITION in made.manager.uncleanable["/data"]
+    assert made.manager.checkpoint_of(made.log) == 2
 
 
 def test_readers_finish_what_they_began() -> None:

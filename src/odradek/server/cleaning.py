@@ -42,6 +42,8 @@ class LogCleaner:
         self._throttle = Throttle(clock, config.number("log.cleaner.io.max.bytes.per.second"))
         self._workers: list[_Worker] = []
         self._stopped: Deferred[None] | None = None
+        self._writing = 0
+        """Jobs that write checkpoints."""
         log_manager.cleaner = self.manager
         config.subscribe(RECONFIGURED_BY, self._reconfigured)
 
@@ -126,7 +128,16 @@ class LogCleaner:
         writes = self.manager.take_checkpoint_writes()
         if not writes:
             return
-        self._jobs.run(lambda: write_checkpoints(writes)).add_callback(lambda done: self._log_manager.finish_checkpoints(done.result()))
+        self._writing += 1
+        self._jobs.run(lambda: write_checkpoints(writes)).add_callback(self._written)
+
+    def _written(self, done: Deferred[list[tuple[str, OSError]]]) -> None:
+        self._writing -= 1
+        if done.error is not None:
+            logger.error("writing the cleaner's checkpoints failed", exc_info=done.error)
+        else:
+            self._log_manager.finish_checkpoints(done.result())
+        self._look_whether_done()
 
     def gone(self, worker: _Worker) -> None:
         """A worker that was to retire has."""
@@ -134,7 +145,7 @@ class LogCleaner:
         self._look_whether_done()
 
     def _look_whether_done(self) -> None:
-        if self._stopped is not None and not self._workers:
+        if self._stopped is not None and not self._workers and not self._writing:
             self._stopped.complete(None)
 
 
@@ -197,7 +208,7 @@ class _Worker:
         except Exception as error:
             # A worker never dies: the others' logs want cleaning, too.
             logger.exception("cleaning %s failed", run.plan.log.directory)
-            self._cleaner.manager.failed(run.plan, str(error))
+            run.abandon(str(error))
             delay_s = None
         if delay_s is None:
             self._run = None

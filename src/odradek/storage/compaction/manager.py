@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from odradek.base.disk import Disk
-from odradek.base.errors import OdradekError, StorageError
+from odradek.base.errors import StorageError
 from odradek.base.ids import TopicPartition
 from odradek.storage.checkpoints import read_offset_checkpoint
 from odradek.storage.compaction.plan import CleaningPlan, cleanable_offsets, overdue_ms
@@ -64,7 +64,8 @@ class CleanerManager:
             return None
         try:
             filthiest.prepare()
-        except (OdradekError, OSError) as error:
+        except Exception as error:
+            # Whatever it is, it must not keep the other logs from being cleaned.
             self._cannot(filthiest.log, error)
             return None
         self._running[filthiest.topic_partition] = filthiest
@@ -82,7 +83,8 @@ class CleanerManager:
             if offsets.reset:
                 self._set_checkpoint(log.parent_directory, log.topic_partition, offsets.first_dirty)
             return CleaningPlan(log, offsets, overdue=overdue_ms(log, offsets.first_dirty, now_ms) > 0)
-        except (OdradekError, OSError) as error:
+        except Exception as error:
+            # Whatever it is, it must not keep the other logs from being cleaned.
             self._cannot(log, error)
             return None
 

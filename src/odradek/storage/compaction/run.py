@@ -110,6 +110,11 @@ class CleaningRun:
         moved, self._moved = self._moved, 0
         return self._throttle.observe(moved)
 
+    def abandon(self, reason: str) -> None:
+        """Ends it after `settle` has raised what it should not."""
+        self._release()
+        self._manager.failed(self.plan, reason)
+
     def _take(self, sources: Sequence[Source]) -> bool:
         """Pins what is read next, lets go of the rest; False when a segment is no longer there."""
         if not all(self.plan.holds(source) for source in sources):
