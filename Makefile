@@ -73,6 +73,7 @@ interop: $(VENV)/.installed-dev | java jvm
 bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.brokers $(BENCH_ARGS)
 	$(BIN)/python -m bench.recovery $(BENCH_ARGS)
+	$(BIN)/python -m bench.cleaning $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
 
 campaign: $(VENV)/.installed-dev
