@@ -11,6 +11,8 @@ from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.records import native
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import decode_records, iter_headers, read_header
+from odradek.records.compaction import OffsetMap, filter_batch, index_batch
+from odradek.records.scan import scan_batches
 from odradek.records.validation import AppendRules, validate_append
 
 from .strategies import mutated
@@ -25,6 +27,19 @@ def columns(batch: bytes) -> dict[str, object]:
     return rows.set_column(at, "timestamp", rows.column(at).cast(pa.int64())).to_pydict()  # the calendar ends before the timestamps do
 
 
+def compacted(batch: bytes) -> tuple[object, ...]:
+    """What indexing and filtering make of the batch, and of half of its keys."""
+    header = read_header(batch)
+    view = memoryview(batch)[: header.size]
+    offset_map = OffsetMap(24 * 500, seed=bytes(16))
+    done = index_batch(offset_map, view, header, 0, limit=1 << 20)
+    offset_map.latest_offset = header.base_offset + 3
+    result = filter_batch(
+        view, header, offset_map, discard_records=False, retain_empty=True, now_ms=5, delete_retention_ms=5, limit=1 << 20
+    )
+    return done, offset_map.size, result._replace(data=None), bytes(result.data or b"")
+
+
 def verdict(batch: bytes) -> str:
     """What becomes of the batch on its way in and out; the same for both builds."""
     words: list[str] = []
@@ -33,6 +48,8 @@ def verdict(batch: bytes) -> str:
         lambda: validate_append(memoryview(batch), 0, read_header(batch), RULES, now_ms=1_700_000_000_000)[2:],
         lambda: columns(batch),
         lambda: list(iter_headers(batch)),
+        lambda: [part.tolist() if isinstance(part, memoryview) else part for part in scan_batches(batch, next_offset=-(2**63))],
+        lambda: compacted(batch),
     ):
         try:
             words.append(str(act()))
@@ -89,6 +106,21 @@ def test_ranges_outside_of_the_buffer(position: int, end: int) -> None:
     assert codec.frames(bytes(view), position, end, 1, 0) == []
     assert codec.measure(view, position, end, 1, 0, 0, 10, True)[0] == codec.WALK_MALFORMED
     assert codec.Columns(1, 1, 1, True, 1, 1, 1).fill(view, position, end, 1, 0, 0, False, 0, 10) == codec.WALK_MALFORMED
+
+
+def test_rewriting_stays_within_its_buffers() -> None:
+    from odradek.records.batch import encode_batch
+
+    batch = memoryview(encode_batch([(0, b"key", b"value" * 9, [])] * 3))
+    records = len(batch) - 61
+    codec = native.codec
+    flags = memoryview(bytearray([1, 1, 1]))
+    assert codec.rewrite(batch, 61, len(batch), 3, flags, memoryview(bytearray(records)), 0, 0, False) == records
+    for room in range(records):
+        assert codec.rewrite(batch, 61, len(batch), 3, flags, memoryview(bytearray(room)), 0, 0, False) == -1
+        assert codec.rewrite(batch, 61, len(batch), 3, flags, memoryview(bytearray(room)), 0, 2**40, False) == -1
+    assert codec.rewrite(batch, 61, len(batch), 4, flags, memoryview(bytearray(999)), 0, 0, False) == -1
+    assert codec.rewrite(batch, 62, len(batch), 3, flags, memoryview(bytearray(999)), 0, 5, False) == -1
 
 
 def test_columns_refuse_what_was_not_measured() -> None:

@@ -118,11 +118,11 @@ cpdef tuple retain(
     unsigned char[::1] flags
 )
 
-@cython.locals(data="const unsigned char*", room="unsigned char*", chosen="unsigned char*")
+@cython.locals(data="const unsigned char*", room="unsigned char*", chosen="unsigned char*", most="Py_ssize_t")
 cpdef Py_ssize_t rewrite(
     const unsigned char[::1] view, Py_ssize_t position, Py_ssize_t end, long long count, unsigned char[::1] flags,
     unsigned char[::1] output, Py_ssize_t at, long long shift, bint fixed
-) except -1
+) except -2
 
 @cython.locals(
     index="long long", run="Py_ssize_t", start="Py_ssize_t", body="long long", head="Py_ssize_t", delta="long long", rest="Py_ssize_t",
@@ -130,5 +130,5 @@ cpdef Py_ssize_t rewrite(
 )
 cdef Py_ssize_t _rewrite(
     const unsigned char* data, Py_ssize_t position, Py_ssize_t end, long long count, const unsigned char* flags, unsigned char* room,
-    Py_ssize_t at, long long shift, bint fixed
+    Py_ssize_t at, Py_ssize_t most, long long shift, bint fixed
 ) noexcept nogil

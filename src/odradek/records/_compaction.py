@@ -330,31 +330,38 @@ def rewrite(
 ) -> int:
     """Writes the flagged records of `view[position:end]`, which `retain` has found well-formed, to `output` from `at` on.
 
-    Their timestamp deltas are those they have plus `shift`, or with `fixed` they are `shift`. Returns the position behind them. `output`
-    must have room for their bytes and, unless nothing is shifted, 14 more for each.
+    Their timestamp deltas are those they have plus `shift`, or with `fixed` they are `shift`. Returns the position behind them, -1 when
+    `output` has no room: it needs their bytes and, unless nothing is shifted, 14 more for each.
     """
+    if position < 0 or end > len(view) or position > end or count < 0 or count > len(flags) or at < 0:
+        return -1
     data = _raw.octets(view)
     room = _raw.room(output)
     chosen = _raw.room(flags)
+    most = len(output)
     if _probe():
         with cython.nogil:
-            at = _rewrite(data, position, end, count, chosen, room, at, shift, fixed)
+            at = _rewrite(data, position, end, count, chosen, room, at, most, shift, fixed)
     else:
-        at = _rewrite(data, position, end, count, chosen, room, at, shift, fixed)
+        at = _rewrite(data, position, end, count, chosen, room, at, most, shift, fixed)
     return at
 
 
 def _rewrite(
-    data: memoryview, position: int, end: int, count: int, flags: memoryview, room: memoryview, at: int, shift: int, fixed: bool
+    data: memoryview, position: int, end: int, count: int, flags: memoryview, room: memoryview, at: int, most: int, shift: int, fixed: bool
 ) -> int:
     index = 0
     run = position
     while index < count:
         start = position
         body, head = _frames.varint(data, position, end)
+        if head < 0 or body < 0 or body > end - head:
+            return -1
         position = head + body
         if flags[index] == 0:
             # What was kept up to here goes out in one piece.
+            if start - run > most - at:
+                return -1
             _raw.copy(room, at, data, run, start - run)
             at += start - run
             run = position
@@ -366,6 +373,8 @@ def _rewrite(
                 if wanted > _MAX64 or wanted < _MIN64:
                     wanted = _frames.wrap64(wanted)
             if wanted != delta:
+                if rest < 0 or position - run + 14 > most - at:
+                    return -1
                 _raw.copy(room, at, data, run, start - run)
                 at += start - run
                 zigzag = _writer.zigzag(wanted)
@@ -377,5 +386,7 @@ def _rewrite(
                 at += position - rest
                 run = position
         index += 1
+    if position - run > most - at:
+        return -1
     _raw.copy(room, at, data, run, position - run)
     return at + position - run

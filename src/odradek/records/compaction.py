@@ -234,6 +234,8 @@ def _rewritten(
     body = bytearray(HEADER_SIZE + kept_bytes + (kept * _GROWTH if shift or fixed else 0))
     with memoryview(body) as output:
         end = native.codec.rewrite(*records, header.record_count, flags, output, HEADER_SIZE, shift, fixed)
+    if end < 0:
+        raise malformed(native.codec.WALK_MALFORMED, 0, header.record_count)
     del body[end:]
     attributes = header.attributes & _KEPT_ATTRIBUTES
     if horizon is not None:
