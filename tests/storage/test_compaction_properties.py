@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odradek.records.batch import Record
 from odradek.records.compression import Compression
 from odradek.testing.disk import PowerCut, VirtualDisk
-from tests.storage.compaction_support import Cleanery, compact_config
+from tests.storage.compaction_support import Cleanery, batches_of, compact_config
 
 KEYS = "abcdef"
 PRODUCERS = 3
@@ -118,10 +118,16 @@ class Story:
         assert _values(made.committed()) == _values([record for _, record in sorted(written.records.items()) if written.visible(record)])
 
     def check_reads(self) -> None:
-        """From any offset the rest."""
+        """From any offset the rest; by time the first that is late enough."""
         records = self.made.records()
         for offset in range(0, self.made.log.log_end_offset + 1, 3):
             assert self.made.records(offset) == [record for record in records if record.offset >= offset]
+        # Markers carry timestamps, too.
+        stamped = [record for batch in batches_of(self.made.log) for record in batch]
+        for timestamp in {record.timestamp + more for record in stamped[::4] for more in (0, 1)}:
+            found = self.made.log.offset_for_timestamp(timestamp)
+            expected = next((record.offset for record in stamped if record.timestamp >= timestamp), None)
+            assert (None if found is None else found.offset) == expected
 
 
 def _values(records: list[Record]) -> dict[bytes | None, bytes]:
