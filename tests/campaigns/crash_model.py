@@ -46,7 +46,7 @@ class Batch:
         self.control = header.is_control
         self.records: list[_Record] = [(each.offset, each.key, each.value) for each in decode_batch(data, position, header)]
         self.previous = previous
-        self.depth = 0 if previous is None else previous.depth + 1
+        self.depth: int = 0 if previous is None else previous.depth + 1
         self.producers: Producers | None = None
         """The producer state after it; None as long as it is being written."""
         self.aborted = False

@@ -216,7 +216,9 @@ class World:
         history, log = self.pick()
         low = max(log.log_start_offset, history.cleaned_end)
         target = self.rng.randint(min(low, log.log_end_offset), log.log_end_offset)
-        history.cut(target)
+        # A batch that holds the target goes as a whole.
+        line = [] if history.tail is None else history.tail.chain()
+        history.cut(min([target, *[batch.base for batch in line if batch.base < target <= batch.last]]))
         log.truncate_to(target)
         history.cut(log.log_end_offset)
         history.now_ends_at(log.log_end_offset)
