@@ -167,3 +167,17 @@ def test_a_truncated_epoch_does_not_come_back_in_a_compacted_log(disk: VirtualDi
     assert [tuple(entry) for entry in again.leader_epochs.entries] == [(8, 0)]
     assert len(read_all(again)) == 20
     assert again.topic_partition == PARTITION
+
+
+def test_epochs_are_still_owed_when_the_directory_was_renamed_before_they_were_written(disk: VirtualDisk) -> None:
+    log = open_log(disk, ManualClock(), CONFIG)
+    fill(log, 3, 5)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.rename_directory("orders-0.moved")
+    flush.run(disk)
+    log.finish_flush(flush)
+    assert log.recovery_point == 0, "the plan was made for another name"
+    log.flush()
+    assert disk.read_bytes("/data/orders-0.moved/leader-epoch-checkpoint") == b"0\n1\n5 0\n"
+    assert log.recovery_point == 6

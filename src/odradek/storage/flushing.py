@@ -70,8 +70,12 @@ class Flush:
                 file.fsync()
             finally:
                 file.close()
-        if self.epochs is not None and disk.exists(self._epochs_path.rpartition("/")[0]):
-            write_epoch_checkpoint(disk, self._epochs_path, self.epochs)
+        if self.epochs is not None:
+            if disk.exists(self._epochs_path.rpartition("/")[0]):
+                write_epoch_checkpoint(disk, self._epochs_path, self.epochs)
+            else:
+                # Renamed or deleted since: the log still owes it.
+                self.epochs = None
         for directory in sorted(self._directories):
             try:
                 disk.fsync_dir(directory)

@@ -336,10 +336,14 @@ class LogBase:
 
     def finish_flush(self, flush: Flush) -> None:
         """The flush ran without error: the recovery point moves, unless the log was truncated meanwhile."""
-        flush.release(durable=True)
+        holds = flush.generation == self._generation
+        flush.release(durable=holds)
         if flush.epochs is not None:
             self.leader_epochs.note_written(flush.epochs)
-        if flush.generation == self._generation:
+        if not holds:
+            # In case that the directory got another name: what was not found under the old one is owed still.
+            self.owe_fsync(f"{self.directory}/{PARTITION_METADATA}")
+        else:
             self.recovery_point = max(self.recovery_point, flush.up_to)
             self._index_point = max(self._index_point, flush.index_point)
             self.last_flush_ms = self._clock.time_ms()
