@@ -1,6 +1,6 @@
 """Keys that are accepted and change nothing, each with the reason; whoever sets one is told so once.
 
-What an operator must be able to rely on (security, tiered storage, quotas, preallocation) is refused instead: `config.unserved`.
+What an operator must be able to rely on (security, tiered storage, quotas) is refused instead: `config.unserved`.
 """
 
 from __future__ import annotations
