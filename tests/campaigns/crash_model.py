@@ -154,9 +154,13 @@ class Found:
             for position, header in iter_headers(data):
                 piece = bytes(data[position : position + header.size])
                 self.batches.append((header.base_offset, header.last_offset, header.partition_leader_epoch, piece))
-        covered = [each for each in log.leader_epochs.entries if each.start_offset <= self.start]
-        later = [each for each in log.leader_epochs.entries if each.start_offset > self.start]
-        self.epochs = [each._replace(start_offset=self.start) for each in covered[-1:]] + later
+        entries = [each._replace(start_offset=max(each.start_offset, self.start)) for each in log.leader_epochs.entries]
+        # Of those that begin at or below the log start the last one counts; one that begins at the end is dropped by the next start.
+        self.epochs = [
+            each
+            for each, following in zip(entries, [*entries[1:], None], strict=False)
+            if each.start_offset < self.end and (following is None or following.start_offset > each.start_offset)
+        ]
         self.producers = producers_of(log)
         self.aborted = {(each.producer_id, each.first_offset, each.last_offset) for each in log.aborted_transactions(self.start, self.end)}
 
