@@ -164,9 +164,15 @@ class Found:
         self.producers = producers_of(log)
         self.aborted = {(each.producer_id, each.first_offset, each.last_offset) for each in log.aborted_transactions(self.start, self.end)}
 
+    @property
+    def readable_producers(self) -> Producers:
+        return {pid: state for pid, state in self.producers.items() if state[2] >= self.start}
+
     def same(self, other: Found) -> str:
-        """The first thing that differs, empty when nothing does. Expired or unreachable producers are none of a log's contents."""
-        for name in ("start", "end", "batches", "epochs", "producers", "aborted"):
+        """The first thing that differs, empty when nothing does. Of producers whose last batch lies below the log start recovery may know
+        nothing, as in Kafka.
+        """
+        for name in ("start", "end", "batches", "epochs", "readable_producers", "aborted"):
             mine, its = getattr(self, name), getattr(other, name)
             if mine != its:
                 return f"{name}: {mine} became {its}"

@@ -219,6 +219,9 @@ class World:
         # A batch that holds the target goes as a whole.
         line = [] if history.tail is None else history.tail.chain()
         history.cut(min([target, *[batch.base for batch in line if batch.base < target <= batch.last]]))
+        if history.flushed_end <= history.start_limit:
+            # Nothing readable is left: the log starts over.
+            history.flushed, history.flushed_end = [], 0
         log.truncate_to(target)
         history.cut(log.log_end_offset)
         history.now_ends_at(log.log_end_offset)
