@@ -370,16 +370,15 @@ def recover(
     broker = make(folder, overrides(folder))
     refused: set[str] = set()
     try:
-        refused = start(broker, folder)
-        if refused:
-            # Once more on untouched copies of the others.
+        while more := start(broker, folder) - refused:
+            # Once more on untouched copies of the others: what was tried has changed them.
+            refused |= more
             broker.kill()
             shutil.rmtree(folder)
             shutil.copytree(source, folder)
             for name in refused:
                 for directory in log_dirs(folder):
                     shutil.rmtree(directory / name, ignore_errors=True)
-            broker.start(120)
         answers = ask(broker, cases)
         status = broker.stop()
         if status not in (0, 143):
