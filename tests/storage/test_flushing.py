@@ -181,3 +181,12 @@ def test_epochs_are_still_owed_when_the_directory_was_renamed_before_they_were_w
     log.flush()
     assert disk.read_bytes("/data/orders-0.moved/leader-epoch-checkpoint") == b"0\n1\n5 0\n"
     assert log.recovery_point == 6
+
+
+def test_a_log_that_went_offline_is_not_flushed(disk: VirtualDisk) -> None:
+    log = open_log(disk, ManualClock())
+    log.append_as_leader(batch(1), 0)
+    log.close_handles()
+    with pytest.raises(KafkaError, match="closed") as caught:
+        log.begin_flush()
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -67,7 +67,12 @@ class Flusher:
             gone = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.topic_partition} went away while it was flushed")
             self._finished(partition, callers, gone)
             return
-        flush = log.begin_flush()
+        try:
+            flush = log.begin_flush()
+        except KafkaError as error:
+            # The disk failed since the append, perhaps under another log of the directory.
+            self._finished(partition, callers, error)
+            return
         if flush is None:
             self._finished(partition, callers, None)
             return

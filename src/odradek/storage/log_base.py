@@ -312,11 +312,17 @@ class LogBase:
         return self.unflushed_messages >= self.config.flush_messages or now_ms - self.last_flush_ms >= self.config.flush_ms
 
     def begin_flush(self, up_to: int | None = None) -> Flush | None:
-        """What must be fsynced so that everything below `up_to` (the log end) is durable; None when it is."""
+        """What must be fsynced so that everything below `up_to` (the log end) is durable; None when it is.
+
+        KAFKA_STORAGE_ERROR when the log is closed, or its directory went offline, before that.
+        """
         end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if end <= self.recovery_point and not self._unsynced_snapshots and self._index_point >= self.active.base_offset:
             return None
-        return self._plan_flush(end, closing=False)
+        if self._closed:
+            raise self._gone()
+        with Guarded(self):
+            return self._plan_flush(end, closing=False)
 
     def _plan_flush(self, end: int, *, closing: bool) -> Flush:
         snapshots, self._unsynced_snapshots = self._unsynced_snapshots, []
