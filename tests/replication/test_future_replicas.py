@@ -24,6 +24,7 @@ from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.metadata_cache import MetadataCache
 from odradek.storage.append import AppendOrigin
 from odradek.storage.checkpoints import read_offset_checkpoint
+from odradek.storage.compaction.manager import CleanerManager
 from odradek.storage.log import Log
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
@@ -469,3 +470,20 @@ def test_a_flush_that_waits_for_the_exchange_goes_on_with_the_new_log() -> None:
     assert done
     assert all(each.done and each.error is None for each in done)
     assert world.log.recovery_point == world.log.log_end_offset == world.log.high_watermark
+
+
+@pytest.mark.parametrize("end", ["cancel", "exchange"])
+def test_a_move_ends_well_that_is_older_than_the_cleaner(end: str) -> None:
+    """After a restart moves go on with the metadata, and the cleaner comes later: it was never told to pause."""
+    world = filled()
+    world.alter("/b")
+    world.logs.cleaner = CleanerManager(world.disk, world.logs)
+    if end == "cancel":
+        world.alter("/a")
+        assert names(world.disk, "/a") == ["orders-0"]
+    else:
+        world.settle()
+        assert world.log.directory == "/b/orders-0"
+    assert not world.moving
+    assert values(world.log) == expected(200)
+    assert world.logs.cleaner.may_delete(world.log)

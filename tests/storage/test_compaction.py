@@ -485,17 +485,33 @@ def test_paused_logs_wait() -> None:
     made = filled(30)
     run = made.start()
     assert run is not None
-    made.manager.pause(PARTITION)
-    made.manager.pause(PARTITION)
+    made.manager.pause(PARTITION, "one")
+    made.manager.pause(PARTITION, "one")
+    made.manager.pause(PARTITION, "other")
     made.finish(run)
     untouched(made)
     assert made.start() is None
-    made.manager.resume(PARTITION)
+    made.manager.resume(PARTITION, "one")
+    made.manager.resume(PARTITION, "nobody")
     assert made.start() is None
-    made.manager.resume(PARTITION)
+    made.manager.resume(PARTITION, "other")
+    made.manager.resume(PARTITION, "other")
     assert made.clean() is not None
-    with pytest.raises(ValueError, match="not paused"):
-        made.manager.resume(PARTITION)
+
+
+def test_a_log_on_its_way_waits_although_nobody_told_this_cleaner() -> None:
+    """The move goes on after a restart, before there is a cleaner."""
+    made = Cleanery(directories=("/a", "/b"))
+    for number in range(40):
+        made.put((f"k{number % 3}", f"v{number}"))
+    target = "/b" if made.log.parent_directory == "/a" else "/a"
+    made.logs.create_future_log(PARTITION, made.log.topic_id, made.config, target)
+    made.logs.shutdown()
+    made.reopen()
+    assert made.logs.get_log(PARTITION, future=True) is not None
+    assert made.start() is None
+    made.logs.delete_future_log(PARTITION)
+    assert made.clean() is not None
 
 
 def test_a_moved_log_takes_its_checkpoint_along() -> None:

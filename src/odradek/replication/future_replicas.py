@@ -53,6 +53,8 @@ _HOLD_S = 2.0
 """How long the flushes of a partition wait for the exchange, before they go on and it is tried again."""
 _FLUSH_EVERY = 64 * 1024 * 1024
 _ANY_EPOCH = 0x7FFFFFFF
+_OWNER = "moves"
+"""Who pauses the cleaning of a partition on its way."""
 
 
 class State(Enum):
@@ -183,7 +185,7 @@ class FutureReplicas:
         move = self.moves[topic_partition] = Move(partition, source, future, None if directory is None else directory.directory_id)
         if self._log_manager.cleaner is not None:
             # What is compacted while it is copied would never be compacted again.
-            self._log_manager.cleaner.pause(topic_partition)
+            self._log_manager.cleaner.pause(topic_partition, _OWNER)
         logger.info("%s moves from %s to %s", topic_partition, source.parent_directory, future.parent_directory)
         self._later(move, 0)
 
@@ -221,7 +223,7 @@ class FutureReplicas:
         if move.state in (State.HOLDING, State.FINAL):
             self._flusher.release(move.partition)
         if self._log_manager.cleaner is not None:
-            self._log_manager.cleaner.resume(move.partition.topic_partition)
+            self._log_manager.cleaner.resume(move.partition.topic_partition, _OWNER)
         move.become(State.ENDED)
 
     def _truncated(self, log: Log) -> None:

@@ -23,12 +23,12 @@ class CleanerHooks(Protocol):
         """The log of the partition in `target` has taken the place of that in `source`."""
         ...
 
-    def pause(self, topic_partition: TopicPartition) -> None:
-        """The partition is not cleaned until `resume`, called once for each pause."""
+    def pause(self, topic_partition: TopicPartition, owner: str) -> None:
+        """The partition is not cleaned until the same owner calls `resume`; idempotent."""
         ...
 
-    def resume(self, topic_partition: TopicPartition) -> None:
-        """Takes one `pause` back."""
+    def resume(self, topic_partition: TopicPartition, owner: str) -> None:
+        """Takes the `pause` of this owner back, if there is one."""
         ...
 
     def directory_failed(self, directory: str) -> None:

@@ -1,6 +1,6 @@
 """Which log is cleaned next, and what was cleaned so far (Kafka's LogCleanerManager). Everything runs on the loop.
 
-A partition is free, being cleaned (its plan is in `_running`) or paused as many times as somebody asked for it. Stopping a cleaning does
+A partition is free, being cleaned (its plan is in `_running`) or paused by those who asked for it. Stopping a cleaning does
 not wait for it: its plan is marked, nothing of it is swapped in any more, and until its last step has ended no other begins.
 """
 
@@ -29,7 +29,8 @@ class CleanerManager:
         """Reads the checkpoints of all directories that are online."""
         self._log_manager = log_manager
         self._running: dict[TopicPartition, CleaningPlan] = {}
-        self._paused: dict[TopicPartition, int] = {}
+        self._paused: dict[TopicPartition, set[str]] = {}
+        """Who wants the partition left alone."""
         self._uncleanable: dict[str, dict[TopicPartition, str]] = {}
         self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
         self._changed: set[str] = set()
@@ -75,7 +76,12 @@ class CleanerManager:
         return log.config.compact and self._is_free(log.topic_partition) and not self.is_uncleanable(log)
 
     def _is_free(self, topic_partition: TopicPartition) -> bool:
-        return topic_partition not in self._running and topic_partition not in self._paused
+        """Neither being cleaned, nor paused, nor with a future log: that may be older than the cleaner (a move that goes on after a
+        restart), and what is compacted while it is copied would never be compacted again.
+        """
+        if topic_partition in self._running or topic_partition in self._paused:
+            return False
+        return self._log_manager.get_log(topic_partition, future=True) is None
 
     def _plan(self, log: Log, now_ms: int) -> CleaningPlan | None:
         try:
@@ -130,20 +136,18 @@ class CleanerManager:
         if plan is not None:
             plan.stopped = True
 
-    def pause(self, topic_partition: TopicPartition) -> None:
-        """As `abort`, and none begins before as many calls of `resume`."""
+    def pause(self, topic_partition: TopicPartition, owner: str) -> None:
+        """As `abort`, and none begins before `owner` (and whoever else paused it) calls `resume`. Once or several times is the same."""
         self.abort(topic_partition)
-        self._paused[topic_partition] = self._paused.get(topic_partition, 0) + 1
+        self._paused.setdefault(topic_partition, set()).add(owner)
 
-    def resume(self, topic_partition: TopicPartition) -> None:
-        """Takes one `pause` back. ValueError when there is none."""
-        count = self._paused.get(topic_partition, 0)
-        if count == 0:
-            raise ValueError(f"The cleaning of {topic_partition} is not paused")
-        if count == 1:
-            del self._paused[topic_partition]
-        else:
-            self._paused[topic_partition] = count - 1
+    def resume(self, topic_partition: TopicPartition, owner: str) -> None:
+        """Takes back the `pause` of this owner; no error when there is none: the cleaner may have begun after its owner did."""
+        owners = self._paused.get(topic_partition)
+        if owners is not None:
+            owners.discard(owner)
+            if not owners:
+                del self._paused[topic_partition]
 
     # -- retention ---------------------------------------------------------------------------------------------------------------------
 
