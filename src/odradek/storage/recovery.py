@@ -115,17 +115,21 @@ class _Walk:
         segment = self._segment
         size, file = segment.size, segment.file
         want = _RECOVERY_CHUNK
+        # One buffer for all reads: it stays in the processor's cache, and its pages are there already.
+        room = memoryview(bytearray(min(want, size)))
         while self._position + _SMALLEST <= size:
-            data = file.pread(min(want, size - self._position), self._position)
-            begin, left = self._position, len(data)
-            buffer = memoryview(data)
+            if want > len(room):
+                room = memoryview(bytearray(want))
+            begin = self._position
+            left = file.pread_into(room[: min(want, size - begin)], begin)
+            buffer = room[:left]
             goes_on = True
             while goes_on and self._position - begin < left:
                 goes_on = self._some(buffer, begin)
             if self._position == begin:
                 # Not even one batch: it is larger than what was read, or the log ends here.
                 needed = self._needed
-                if needed <= len(data) or needed > size - begin:
+                if needed <= left or needed > size - begin:
                     break
                 want = needed
             else:

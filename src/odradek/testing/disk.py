@@ -178,6 +178,11 @@ class VirtualFile:
         self._disk.check("read", self.path)
         return bytes(self._inode.data[offset : offset + size])
 
+    def pread_into(self, buffer: memoryview, offset: int) -> int:
+        data = self.pread(len(buffer), offset)
+        buffer[: len(data)] = data
+        return len(data)
+
     def pread_cached(self, size: int, offset: int) -> bytes | None:
         return self.pread(size, offset)
 
