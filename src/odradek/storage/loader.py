@@ -119,6 +119,8 @@ class _Loader:
         """Base offsets of the segments whose indexes were made again."""
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
         self.state = self._new_state()
+        self.rebuilt = False
+        """Indexes were written anew, and are not durable before the next flush or shutdown."""
 
     def _new_state(self) -> ProducerStateManager:
         return ProducerStateManager(
@@ -184,7 +186,7 @@ class _Loader:
             recovery_point=end_offset if self.clean else min(self.recovery_point, end_offset),
             leader_epochs=self.leader_epochs,
             producer_state=self.state,
-            clean=self.clean,
+            clean=self.clean and not self.rebuilt,
             jitter=self.options.jitter,
             on_io_error=self.options.on_io_error,
             on_roll=self.options.on_roll,
@@ -257,6 +259,7 @@ class _Loader:
             if self.clean or offset < self.recovery_point:
                 logger.warning("Rebuilding the indexes of %s: %s", segment.log_path, error)
                 self._recover_segment(segment, below_recovery_point=True)
+                self.rebuilt = True
         self.segments.append(segment)
 
     def _recover_segment(self, segment: Segment, *, below_recovery_point: bool = False) -> Recovered:
