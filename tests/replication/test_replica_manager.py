@@ -100,6 +100,29 @@ def test_the_high_watermark_is_restored_from_its_checkpoint() -> None:
     assert log.high_watermark == 1
 
 
+@pytest.mark.parametrize("content", [b"\0\xff garbage", b"7\n0\n", b"0\n2\norders 0 1\n", b"0\n1\norders 0 many\n"])
+def test_a_damaged_checkpoint_counts_as_a_missing_one(content: bytes) -> None:
+    broker = Broker()
+    broker.disk.write_atomic(CHECKPOINT, content)
+    broker.create_topic("orders")
+    assert broker.manager.partition(TP).role is Role.LEADER
+    append(broker)
+    assert broker.manager.checkpoint_high_watermarks() is not None
+
+
+def test_a_checkpoint_that_cannot_be_read_takes_its_directory_offline() -> None:
+    broker = Broker()
+
+    def fail(operation: str, path: str) -> None:
+        if path == CHECKPOINT:
+            raise OSError(5, "Input/output error", path)
+
+    broker.disk.fault = fail
+    broker.create_topic("orders")
+    assert broker.manager.partition(TP).role is Role.OFFLINE
+    assert broker.services.log_manager.online_directories == []
+
+
 def test_an_unchanged_checkpoint_is_not_written_again() -> None:
     broker = Broker()
     broker.create_topic("orders")

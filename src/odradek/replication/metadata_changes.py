@@ -121,7 +121,11 @@ class MetadataChanges:
             self._topic_config(topic_partition.topic, image),
             directory_id=info.partition.directory(self._manager.local_id),
         )
-        self._manager.checkpoints.restore(log)
+        try:
+            self._manager.checkpoints.restore(log)
+        except OSError as error:
+            self._log_manager.directory_failed(log.parent_directory, error)
+            raise
         self._tell_directory(topic_partition, info, log)
         return log
 
