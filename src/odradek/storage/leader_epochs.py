@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.base.disk import Disk
@@ -138,6 +139,22 @@ class LeaderEpochCache:
             self._epochs.clear()
             self._starts.clear()
             self._refresh()
+
+    def complete(self, entries: Sequence[EpochEntry]) -> None:
+        """Puts in front what is missing: those of `entries` (rising in both columns) that begin before the first one known."""
+        if not self._epochs:
+            return
+        missing = [entry for entry in entries if entry.start_offset < self._starts[0] and entry.epoch <= self._epochs[0]]
+        if missing:
+            known = self.entries
+            self.begin_with([*missing, *(known[1:] if missing[-1].epoch == known[0].epoch else known)])
+
+    def begin_with(self, entries: Sequence[EpochEntry]) -> None:
+        """Takes over these entries, which rise in both columns, instead of what there was."""
+        self._written = self._kept()
+        self._epochs = [entry.epoch for entry in entries]
+        self._starts = [entry.start_offset for entry in entries]
+        self._refresh()
 
     @property
     def dirty(self) -> bool:

@@ -167,6 +167,8 @@ class _Loader:
             end_offset = self.log_start_offset
         self.leader_epochs.truncate_from_end(end_offset)
         log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        if not self.clean:
+            self._complete_epochs(log_start_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
         rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
@@ -223,6 +225,19 @@ class _Loader:
             note_epochs(segment, self.leader_epochs)
         if self.leader_epochs.is_behind(1 << 62):
             self.leader_epochs.flush()
+
+    def _complete_epochs(self, log_start_offset: int) -> None:
+        """The log start may have gone back, its checkpoint being older than that of the epochs. Without the epochs of what has come back
+        a follower would keep records there that are none of ours.
+        """
+        earliest = self.leader_epochs.earliest
+        if earliest is None or earliest.start_offset <= log_start_offset:
+            return
+        found = LeaderEpochCache(self.disk, self.leader_epochs.path)
+        for segment in self.segments:
+            if segment.base_offset < earliest.start_offset:
+                note_epochs(segment, found)
+        self.leader_epochs.complete(found.entries)
 
     def _first_unflushed(self) -> int:
         """Index of the segment that holds the recovery point."""

@@ -40,6 +40,7 @@ from odradek.storage.reading import (
 from odradek.storage.recovery import rebuild_producer_state, recent_batches
 from odradek.storage.retention import delete_old_segments
 from odradek.storage.segment import Segment
+from odradek.storage.starting_state import StartingState
 from odradek.storage.txn_index import AbortedTransaction
 
 __all__ = ["AppendInfo", "AppendOrigin", "Flush", "Log", "LogRead", "OffsetPosition", "TimestampedOffset"]
@@ -400,30 +401,44 @@ class Log(LogBase):
         if self.high_watermark >= offset:
             self.update_high_watermark(offset)
 
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drops everything; the next append gets `offset`. The log start becomes `offset` unless given."""
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None, *, state: StartingState | None = None) -> None:
+        """Drops everything; the next append gets `offset`. The log start becomes `offset` unless given.
+
+        With `state`, the epochs and producers that the records before `offset` have left elsewhere, the log goes on from there. A crash
+        leaves a beginning of the old log, maybe nothing of it, or the new one with its state. StorageError, and nothing has changed,
+        when the state cannot be one at `offset`.
+        """
+        if state is not None:
+            state.producers_before(offset)
         with Guarded(self):
             self._generation += 1
             self._untouched_end = -1
-            self._start_over(offset)
+            self._start_over(offset, state=state)
             if log_start_offset is not None:
                 self.log_start_offset = log_start_offset
                 self.high_watermark = max(log_start_offset, min(self.high_watermark, offset))
             self._truncated()
 
-    def _start_over(self, offset: int, *, keep_epochs: bool = False) -> None:
+    def _start_over(self, offset: int, *, keep_epochs: bool = False, state: StartingState | None = None) -> None:
+        """The new segment comes last: before, a crash leaves the old log or none; from then on all that belongs to it is there."""
         self._forget_boundaries()
         while self.segments:
             self._remove(len(self.segments) - 1)
-        self._add(self._new_segment(offset))
-        self.log_start_offset = self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self._index_point = offset
+        self.producer_state.truncate_fully(offset)
         if keep_epochs:
             self.leader_epochs.truncate_from_end(offset)
         else:
             self.leader_epochs.clear()
-        self.producer_state.truncate_fully(offset)
+        if state is not None:
+            # A power cut must not bring old segments back beside the new state.
+            self._disk.fsync_dir(self.directory)
+            self.leader_epochs.begin_with(state.epochs)
+            self.leader_epochs.flush()
+            self.producer_state.begin_with(offset, state.producers_before(offset), self._clock.time_ms())
+        self._add(self._new_segment(offset))
+        self.log_start_offset = self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._index_point = offset
         self.high_watermark = offset
 
     def _remove(self, index: int) -> None:

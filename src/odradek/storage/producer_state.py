@@ -373,7 +373,7 @@ class ProducerStateManager:
         if offset <= self.last_snapshot_offset:
             return None
         path = self.snapshot_path(offset)
-        data = encode_snapshot([_to_snapshot(entry) for entry in self.producers.values()])
+        data = self._encoded()
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)
@@ -388,6 +388,22 @@ class ProducerStateManager:
             snapshots.sort()
         self.last_snapshot_offset = offset
         return None if sync else path
+
+    def _encoded(self) -> bytes:
+        return encode_snapshot([_to_snapshot(entry) for entry in self.producers.values()])
+
+    def snapshot_at(self, offset: int) -> bytes | None:
+        """What a snapshot at `offset` says, None when there is none and the state is another's. OSError from the disk."""
+        if offset == self.map_end_offset:
+            return self._encoded()
+        if offset not in self.snapshots:
+            return None
+        data = self._disk.read_bytes(self.snapshot_path(offset))
+        try:
+            decode_snapshot(data)
+        except CorruptSnapshotError:
+            return None
+        return data
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
         """Keeps the snapshots at segment boundaries and the newest one beyond the last segment."""
@@ -425,8 +441,12 @@ class ProducerStateManager:
             self.delete_snapshot(snapshot)
 
     def reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Goes back to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`."""
-        for offset in [value for value in self.snapshots if value > log_end_offset or value <= log_start_offset]:
+        """Goes back to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`.
+
+        Kafka drops one right at the log start, too. It is all that is left of what lay before: of a log that began with a state from
+        elsewhere, and of producers whose records have been deleted, which the running broker remembers as well.
+        """
+        for offset in [value for value in self.snapshots if value > log_end_offset or value < max(log_start_offset, 1)]:
             self.delete_snapshot(offset)
         if log_end_offset == self.map_end_offset:
             self.on_log_start(log_start_offset)
@@ -475,6 +495,13 @@ class ProducerStateManager:
             self.delete_snapshot(snapshot)
         self.last_snapshot_offset = 0
         self.map_end_offset = offset
+
+    def begin_with(self, offset: int, producers: list[ProducerSnapshotEntry], now_ms: int) -> None:
+        """After `truncate_fully(offset)`: takes over a state from elsewhere, with a durable snapshot (reloadFromTieredSnapshot)."""
+        self._disk.write_atomic(self.snapshot_path(offset), encode_snapshot(producers))
+        self.snapshots.append(offset)
+        self.last_snapshot_offset = offset
+        self._adopt(producers, now_ms)
 
 
 def _to_snapshot(entry: ProducerEntry) -> ProducerSnapshotEntry:
