@@ -21,6 +21,7 @@ from odradek.records.arrow import decode_to_arrow, encode_from_arrow
 from odradek.records.batch import HEADER_SIZE, BatchBuilder, check_crc, decode_records, encode_batch, read_header
 from odradek.records.compaction import OffsetMap, filter_batch, index_batch
 from odradek.records.compression import Compression, compress, decompress
+from odradek.records.runs import RunFilter, SegmentBooks, index_run, is_plain
 from odradek.records.scan import ScanEnd, scan_batches
 from odradek.records.validation import AppendRules, validate_append
 
@@ -107,13 +108,26 @@ def clean(log: list[bytes]) -> tuple[float, float, float]:
         while found.reason == ScanEnd.LIMIT:
             found = scan_batches(whole, found.end, next_offset=found.next_offset)
 
+    view = memoryview(whole)
+    plain = is_plain(view, 0)
+    books = SegmentBooks(0, 4096, 0, -1, 0)
+    chunk = 1 << 20
+
     def index() -> None:
         offset_map.clear()
-        for batch, header in batches:
+        position = 0
+        while plain and position < len(view):
+            position = index_run(offset_map, view, position, min(position + chunk, len(view)), 0)
+        for batch, header in batches if not plain else ():
             index_batch(offset_map, batch, header, 0)
 
+    runs = RunFilter(offset_map, buffer_bytes=chunk, held_offsets=(), now_ms=0, delete_retention_ms=1)
+
     def keep() -> None:
-        for batch, header in batches:
+        position = 0
+        while plain and position < len(view):
+            position = runs.run(view, position, min(position + chunk, len(view)), books).end
+        for batch, header in batches if not plain else ():
             filter_batch(batch, header, offset_map, discard_records=False, retain_empty=False, now_ms=0, delete_retention_ms=1)
 
     return best(scan, 5), best(index, 5), best(keep, 5)

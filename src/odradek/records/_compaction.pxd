@@ -59,6 +59,14 @@ cdef class OffsetTable:
     @cython.locals(need="unsigned long long")
     cpdef room_for(self, long long keys)
 
+    @cython.locals(need="unsigned long long")
+    cdef bint has_room(self, long long keys) noexcept nogil
+
+    cdef int put_records(
+        self, const unsigned char* data, Py_ssize_t position, Py_ssize_t end, long long count, long long base_offset,
+        long long start_offset
+    ) noexcept nogil
+
     @cython.locals(
         slots="unsigned long long", view="unsigned long long[::1]", before="unsigned long long*", after="unsigned long long*"
     )
@@ -128,7 +136,7 @@ cpdef Py_ssize_t rewrite(
     index="long long", run="Py_ssize_t", start="Py_ssize_t", body="long long", head="Py_ssize_t", delta="long long", rest="Py_ssize_t",
     wanted="long long", zigzag="unsigned long long",
 )
-cdef Py_ssize_t _rewrite(
+cdef Py_ssize_t put_kept(
     const unsigned char* data, Py_ssize_t position, Py_ssize_t end, long long count, const unsigned char* flags, unsigned char* room,
     Py_ssize_t at, Py_ssize_t most, long long shift, bint fixed
 ) noexcept nogil

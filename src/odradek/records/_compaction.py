@@ -168,6 +168,17 @@ class OffsetTable:
         while self._slots < self._most and self._slots < need:
             self._grow()
 
+    def has_room(self, keys: int) -> bool:
+        """Whether `room_for` would do nothing."""
+        if keys > self.capacity - self.size:
+            keys = self.capacity - self.size
+        need = (self.size + keys) * 2
+        return self._slots >= self._most or self._slots >= need
+
+    def put_records(self, data: memoryview, position: int, end: int, count: int, base_offset: int, start_offset: int) -> int:
+        """As `index`, for a range and a count that are right, once there is room."""
+        return self._index(_raw.words(self._view), data, position, end, count, base_offset, start_offset)
+
     def _grow(self) -> None:
         slots = self._most
         while (slots + 3) >> 2 > self._slots:
@@ -341,15 +352,16 @@ def rewrite(
     most = len(output)
     if _probe():
         with cython.nogil:
-            at = _rewrite(data, position, end, count, chosen, room, at, most, shift, fixed)
+            at = put_kept(data, position, end, count, chosen, room, at, most, shift, fixed)
     else:
-        at = _rewrite(data, position, end, count, chosen, room, at, most, shift, fixed)
+        at = put_kept(data, position, end, count, chosen, room, at, most, shift, fixed)
     return at
 
 
-def _rewrite(
+def put_kept(
     data: memoryview, position: int, end: int, count: int, flags: memoryview, room: memoryview, at: int, most: int, shift: int, fixed: bool
 ) -> int:
+    """See `rewrite`."""
     index = 0
     run = position
     while index < count:

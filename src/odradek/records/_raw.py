@@ -31,3 +31,33 @@ def copy(target: memoryview, at: int, source: memoryview | bytes, start: int, si
 def numbers(view: memoryview) -> memoryview:
     """The signed 64-bit numbers of a buffer, for reading and writing."""
     return view
+
+
+def unsigned32(data: memoryview, at: int) -> int:
+    """The four bytes at `at`, big-endian."""
+    return int.from_bytes(data[at : at + 4], "big")
+
+
+def signed16(data: memoryview, at: int) -> int:
+    """The two bytes at `at`, big-endian, two's complement."""
+    return int.from_bytes(data[at : at + 2], "big", signed=True)
+
+
+def signed32(data: memoryview, at: int) -> int:
+    """As `signed16`, four bytes."""
+    return int.from_bytes(data[at : at + 4], "big", signed=True)
+
+
+def signed64(data: memoryview, at: int) -> int:
+    """As `signed16`, eight bytes."""
+    return int.from_bytes(data[at : at + 8], "big", signed=True)
+
+
+def put32(target: memoryview, at: int, value: int) -> None:
+    """Writes the lower four bytes of `value`, big-endian."""
+    target[at : at + 4] = (value & 0xFFFFFFFF).to_bytes(4, "big")
+
+
+def put64(target: memoryview, at: int, value: int) -> None:
+    """Writes the lower eight bytes of `value`, big-endian."""
+    target[at : at + 8] = (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")

@@ -12,18 +12,6 @@ cpdef bint is_compiled()
 @cython.locals(byte="unsigned char")
 cdef bint _probe() noexcept
 
-@cython.locals(first="long long")
-cdef long long _unsigned32(const unsigned char* data, Py_ssize_t at) noexcept nogil
-
-@cython.locals(value="long long")
-cdef long long _signed16(const unsigned char* data, Py_ssize_t at) noexcept nogil
-
-@cython.locals(value="long long")
-cdef long long _signed32(const unsigned char* data, Py_ssize_t at) noexcept nogil
-
-@cython.locals(high="long long")
-cdef long long _signed64(const unsigned char* data, Py_ssize_t at) noexcept nogil
-
 @cython.locals(view="const unsigned char[::1]")
 cpdef long long crc32c(bytes source) except -1
 

@@ -28,27 +28,6 @@ def _probe() -> bool:
     return byte == 0
 
 
-def _unsigned32(data: memoryview, at: int) -> int:
-    # Not shifted as it is: a C int would take its highest bit for a sign.
-    first = data[at]
-    return first << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
-
-
-def _signed16(data: memoryview, at: int) -> int:
-    value = data[at] << 8 | data[at + 1]
-    return value - 0x10000 if value > 0x7FFF else value
-
-
-def _signed32(data: memoryview, at: int) -> int:
-    value = _unsigned32(data, at)
-    return (value & 0x7FFFFFFF) - ((value >> 31) << 31)
-
-
-def _signed64(data: memoryview, at: int) -> int:
-    high = _signed32(data, at)
-    return high << 32 | _unsigned32(data, at + 4)
-
-
 def crc32c(source: bytes) -> int:
     """The checksum that `scan` compares with, for tests."""
     view = memoryview(source)
@@ -94,7 +73,7 @@ def _scan(
             return count, position, 2, 0, next_offset, contiguous, producers
         if left < 17:
             return count, position, 1, 17, next_offset, contiguous, producers
-        length = _signed32(data, position + 8)
+        length = _raw.signed32(data, position + 8)
         magic = data[position + 16]
         if length < 14 or magic > 2:
             return count, position, 4, 0, next_offset, contiguous, producers
@@ -104,17 +83,17 @@ def _scan(
             return count, position, 4, 0, next_offset, contiguous, producers
         if length > left - 12:
             return count, position, 1, length + 12, next_offset, contiguous, producers
-        base_offset = _signed64(data, position)
-        delta = _signed32(data, position + 23)
+        base_offset = _raw.signed64(data, position)
+        delta = _raw.signed32(data, position + 23)
         last_offset = base_offset + delta
         if last_offset > _MAX64:
             last_offset = _frames.wrap64(last_offset)
-        if check_crcs and _unsigned32(data, position + 17) != _checksum.checksum(data, position + 21, length - 9):
+        if check_crcs and _raw.unsigned32(data, position + 17) != _checksum.checksum(data, position + 21, length - 9):
             return count, position, 5, length + 12, next_offset, contiguous, producers
         if base_offset < next_offset or delta < 0 or last_offset < base_offset or last_offset == _MAX64:
             return count, position, 6, length + 12, next_offset, contiguous, producers
-        records = _signed32(data, position + 57)
-        producer_id = _signed64(data, position + 43)
+        records = _raw.signed32(data, position + 57)
+        producer_id = _raw.signed64(data, position + 43)
         if base_offset != next_offset or records != delta + 1:
             contiguous = False
         if producer_id >= 0:
@@ -123,12 +102,12 @@ def _scan(
         columns[count + most] = length + 12
         columns[count + 2 * most] = base_offset
         columns[count + 3 * most] = last_offset
-        columns[count + 4 * most] = _signed32(data, position + 12)
-        columns[count + 5 * most] = _signed64(data, position + 35)
-        columns[count + 6 * most] = _signed16(data, position + 21)
+        columns[count + 4 * most] = _raw.signed32(data, position + 12)
+        columns[count + 5 * most] = _raw.signed64(data, position + 35)
+        columns[count + 6 * most] = _raw.signed16(data, position + 21)
         columns[count + 7 * most] = producer_id
-        columns[count + 8 * most] = _signed16(data, position + 51)
-        columns[count + 9 * most] = _signed32(data, position + 53)
+        columns[count + 8 * most] = _raw.signed16(data, position + 51)
+        columns[count + 9 * most] = _raw.signed32(data, position + 53)
         columns[count + 10 * most] = records
         next_offset = last_offset + 1
         position += length + 12

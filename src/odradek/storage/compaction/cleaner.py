@@ -6,13 +6,15 @@ yields. Whoever drives it is `run.CleaningRun`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import HEADER_SIZE, BatchHeader, check_crc, iter_headers, read_header
 from odradek.records.compaction import OffsetMap, filter_batch, index_batch
+from odradek.records.runs import RunFilter, index_run, is_plain
 from odradek.storage.compaction.plan import CleaningPlan, Source, group_sources
 from odradek.storage.compaction.transactions import CleanedTransactions
 from odradek.storage.compaction.writer import CleanedSegment
@@ -55,7 +57,7 @@ class CleanerStats:
 class Cleaner:
     """Made for one plan. `end_offset` is where the next cleaning begins, once `run` is through."""
 
-    __slots__ = ("_buffer_bytes", "_disk", "_map", "_now_ms", "_plan", "_unfinished", "end_offset", "stats")
+    __slots__ = ("_buffer_bytes", "_disk", "_map", "_map_full", "_now_ms", "_plan", "_runs", "_unfinished", "end_offset", "stats")
 
     def __init__(self, disk: Disk, plan: CleaningPlan, offset_map: OffsetMap, *, buffer_bytes: int, now_ms: int) -> None:
         """`buffer_bytes` are read and written at a time; larger batches are read as a whole. `now_ms` is what delete horizons go by."""
@@ -65,6 +67,8 @@ class Cleaner:
         self._buffer_bytes = max(buffer_bytes, HEADER_SIZE)
         self._now_ms = now_ms
         self._unfinished: CleanedSegment | None = None
+        self._map_full = False
+        self._runs: RunFilter | None = None
         self.end_offset = plan.first_dirty
         self.stats = CleanerStats()
 
@@ -76,6 +80,13 @@ class Cleaner:
         self.stats.buffer_utilization = self._map.size / self._map.capacity
         sources = [source for source in plan.sources if source.base_offset < self.end_offset]
         sizes = [(self._size(source.index_path), self._size(source.time_index_path)) for source in sources]
+        self._runs = RunFilter(
+            self._map,
+            buffer_bytes=self._buffer_bytes,
+            held_offsets=self._held_offsets(),
+            now_ms=self._now_ms,
+            delete_retention_ms=plan.delete_retention_ms,
+        )
         transactions = CleanedTransactions()
         legacy_horizon_ms = self._legacy_horizon_ms()
         for group in group_sources(sources, sizes, plan.segment_bytes, plan.limits.segment_index_bytes, plan.first_uncleanable):
@@ -111,19 +122,18 @@ class Cleaner:
         offset_map.clear()
         dirty = plan.dirty_sources()
         transactions = CleanedTransactions(plan.aborted_between(plan.first_dirty, plan.first_uncleanable))
+        index = partial(self._index_chunk, transactions=transactions)
         for number, source in enumerate(dirty):
             yield Wanted((source,))
             if source.file is not None:
                 # What replaces an older record must not be lost with the power when the older one is gone for good.
                 source.file.fsync()
             position = plan.start_position if number == 0 else 0
-            for size, batches in self._chunks(source, position):
+            for size in self._chunks(source, position, index):
                 self.stats.map_bytes_read += size
-                for batch, header in batches:
-                    if not self._index(batch, header, transactions):
-                        yield Moved(size)
-                        return
                 yield Moved(size)
+                if self._map_full:
+                    return
             # Offsets may be missing at the segment's end.
             end = dirty[number + 1].base_offset if number + 1 < len(dirty) else plan.first_uncleanable
             offset_map.latest_offset = max(offset_map.latest_offset, end - 1)
@@ -138,24 +148,40 @@ class Cleaner:
             self._map.latest_offset = header.last_offset
         return True
 
-    def _chunks(self, source: Source, position: int) -> Iterator[tuple[int, list[tuple[memoryview, BatchHeader]]]]:
-        """The batches of a segment from `position`, a batch's begin, as many at a time as the buffer takes, with their size."""
+    def _index_chunk(self, data: memoryview, transactions: CleanedTransactions) -> int:
+        """Indexes the whole batches that stand in `data` and returns their size; when the map is full, sets `_map_full` and ends."""
+        offset_map, start = self._map, self._plan.first_dirty
+        position = 0
+        while True:
+            if is_plain(data, position):
+                position = index_run(offset_map, data, position, len(data), start)
+            header = _whole_header(data, position)
+            if header is None:
+                return position
+            if not self._index(data[position : position + header.size], header, transactions):
+                self._map_full = True
+                return position + header.size
+            position += header.size
+
+    def _chunks(self, source: Source, position: int, consume: Callable[[memoryview], int]) -> Iterator[int]:
+        """Hands over the bytes of a segment from `position`, a batch's begin, as many at a time as the buffer takes.
+
+        `consume` returns the size of the whole batches that it has found; yielded is what it returns. A batch that is larger than the
+        buffer is handed over alone.
+        """
         while position < source.size:
-            batches = self._read(source, self._buffer_bytes, position)
-            if not batches:
-                wanted = self._batch_size(source, position)
-                batches = self._read(source, wanted, position)
-                if not batches:
+            size = consume(self._read(source, self._buffer_bytes, position))
+            if size == 0:
+                size = consume(self._read(source, self._batch_size(source, position), position))
+                if size == 0:
                     raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: no batch can be read at position {position}")
-            size = sum([header.size for _, header in batches])
-            yield size, batches
+            yield size
             position += size
 
-    def _read(self, source: Source, size: int, position: int) -> list[tuple[memoryview, BatchHeader]]:
+    def _read(self, source: Source, size: int, position: int) -> memoryview:
         file = source.file
         assert file is not None, "the loop takes the segments that are wanted"
-        data = memoryview(file.pread(min(size, source.size - position), position))
-        return [(data[at : at + header.size], header) for at, header in iter_headers(data)]
+        return memoryview(file.pread(min(size, source.size - position), position))
 
     def _batch_size(self, source: Source, position: int) -> int:
         """The size of a batch that is larger than the buffer. CORRUPT_MESSAGE when it cannot be there."""
@@ -180,18 +206,41 @@ class Cleaner:
         for source in group:
             transactions.add_aborted(plan.aborted_between(source.base_offset, source.end_offset))
             modified_ms = self._disk.modified_ms(source.log_path)
-            retain_legacy = modified_ms > legacy_horizon_ms
-            for size, batches in self._chunks(source, 0):
-                before = cleaned.size
-                for batch, header in batches:
-                    self._copy(batch, header, cleaned, transactions, retain_legacy=retain_legacy)
+            copy = partial(self._copy_chunk, cleaned=cleaned, transactions=transactions, retain_legacy=modified_ms > legacy_horizon_ms)
+            before = cleaned.size
+            for size in self._chunks(source, 0, copy):
                 self.stats.bytes_read += size
                 yield Moved(size + cleaned.size - before)
+                before = cleaned.size
         cleaned.complete(transactions.retained, modified_ms)
         self.stats.bytes_written += cleaned.size
         self.stats.segments += len(group)
         yield Cleaned(cleaned, group)
         self._unfinished = None
+
+    def _copy_chunk(self, data: memoryview, *, cleaned: CleanedSegment, transactions: CleanedTransactions, retain_legacy: bool) -> int:
+        """Copies what stays of the whole batches that stand in `data`, and returns their size."""
+        runs = self._runs
+        assert runs is not None
+        position = 0
+        while True:
+            if is_plain(data, position):
+                run = runs.run(data, position, len(data), cleaned.books)
+                cleaned.append_run(run)
+                self.stats.records_read += run.records_read
+                self.stats.records_written += run.records_kept
+                position = run.end
+            header = _whole_header(data, position)
+            if header is None:
+                return position
+            batch = data[position : position + header.size]
+            self._copy(batch, header, cleaned, transactions, retain_legacy=retain_legacy)
+            position += header.size
+
+    def _held_offsets(self) -> list[int]:
+        """Last offsets of data batches that stay although nothing of them does: see `_copy`."""
+        plan = self._plan
+        return [plan.first_uncleanable - 1, *(last.last_data_offset for last in plan.producers.values())]
 
     def _copy(
         self, batch: memoryview, header: BatchHeader, cleaned: CleanedSegment, transactions: CleanedTransactions, *, retain_legacy: bool
@@ -233,3 +282,9 @@ class Cleaner:
         if last.last_data_offset >= 0:
             return header.last_offset == last.last_data_offset
         return header.is_control and header.producer_epoch == last.epoch
+
+
+def _whole_header(data: memoryview, position: int) -> BatchHeader | None:
+    """The header of the batch at `position`, None when it is not all there. CORRUPT_MESSAGE for lengths and magics that cannot be."""
+    found = next(iter_headers(data[position:]), None)
+    return None if found is None else found[1]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from odradek.base.disk import Disk
 from odradek.base.errors import StorageError
+from odradek.records.runs import FilteredRun, SegmentBooks
 from odradek.storage.index import OffsetIndex, TimeIndex
 from odradek.storage.names import (
     CLEANED_SUFFIX,
@@ -77,11 +78,39 @@ class CleanedSegment:
             self._offset_index.append(last_offset, self.size)
             self._time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self._bytes_since_index_entry = 0
-        size = len(batch)
-        self._bytes_since_index_entry += size
-        self.size += size
-        self._pending.append(batch)
-        self._buffered += size
+        self._bytes_since_index_entry += len(batch)
+        self._gather(batch)
+
+    @property
+    def books(self) -> SegmentBooks:
+        """What the next run of batches is to go on from."""
+        return SegmentBooks(
+            self.base_offset,
+            self._limits.index_interval_bytes,
+            self._bytes_since_index_entry,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+        )
+
+    def append_run(self, run: FilteredRun) -> None:
+        """What stays of a run of batches, filtered with `books`: as if each of its batches had been appended."""
+        if run.size == 0:
+            return
+        if self.first_timestamp is None:
+            self.first_timestamp = run.first_timestamp
+        for entry in run.entries:
+            self._offset_index.append(entry.last_offset, self.size + entry.position)
+            self._time_index.maybe_append(entry.max_timestamp, entry.max_timestamp_offset)
+        books = run.books
+        self.max_timestamp, self.max_timestamp_offset = books.max_timestamp, books.max_timestamp_offset
+        self._bytes_since_index_entry = books.bytes_since_index_entry
+        for data in run.data:
+            self._gather(data)
+
+    def _gather(self, data: bytes | memoryview) -> None:
+        self.size += len(data)
+        self._pending.append(data)
+        self._buffered += len(data)
         if self._buffered >= self._write_bytes:
             self._write()
 
