@@ -190,3 +190,28 @@ def test_a_log_that_went_offline_is_not_flushed(disk: VirtualDisk) -> None:
     with pytest.raises(KafkaError, match="closed") as caught:
         log.begin_flush()
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("first", ["flush", "truncation"])
+def test_epochs_cut_during_a_flush_stay_cut(disk: VirtualDisk, first: str) -> None:
+    """Two threads want to write the checkpoint; the flush is the older of them, whichever comes first."""
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    log = open_log(disk, ManualClock(), CONFIG)
+    fill(log, 2, 5)
+    log.flush()
+    fill(log, 2, 6)
+    flush = log.begin_flush()
+    assert flush is not None
+    if first == "flush":
+        flush.run(disk)
+        assert disk.read_bytes(path) == b"0\n2\n5 0\n6 4\n"
+    log.truncate_to(4)
+    assert disk.read_bytes(path) == b"0\n1\n5 0\n"
+    if first == "truncation":
+        flush.run(disk)
+        assert disk.read_bytes(path) == b"0\n1\n5 0\n"
+    fill(log, 2, 6)
+    log.finish_flush(flush)
+    # The entries are again those that the flush meant to write, and the file does not hold them.
+    log.flush()
+    assert disk.read_bytes(path) == b"0\n2\n5 0\n6 4\n"

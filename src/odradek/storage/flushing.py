@@ -6,8 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from odradek.base.disk import Disk, File
-from odradek.storage.checkpoints import write_epoch_checkpoint
-from odradek.storage.leader_epochs import EpochEntry
+from odradek.storage.leader_epochs import EpochWrite
 from odradek.storage.segment import Segment
 from odradek.storage.slices import Pin
 
@@ -21,7 +20,7 @@ class Flush:
     It holds its own pins and paths, so that a roll, a truncation or a deletion meanwhile does not disturb it.
     """
 
-    __slots__ = ("_directories", "_epochs_path", "_files", "_paths", "_segments", "epochs", "generation", "index_point", "up_to")
+    __slots__ = ("_directories", "_files", "_paths", "_segments", "epochs", "generation", "index_point", "up_to")
 
     def __init__(self, up_to: int, generation: int, paths: list[str], index_point: int = 0) -> None:
         """`index_point` is the base offset of the segment whose indexes (unlike those before it) need not become durable."""
@@ -29,9 +28,8 @@ class Flush:
         self.generation = generation
         self.index_point = index_point
         self._paths = paths
-        self.epochs: list[EpochEntry] | None = None
+        self.epochs: EpochWrite | None = None
         """What leader-epoch-checkpoint is to hold, None when it needs no change."""
-        self._epochs_path = ""
         self._files: list[tuple[File, Pin]] = []
         self._directories: set[str] = set()
         self._segments: list[Segment] = []
@@ -51,10 +49,9 @@ class Flush:
         self._paths += files
         self._directories.update(path.rpartition("/")[0] for path in names)
 
-    def add_epochs(self, path: str, entries: list[EpochEntry]) -> None:
+    def add_epochs(self, write: EpochWrite) -> None:
         """Includes leader-epoch-checkpoint, which must know the epochs of records before these count as flushed."""
-        self._epochs_path = path
-        self.epochs = entries
+        self.epochs = write
 
     def run(self, disk: Disk) -> None:
         """Fsyncs data, then indexes and snapshots, then the directory entries; OSError means that the directory failed for good."""
@@ -71,8 +68,8 @@ class Flush:
             finally:
                 file.close()
         if self.epochs is not None:
-            if disk.exists(self._epochs_path.rpartition("/")[0]):
-                write_epoch_checkpoint(disk, self._epochs_path, self.epochs)
+            if disk.exists(self.epochs.directory):
+                self.epochs.run(disk)
             else:
                 # Renamed or deleted since: the log still owes it.
                 self.epochs = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from odradek.base.disk import Disk
@@ -18,6 +19,42 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
+class _Order:
+    """Keeps the writes of one checkpoint in the order in which they were begun, whatever threads they run in."""
+
+    __slots__ = ("begun", "lock", "written")
+
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self.lock = lock
+        self.begun = 0
+        self.written = 0
+
+
+class EpochWrite:
+    """What the checkpoint is to hold, collected on the loop; `run` may be called in any thread."""
+
+    __slots__ = ("_order", "_path", "entries", "number")
+
+    def __init__(self, path: str, entries: list[EpochEntry], order: _Order) -> None:
+        order.begun += 1
+        self._path = path
+        self._order = order
+        self.entries = entries
+        self.number = order.begun
+
+    @property
+    def directory(self) -> str:
+        return self._path.rpartition("/")[0]
+
+    def run(self, disk: Disk) -> None:
+        """Writes the file durably, unless one collected later has been written; OSError from the disk."""
+        order = self._order
+        with order.lock:
+            if self.number > order.written:
+                write_epoch_checkpoint(disk, self._path, self.entries)
+                order.written = self.number
+
+
 class LeaderEpochCache:
     """Entries with rising epochs and rising start offsets. The checkpoint file follows when the log is flushed (`is_behind`):
     before that recovery finds the epochs in the batches themselves and drops entries that lie outside the log, and an epoch without a
@@ -26,10 +63,12 @@ class LeaderEpochCache:
     Errors: OSError from the disk; StorageError from `load` when the file is malformed.
     """
 
-    __slots__ = ("_disk", "_epochs", "_starts", "_written", "latest_epoch", "path")
+    __slots__ = ("_disk", "_epochs", "_order", "_starts", "_written", "latest_epoch", "path")
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, lock: AbstractContextManager[object] | None = None) -> None:
+        """`lock` is one of threading where flushes run in other threads than truncations."""
         self._disk = disk
+        self._order = _Order(lock or nullcontext())
         self.path = path
         self._epochs: list[int] = []
         self._starts: list[int] = []
@@ -169,11 +208,16 @@ class LeaderEpochCache:
             entry for entry in self._written if entry[1] < log_end_offset
         ]
 
-    def note_written(self, entries: list[EpochEntry]) -> None:
-        """The file now holds these."""
-        self._written = None if entries == self.entries else entries
+    def begin_write(self) -> EpochWrite:
+        """For a flush: what the file is to hold by now."""
+        return EpochWrite(self.path, self.entries, self._order)
+
+    def finish_write(self, write: EpochWrite) -> None:
+        """It ran. Nothing follows from that when a truncation has written its own entries meanwhile, before or after it."""
+        if self._order.written == write.number:
+            self._written = None if write.entries == self.entries else write.entries
 
     def flush(self) -> None:
         """Writes the checkpoint file durably, on this thread."""
-        write_epoch_checkpoint(self._disk, self.path, self.entries)
+        self.begin_write().run(self._disk)
         self._written = None

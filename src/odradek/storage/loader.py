@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.base.clock import Clock
@@ -46,7 +47,7 @@ PRODUCER_EXPIRATION_MS = 86_400_000
 class LogOptions:
     """What all logs of a broker share."""
 
-    __slots__ = ("jitter", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
+    __slots__ = ("jitter", "new_lock", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
 
     def __init__(
         self,
@@ -57,7 +58,10 @@ class LogOptions:
         on_io_error: Callable[[Log, OSError], None] | None = None,
         on_roll: Callable[[Log], None] | None = None,
         on_truncated: Callable[[Log], None] | None = None,
+        new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
+        """`new_lock` makes a lock (threading.Lock) where flushes run in other threads."""
+        self.new_lock = new_lock
         self.producer_expiration_ms = producer_expiration_ms
         self.verify_transactions = verify_transactions
         self.jitter = jitter
@@ -117,7 +121,7 @@ class _Loader:
         self.segments: list[Segment] = []
         self.recovered: set[int] = set()
         """Base offsets of the segments whose indexes were made again."""
-        self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+        self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}", options.new_lock())
         self.state = self._new_state()
         self.rebuilt = False
         """Indexes were written anew, and are not durable before the next flush or shutdown."""

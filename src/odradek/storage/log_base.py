@@ -331,7 +331,7 @@ class LogBase:
         names, self._unsynced_names = self._unsynced_names, []
         flush.add_paths(files, names)
         if self.leader_epochs.is_behind(self.log_end_offset):
-            flush.add_epochs(self.leader_epochs.path, self.leader_epochs.entries)
+            flush.add_epochs(self.leader_epochs.begin_write())
         for segment in self.segments[self.segment_at(min(self.recovery_point, self._index_point)) :]:
             # The indexes of the active segment need no fsync: recovery rebuilds those of the segment that holds the recovery point.
             flush.add(segment, indexes=closing or segment is not self.active)
@@ -345,7 +345,7 @@ class LogBase:
         holds = flush.generation == self._generation
         flush.release(durable=holds)
         if flush.epochs is not None:
-            self.leader_epochs.note_written(flush.epochs)
+            self.leader_epochs.finish_write(flush.epochs)
         if not holds:
             # In case that the directory got another name: what was not found under the old one is owed still.
             self.owe_fsync(f"{self.directory}/{PARTITION_METADATA}")

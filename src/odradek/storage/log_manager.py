@@ -123,6 +123,7 @@ class LogManager:
             on_io_error=self.on_io_error,
             on_roll=self._rolled,
             on_truncated=self._truncated,
+            new_lock=new_lock,
         )
         self.on_created: Callable[[], None] | None = None
         """Called when a log came, went or was moved; `begin_new_names` should follow soon."""
