@@ -107,6 +107,27 @@ def test_a_run_makes_the_map_grow() -> None:
     assert [offset_map.get(b"%d" % number) for number in range(9000)] == list(range(9000))
 
 
+def test_what_lies_before_the_start_offset_does_not_count() -> None:
+    log = memoryview(b"".join(encode_batch([(NOW, b"k", b"v", ())], base_offset=offset) for offset in range(10)))
+    offset_map = OffsetMap(24_000)
+    assert index_run(offset_map, log, 0, len(log), 10) == len(log)
+    assert (offset_map.size, offset_map.latest_offset) == (0, -1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_run_takes_what_is_not_plain(seed: int) -> None:
+    """Whether a transactional batch counts is for the cleaner to say, which knows the aborted ones."""
+    rng = random.Random(seed)
+    first = encode_batch([(NOW, b"k", b"v", ())])
+    log = memoryview(first + other_batch(rng, 1))
+    runs = RunFilter(OffsetMap(24_000), buffer_bytes=1000, held_offsets=(), now_ms=NOW, delete_retention_ms=0)
+    assert runs.run(log, 0, len(log), SegmentBooks(0, 4096, 0, -1, 0)).end == len(first)
+    header = read_header(log, len(first))
+    other = header.is_compressed or header.is_transactional or header.is_control
+    assert is_plain(log, len(first)) != other
+    assert index_run(OffsetMap(24_000), log, 0, len(log), 0) == (len(first) if other else len(log))
+
+
 class Segment:
     """The books of a segment as the cleaner keeps them batch by batch."""
 
