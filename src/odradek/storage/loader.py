@@ -123,8 +123,8 @@ class _Loader:
         """Base offsets of the segments whose indexes were made again."""
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}", options.new_lock())
         self.state = self._new_state()
-        self.rebuilt = False
-        """Indexes were written anew, and are not durable before the next flush or shutdown."""
+        self.rebuilt: list[Segment] = []
+        """Those below the recovery point: the next flush or shutdown owes their fsync, because it need not reach back to them."""
 
     def _new_state(self) -> ProducerStateManager:
         return ProducerStateManager(
@@ -198,6 +198,9 @@ class _Loader:
             on_roll=self.options.on_roll,
             on_truncated=self.options.on_truncated,
         )
+        for segment in self.rebuilt:
+            for path in segment.index_paths():
+                log.owe_fsync(path)
         if not self.clean and never_flushed:
             # The process that made these files may have been killed before it could make them durable.
             for name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT):
@@ -277,8 +280,10 @@ class _Loader:
             # What lies at or beyond the recovery point is recovered in a moment anyway, in its turn.
             if self.clean or offset < self.recovery_point:
                 logger.warning("Rebuilding the indexes of %s: %s", segment.log_path, error)
+                segment.txn_index.begin_anew()
                 self._recover_segment(segment, below_recovery_point=True)
-                self.rebuilt = True
+                segment.txn_index.complete()
+                self.rebuilt.append(segment)
         self.segments.append(segment)
 
     def _recover_segment(self, segment: Segment, *, below_recovery_point: bool = False) -> Recovered:

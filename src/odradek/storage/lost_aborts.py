@@ -47,7 +47,8 @@ def find_lost_aborts(
         if _holds_markers(segment):
             logger.warning("Looking for aborted transactions in %s: it holds markers and has no transaction index", segment.log_path)
             _rebuild(segments[:index], segment, new_state(), log_start_offset, now_ms)
-        segment.txn_index.leave_file()
+        else:
+            segment.txn_index.leave_file()
     return looked_at
 
 
@@ -72,8 +73,10 @@ def _holds_markers(segment: Segment) -> bool:
 def _rebuild(before: Sequence[Segment], segment: Segment, state: ProducerStateManager, log_start_offset: int, now_ms: int) -> None:
     state.overlook_snapshots_above(segment.base_offset)
     rebuild_producer_state(state, before, log_start_offset, segment.base_offset, now_ms, clean=False)
+    segment.txn_index.begin_anew()
     try:
         for _, buffer, at, header in walk_batches(segment):
             follow_batch(segment, state, buffer, at, header)
     except OdradekError as error:
         logger.error("The transaction index of %s ends early: %s", segment.log_path, error)
+    segment.txn_index.complete()
