@@ -351,7 +351,9 @@ class Log(LogBase):
     def truncate_to(self, offset: int) -> bool:
         """Cuts the log so that it ends at `offset`; True when something was removed. ValueError below zero.
 
-        Ends earlier when `offset` lies inside a batch: the whole batch goes.
+        Ends earlier when `offset` lies inside a batch: the whole batch goes. Fsyncs on this thread, rare as it is: until the cut is durable
+        nothing may be written in its place, or a power cut could bring whole batches back behind the new ones; and the next append comes
+        in the same turn of the loop.
         """
         if offset < 0:
             raise ValueError(f"{self.name} cannot be truncated to {offset}")
