@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from setuptools import Extension
 
 MODULES = {
-    f"odradek.records.{name}": f"src/odradek/records/{name}.py" for name in ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan")
+    f"odradek.records.{name}": f"src/odradek/records/{name}.py"
+    for name in ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan")
 }
 """As odradek.records.native.COMPILED has it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -36,7 +36,7 @@ class Jobs:
         return self._run(None, job)
 
     @contextmanager
-    def pool(self, threads: int) -> Iterator[Pool]:
+    def pool(self, threads: int) -> Generator[Pool]:
         """As `run`, in threads that nobody else uses and that go when the block ends."""
         from concurrent.futures import ThreadPoolExecutor
 
