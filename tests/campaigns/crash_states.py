@@ -10,7 +10,7 @@ each of them:
   flushed-prefix    what was flushed is there byte for byte (last-values: of a compacted topic the last value of each key);
   valid-prefix      what can be read was written, in one line and without holes (order, no-gap);
   log-start, offsets-in-order, epochs, producers, aborted   are those of the batches that are there;
-  reopens           after a kill, a second power cut, an append or a clean shutdown it is the same again.
+  reopens           after a kill, a second power cut, an append, a write over what was lost or a clean shutdown all of it holds again.
 A failure prints the world, step and state; `--world W --step N --state K` with the same seed plays it again.
 """
 
@@ -460,7 +460,7 @@ def judge(world: World, rng: random.Random) -> None:
         names, data = rng.choice(MODES)
         again = Opened(opened.disk.crash(rng, names=names, data=data), world.clock, world.histories, rng)
         _compare(before, dict(_all_found(again, world)), "a clean shutdown")
-    elif second == 3:
+    elif second == 3 and before:
         _append_and_lose_power(opened, world, before, rng)
     else:
         _write_over_and_lose_power(opened, world, before, rng)
@@ -507,15 +507,17 @@ def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, 
         history = world.histories[topic_id]
         line = [] if history.tail is None else history.tail.chain()
         lost = next((each for each in line if each.base == log.log_end_offset), None)
-        if lost is None or lost.control:
+        if lost is None or lost.control or before[topic_id].start < history.start_durable:
             continue
         records = [(NOW_MS, key, None if value is None else value.swapcase()[::-1], ()) for _, key, value in lost.records]
         data = memoryview(encode_batch(records))
         if len(data) != len(lost.data):
             continue
         batches = before[topic_id].batches
-        batch = Batch(b"".join(patched_chunks(data, log.log_end_offset, lost.epoch)), history.by_bytes.get(batches[-1][3]) if batches else None)
-        if batch.data in history.by_bytes:
+        batch = Batch(
+            b"".join(patched_chunks(data, log.log_end_offset, lost.epoch)), history.by_bytes.get(batches[-1][3]) if batches else None
+        )
+        if any(record in history.by_record for record in batch.records):
             continue
         history.by_bytes[batch.data] = batch
         written.append((history, batch))
@@ -530,7 +532,7 @@ def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, 
         for history, batch in written:
             del history.by_bytes[batch.data]
             for record in batch.records:
-                history.by_record.pop(record, None)
+                del history.by_record[record]
 
 
 def campaign(states: int, seed: int, *, per_step: int = 3, progress: bool = False) -> Campaign:
@@ -541,8 +543,9 @@ def campaign(states: int, seed: int, *, per_step: int = 3, progress: bool = Fals
     while run.states < states and len(run.failures) < 10:
         run.run_world(number)
         number += 1
-        if progress and number % 20 == 0:
-            print(f"{number} worlds, {run.states} states, {run.states / (time.monotonic() - started):.0f}/s", flush=True)
+        if progress and number % 5 == 0:
+            speed = run.states / (time.monotonic() - started)
+            print(f"{number} worlds, {run.states} states, {speed:.0f}/s, {len(run.failures)} failures", flush=True)
     return run
 
 
