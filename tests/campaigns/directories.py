@@ -3,10 +3,12 @@
     python -m tests.campaigns.directories [--count 500] [--seed 1] [--keep FOLDER]
 
 A broker makes topics and is stopped; the logs of their partitions are replaced by logs of several segments, epochs and codecs, with
-idempotent and transactional producers and with gaps as compaction leaves them, and every one of them suffers one or two of the
-`mutations`. One log directory was closed cleanly, the others were not. Then both brokers start on copies, are asked, and are shut down;
-compared are log start and log end, the end of every epoch, what a fetch at random offsets finds, aborted transactions, and after the
-shutdown leader-epoch-checkpoint, the producer snapshot and the bytes of the log. A difference must have one of the `BETTER` reasons.
+idempotent and transactional producers and with gaps as compaction leaves them, some of them written by JVM Kafka for JVM producers
+(`sources`), and every one of them suffers one or two of the `mutations`. One log directory was closed cleanly, the others were not. Then
+both brokers start on copies, are asked, and are shut down; compared are log start and log end, the end of every epoch, what a fetch at
+random offsets finds, aborted transactions, and after the shutdown leader-epoch-checkpoint, the producer snapshot and the bytes of the
+log. A difference must have one of the reasons in `judging`. Damage that takes a whole log directory offline has its own directories
+(`offline`).
 """
 
 from __future__ import annotations
@@ -15,30 +17,25 @@ import argparse
 import random
 import re
 import shutil
-import struct
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from interop.differential.peer import Peer
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
-from odradek.base.ids import TopicPartition
-from odradek.config.topic import TopicConfig
+from odradek.base.errors import OdradekError
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from odradek.records.batch import encode_batch, iter_headers
-from odradek.records.compression import Compression
-from odradek.storage.disk import OsDisk
-from odradek.storage.loader import LogOptions, load_log
-from odradek.storage.log import Log
-from odradek.storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
+from odradek.records.batch import iter_headers
+from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot
+from tests.campaigns import offline
+from tests.campaigns.judging import BETTER, UNREADABLE, Case, Outcome, differences, judge, unsound
 from tests.campaigns.mutations import MUTATIONS, Lines
-from tests.storage.support import ManualClock, marker
+from tests.campaigns.sources import EPOCHS, JvmLogs, aborted_in, batches_in, make_log
 
 OVERRIDES = {
     "log.retention.ms": "-1",
@@ -47,108 +44,16 @@ OVERRIDES = {
     "log.flush.offset.checkpoint.interval.ms": "3600000",
     "num.recovery.threads.per.data.dir": "2",
 }
-TOPICS = ("plain", "kept")
-EPOCHS = 4
+TOPICS = {"plain": "delete", "kept": "compact"}
 _CLEAN = 1
 """The log directory (of three) that was closed cleanly."""
-
-
-class Outcome(NamedTuple):
-    """What a broker made of a partition."""
-
-    start: int
-    end: int
-    epoch_ends: tuple[tuple[int, int], ...]
-    fetches: tuple[tuple[int, int, int], ...]
-    """(offset asked for, error, base offset of the first batch or -1)"""
-    aborted: tuple[tuple[int, ...], ...]
-    """(producer id, first offset, last offset, last stable offset) from the transaction indexes"""
-    epochs: tuple[tuple[int, int], ...]
-    producers: tuple[object, ...]
-    log: bytes
-    """All batches from the log start on."""
-    stray: bool
-
-
-class Case(NamedTuple):
-    topic: str
-    partition: int
-    directory: int
-    mutations: tuple[str, ...]
-    recovery_point: int | None
-    end: int
-    probes: tuple[int, ...]
-
-    @property
-    def clean(self) -> bool:
-        return self.directory == _CLEAN
-
-    def __str__(self) -> str:
-        state = "clean" if self.clean else f"recovery point {self.recovery_point}"
-        return f"{self.topic}-{self.partition} ({state}, end {self.end}): {', '.join(self.mutations)}"
+_OF_JVM = 0.3
+"""The share of logs that JVM Kafka wrote."""
+FULL_COUNT = 500
+"""Partitions from which on every reason must have been needed, and directories go offline as well (a start of each broker for many)."""
 
 
 # -- making the directories ----------------------------------------------------------------------------------------------------------
-
-
-def make_log(rng: random.Random, folder: Path, now_ms: int, *, gaps: bool, closed: bool) -> tuple[int, list[int]]:
-    """A log in `folder`; its end and the base offsets of its segments."""
-    clock = ManualClock(now_ms)
-    folder.mkdir(parents=True, exist_ok=True)
-    config = TopicConfig.build(None, {"internal.segment.bytes": str(rng.choice((1500, 3000, 6000))), "index.interval.bytes": "200"})
-    log = load_log(OsDisk(), clock, TopicPartition("x", 0), str(folder), config, clean=True, options=LogOptions(verify_transactions=False))
-    sequences = dict.fromkeys((100, 101, 200, 201), 0)
-    open_transactions: set[int] = set()
-    for index in range(rng.randrange(20, 60)):
-        epoch = index * EPOCHS // 60
-        clock.now_ms += rng.randrange(20)
-        count = rng.randrange(1, 6)
-        producer = rng.choice((-1, -1, *sequences))
-        if gaps and rng.random() < 0.3:
-            _skip(log, rng.randrange(1, 9), epoch, clock.now_ms, rng)
-            continue
-        if producer in open_transactions and rng.random() < 0.4:
-            _append(log, bytes(marker(producer, 0, commit=rng.random() < 0.5, timestamp=clock.now_ms)), epoch)
-            open_transactions.discard(producer)
-            continue
-        transactional = producer >= 200
-        records = [(clock.now_ms + n, b"k%d" % rng.randrange(9), rng.randbytes(rng.randrange(60)), ()) for n in range(count)]
-        data = encode_batch(
-            records,
-            compression=Compression(rng.randrange(5)),
-            producer_id=producer,
-            producer_epoch=0 if producer >= 0 else -1,
-            base_sequence=sequences.get(producer, -1),
-            transactional=transactional,
-        )
-        _append(log, data, epoch)
-        if producer >= 0:
-            sequences[producer] += count
-        if transactional:
-            open_transactions.add(producer)
-    end, bases = log.log_end_offset, list(log.bases)
-    if closed:
-        log.close(durable=True)
-    else:
-        log.active.become_inactive()
-        log.flush()
-    return end, bases
-
-
-def _append(log: Log, data: bytes, epoch: int) -> None:
-    """As a follower, so that offsets are ours to choose."""
-    header = bytearray(data)
-    header[:8] = log.log_end_offset.to_bytes(8, "big")
-    header[12:16] = epoch.to_bytes(4, "big")
-    log.append_as_follower(memoryview(bytes(header)), epoch)
-
-
-def _skip(log: Log, count: int, epoch: int, now_ms: int, rng: random.Random) -> None:
-    """A batch behind a gap."""
-    data = bytearray(encode_batch([(now_ms, b"gap", rng.randbytes(20), ())]))
-    data[:8] = (log.log_end_offset + count).to_bytes(8, "big")
-    data[12:16] = epoch.to_bytes(4, "big")
-    log.append_as_follower(memoryview(bytes(data)), epoch)
 
 
 def log_dirs(folder: Path) -> list[Path]:
@@ -167,7 +72,7 @@ def prepare(folder: Path, partitions: int) -> None:
         try:
             if number == 0:
                 peer = Peer("source", broker.port)
-                for topic, policy in zip(TOPICS, ("delete", "compact"), strict=True):
+                for topic, policy in TOPICS.items():
                     peer.create_topic(topic, partitions, {"cleanup.policy": policy, "index.interval.bytes": "200", "retention.ms": "-1"})
                 peer.close()
             if broker.stop():
@@ -176,7 +81,7 @@ def prepare(folder: Path, partitions: int) -> None:
             broker.kill()
 
 
-def damage(folder: Path, rng: random.Random, now_ms: int) -> list[Case]:
+def damage(folder: Path, rng: random.Random, now_ms: int, jvm_logs: JvmLogs) -> list[Case]:
     """Fills the partitions of a prepared folder and lets each suffer."""
     cases: list[Case] = []
     names = ("recovery-point", "log-start", "replication", "cleaner")
@@ -191,7 +96,13 @@ def damage(folder: Path, rng: random.Random, now_ms: int) -> list[Case]:
             for old in path.iterdir():
                 if old.name != "partition.metadata":
                     old.unlink()
-            end, bases = make_log(rng, path, now_ms, gaps=topic == "kept", closed=clean or rng.random() < 0.5)
+            closed = clean or rng.random() < 0.5
+            foreign = rng.random() < _OF_JVM
+            if foreign:
+                end, bases = jvm_logs.put(rng, topic, path, closed=closed)
+            else:
+                end, bases = make_log(rng, path, now_ms, gaps=topic == "kept", closed=closed)
+            whole, aborted = batches_in(path), frozenset(aborted_in(path))
             lines = Lines(end, bases)
             if not clean:
                 lines.recovery_point = rng.choice((0, bases[-1], rng.choice(bases), rng.randrange(end + 1)))
@@ -207,7 +118,10 @@ def damage(folder: Path, rng: random.Random, now_ms: int) -> list[Case]:
                 if offset is not None:
                     rows[name].append(f"{topic} {partition} {offset}")
             probes = tuple(sorted(rng.randrange(end + 2) for _ in range(4)))
-            cases.append(Case(topic, int(partition), number, tuple(done), lines.recovery_point, end, probes))
+            names_done = tuple(done)
+            source = "JVM Kafka" if foreign else "odradek"
+            recovery_point = lines.recovery_point
+            cases.append(Case(topic, int(partition), clean, number, names_done, recovery_point, end, probes, whole, aborted, source))
         for name, entries in rows.items():
             (directory / f"{name}-offset-checkpoint").write_text("".join(f"{line}\n" for line in ("0", str(len(entries)), *entries)))
         marker_file = directory / ".kafka_cleanshutdown"
@@ -288,7 +202,7 @@ def fetch(peer: Peer, case: Case, offset: int) -> tuple[int, int]:
 def read_back(folder: Path, case: Case, answer: dict[str, object]) -> Outcome:
     """The outcome from the answers and from what the shutdown left on disk."""
     directory = log_dirs(folder)[case.directory]
-    name = f"{case.topic}-{case.partition}"
+    name = case.name
     homes = [each / name for each in log_dirs(folder) if (each / name).is_dir()]
     home = homes[0] if homes else directory / name
     end, start = answer["end"], answer["start"]
@@ -300,25 +214,22 @@ def read_back(folder: Path, case: Case, answer: dict[str, object]) -> Outcome:
     below = [pair for pair in epochs if pair[1] <= start]
     epochs = (((below[-1][0], start),) if below else ()) + epochs[len(below) :]
     snapshots = sorted(home.glob("*.snapshot"))
-    producers: tuple[object, ...] = ()
+    producers: tuple[ProducerSnapshotEntry | str, ...] = ()
     if snapshots:
         try:
             producers = tuple(sorted(decode_snapshot(snapshots[-1].read_bytes())))
         except CorruptSnapshotError as error:
             producers = (str(error),)
-    data = b"".join(path.read_bytes() for path in sorted(home.glob("*.log")))
     visible = bytearray()
-    try:
-        for position, header in iter_headers(data):
-            if header.last_offset >= start:
-                visible += data[position : position + header.size]
-    except Exception as error:
-        visible += type(error).__name__.encode()
+    for path in sorted(home.glob("*.log")):
+        data = path.read_bytes()
+        try:
+            for position, header in iter_headers(data):
+                if header.last_offset >= start:
+                    visible += data[position : position + header.size]
+        except OdradekError:
+            visible += UNREADABLE
     fetches, ends = answer.get("fetches", ()), answer.get("epoch_ends", ())
-    aborted: list[tuple[int, ...]] = []
-    for path in sorted(home.glob("*.txnindex")):
-        content = path.read_bytes()
-        aborted += [struct.unpack(">qqqq", content[at + 2 : at + 34]) for at in range(0, len(content) - 33, 34)]
     assert isinstance(fetches, list)
     assert isinstance(ends, list)
     stray = bool(list(directory.glob(f"{name}.*-stray")))
@@ -327,7 +238,7 @@ def read_back(folder: Path, case: Case, answer: dict[str, object]) -> Outcome:
         end,
         tuple(ends),
         tuple(fetches),
-        tuple(entry for entry in aborted if entry[2] >= start),
+        tuple(entry for entry in aborted_in(home) if entry[2] >= start),
         epochs,
         producers,
         bytes(visible),
@@ -385,111 +296,81 @@ def recover(
             raise RuntimeError(f"{broker.name} ended with {status}: {broker.log_tail()}")
     finally:
         broker.kill()
-    return {f"{case.topic}-{case.partition}": read_back(folder, case, answers[case.topic, case.partition]) for case in cases}, refused
+    return {case.name: read_back(folder, case, answers[case.topic, case.partition]) for case in cases}, refused
 
 
-# -- judging ---------------------------------------------------------------------------------------------------------------------------
-
-
-class Better(NamedTuple):
-    """A difference that is meant: `fields` of the outcome may differ where `when` holds."""
-
-    why: str
-    fields: frozenset[str]
-    when: Callable[[Case, Outcome, Outcome], bool]
-
-
-def _has(*words: str) -> Callable[[Case, Outcome, Outcome], bool]:
-    return lambda case, ours, theirs: any(word in mutation for word in words for mutation in case.mutations)
-
-
-EVERYTHING = frozenset(Outcome._fields)
-EPOCHS_OF = frozenset({"epochs", "epoch_ends"})
-
-BETTER: tuple[Better, ...] = (
-    Better(
-        "leader epochs whose checkpoint is lost are read from the batches, below the recovery point as well",
-        EPOCHS_OF,
-        _has("leader-epoch-checkpoint missing", "leader-epoch-checkpoint empty", "leader-epoch-checkpoint without"),
-    ),
-    Better("an index below the recovery point that lies is found out and rebuilt", frozenset({"fetches"}), _has(".index")),
-    Better(
-        "the end of a cleanly closed log is found although its index points behind it or nowhere: JVM Kafka falls back to the base offset",
-        EVERYTHING,
-        lambda case, ours, theirs: case.clean and ours.end > theirs.end and _has(".log cut", ".index")(case, ours, theirs),
-    ),
-    Better(
-        "a damaged transaction index is rebuilt: JVM Kafka does not see that it ends in the middle of an entry, or that it is missing",
-        frozenset({"aborted"}),
-        lambda case, ours, theirs: set(theirs.aborted) <= set(ours.aborted) and _has(".txnindex", "swap")(case, ours, theirs),
-    ),
-    Better(
-        "producer state survives the rebuilding of an index although that drops the snapshots behind it",
-        frozenset({"producers"}),
-        lambda case, ours, theirs: case.clean and not theirs.producers and _has(".index", ".txnindex")(case, ours, theirs),
-    ),
-    Better(
-        "a batch whose base offset (which no checksum covers) jumps ends the log: JVM Kafka keeps it and what follows, out of order",
-        EVERYTHING,
-        lambda case, ours, theirs: not case.clean and len(ours.log) < len(theirs.log) and _has(".log flipped")(case, ours, theirs),
-    ),
-    Better(
-        "of a segment in which such an offset breaks the index the batches before it are kept: JVM Kafka drops the whole segment",
-        EVERYTHING,
-        lambda case, ours, theirs: not case.clean and ours.end > theirs.end and _has(".log flipped")(case, ours, theirs),
-    ),
-    Better(
-        "bytes behind the last batch of a cleanly closed log are cut: JVM Kafka appends behind them",
-        frozenset({"log"}),
-        lambda case, ours, theirs: (
-            case.clean and theirs.log.startswith(ours.log.removesuffix(b"KafkaError")) and _has(".log")(case, ours, theirs)
-        ),
-    ),
-    Better(
-        "a hole that a crash left in an unflushed log ends it: JVM Kafka, which had to rebuild an index there, goes on behind the hole",
-        EVERYTHING,
-        lambda case, ours, theirs: not case.clean and ours.end < theirs.end and _has(".log")(case, ours, theirs),
-    ),
-)
-
-
-def judge(case: Case, ours: Outcome, theirs: Outcome, used: Counter[str]) -> list[str]:
-    differing = {field for field in Outcome._fields if getattr(ours, field) != getattr(theirs, field)}
-    for better in BETTER:
-        if differing and differing & better.fields and better.when(case, ours, theirs):
-            used[better.why] += 1
-            differing -= better.fields
-    return sorted(differing)
+# -- the campaign --------------------------------------------------------------------------------------------------------------------
 
 
 def show(value: object) -> str:
     return f"{len(value)} bytes" if isinstance(value, bytes) else f"{value!r:.300}"
 
 
+class Tally:
+    """What the campaign found; `problems` must stay empty."""
+
+    def __init__(self, seed: int, cases: list[Case]) -> None:
+        self.seed = seed
+        self.cases = cases
+        self.equal = 0
+        self.better = 0
+        self.alone = 0
+        """JVM Kafka takes the directory offline for it."""
+        self.reasons: Counter[str] = Counter({better.why: 0 for better in BETTER})
+        self.problems: list[str] = []
+
+    def judge(self, case: Case, ours: Outcome, theirs: Outcome) -> None:
+        if not differences(ours, theirs):
+            self.equal += 1
+            return
+        left = judge(case, ours, theirs, self.reasons)
+        self.better += not left
+        for field in left:
+            self.problems.append(f"{case}: {field} is {show(getattr(ours, field))}, JVM {show(getattr(theirs, field))}")
+
+    def without_jvm(self, case: Case, ours: Outcome) -> None:
+        """JVM Kafka does not start with it: what we made of it must follow from the batches that were not damaged."""
+        self.alone += 1
+        if not any(".log" in mutation or "swap" in mutation for mutation in case.mutations):
+            self.problems += [f"{case}: {field} is {show(getattr(ours, field))}, JVM Kafka does not start" for field in unsound(case, ours)]
+
+    def report(self, directories: offline.Tally) -> None:
+        written = Counter(case.source for case in self.cases)
+        kinds = len({mutation for case in self.cases for mutation in case.mutations})
+        for why, times in (*self.reasons.most_common(), *directories.reasons.most_common()):
+            print(f"{times:6} {why}")
+        print(
+            f"seed {self.seed}: {len(self.cases)} partitions ({written['JVM Kafka']} written by JVM Kafka), {kinds} kinds of damage: "
+            f"{self.equal} equal, {self.better} better, {self.alone} with which JVM Kafka does not start; "
+            f"{directories.count} damaged log directories: {directories.equal} equal, {directories.better} better; "
+            f"unexplained: {len(self.problems) + len(directories.problems)}"
+        )
+
+
 def campaign(count: int, seed: int, folder: Path) -> list[str]:
-    """The differences that have no reason, one line each."""
+    """The differences that have no reason, one line each; prints why others are meant, and a summary."""
     import time
 
     rng = random.Random(seed)
     source = folder / "source"
     prepare(source, (count + 1) // 2)
-    cases = damage(source, rng, time.time_ns() // 1_000_000 - 3_600_000)
+    jvm_logs = JvmLogs(folder / "jvm-logs", TOPICS, OVERRIDES, seed)
+    cases = damage(source, rng, time.time_ns() // 1_000_000 - 3_600_000, jvm_logs)
     ours, refused = recover(OdradekBroker, source, folder / "odradek", cases)
     theirs, unstartable = recover(lambda home, keys: JvmBroker(home, keys, heap="512m"), source, folder / "jvm", cases)
-    used: Counter[str] = Counter()
-    problems = [f"{case}: Odradek does not start" for case in cases if f"{case.topic}-{case.partition}" in refused]
+    tally = Tally(seed, cases)
     for case in cases:
-        name = f"{case.topic}-{case.partition}"
-        if name in unstartable:
-            used[f"JVM Kafka does not start with it: {', '.join(sorted(set(case.mutations)))}"] += 1
-            continue
-        for field in judge(case, ours[name], theirs[name], used):
-            problems.append(f"{case}: {field} is {show(getattr(ours[name], field))}, JVM {show(getattr(theirs[name], field))}")
-    kinds = len({mutation for case in cases for mutation in case.mutations})
-    print(f"{len(cases)} partitions with {kinds} kinds of damage, {len(problems)} differences without a reason")
-    for why, times in used.most_common():
-        print(f"{times:6} {why}")
-    return problems
+        if case.name in refused:
+            tally.problems.append(f"{case}: Odradek does not start")
+        elif case.name in unstartable:
+            tally.without_jvm(case, ours[case.name])
+        else:
+            tally.judge(case, ours[case.name], theirs[case.name])
+    if count >= FULL_COUNT:
+        tally.problems += [f"no case for: {why}" for why, times in tally.reasons.items() if not times]
+    directories = offline.campaign(seed, folder / "offline") if count >= FULL_COUNT else offline.Tally()
+    tally.report(directories)
+    return tally.problems + directories.problems
 
 
 def main() -> None:

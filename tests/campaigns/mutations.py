@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.records.batch import iter_headers
+
 Mutation = Callable[[random.Random, Path, "Lines"], bool]
 
 
@@ -117,6 +119,32 @@ def _extra(*names: str, copy_of: str = "") -> Mutation:
         return True
 
     return run
+
+
+def _jump(rng: random.Random, path: Path) -> bool:
+    """A bit of a batch's base offset turns to one: no checksum covers it."""
+    data = bytearray(path.read_bytes())
+    positions = [position for position, _ in iter_headers(data)]
+    if len(positions) < 2:
+        return False
+    position = rng.choice(positions[1:])
+    data[position + rng.choice((4, 5, 6))] |= 1 << rng.randrange(7)
+    path.write_bytes(data)
+    return True
+
+
+def _hole(rng: random.Random, folder: Path, lines: Lines) -> bool:
+    """The end of an unflushed segment was lost while the next one was kept, and neither has its index."""
+    if len(lines.bases) < 2:
+        return False
+    first = rng.randrange(len(lines.bases) - 1)
+    path = folder / f"{lines.bases[first]:020d}.log"
+    data = path.read_bytes()
+    positions = [position for position, _ in iter_headers(data)]
+    path.write_bytes(data[: positions[-1]])
+    (folder / f"{lines.bases[first + 1]:020d}.index").unlink(missing_ok=True)
+    lines.recovery_point = lines.bases[first]
+    return True
 
 
 def _swap_one(rng: random.Random, folder: Path, lines: Lines) -> bool:
@@ -230,6 +258,8 @@ MUTATIONS: tuple[Named, ...] = (
     Named(
         "last .log with noise behind it", _one(".log", _append(lambda rng: rng.randbytes(rng.choice((5, 80, 700)))), last=True), clean=False
     ),
+    Named("a base offset in the last .log higher", _one(".log", _jump, last=True), clean=False, weight=2),
+    Named("a .log cut behind which an unflushed one follows", _hole, clean=False, weight=2),
     Named("last .log emptied", _one(".log", _emptied, last=True)),
     Named("a .log cut", _one(".log", _cut), weight=2),
     Named("a .log flipped", _one(".log", _flip), weight=3),

@@ -118,6 +118,12 @@ CHANGES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 
 
+TEXTS = {
+    "an offset index entry between two batches": "but no batch begins there",
+    "a transaction index of another producer": "is there",
+}
+
+
 @pytest.mark.parametrize("what", CHANGES)
 def test_whatever_is_not_as_it_was_written_is_found(home: Path, what: str) -> None:
     suffix, change = CHANGES[what]
@@ -127,6 +133,8 @@ def test_whatever_is_not_as_it_was_written_is_found(home: Path, what: str) -> No
     found = findings(home)
     assert {finding.path for finding in found} == {str(path)}
     assert not any(finding.unflushed for finding in found)
+    if what in TEXTS:
+        assert any(TEXTS[what] in finding.text for finding in found)
 
 
 @pytest.mark.parametrize("name", ["meta.properties", "recovery-point-offset-checkpoint", f"{NAME}/partition.metadata"])
