@@ -149,9 +149,8 @@ class World:
         if producer_id >= 0:
             key = (history.topic_id, producer_id)
             entry = log.producer_state.producers.get(producer_id)
-            sequence = 0 if entry is None or not entry.batches else entry.last_sequence + 1
-            if sequence == 0:
-                sequence = self.sequences.get(key, 0)
+            # A producer that is known by a marker alone begins with 0; one that is not known at all goes on.
+            sequence = self.sequences.get(key, 0) if entry is None else entry.last_sequence + 1
             self.sequences[key] = sequence + len(records)
         data = encode_batch(
             records,
