@@ -245,7 +245,11 @@ def test_identities_must_fit() -> None:
         verify_identities(found, metadata_directory="/a", node_id=1, cluster_id="other")
     with pytest.raises(StorageError, match="not formatted"):
         verify_identities(found, metadata_directory="/c", node_id=1)
-    complete = complete_identities(disk, found, lambda: UUID(int=7777))
+    with pytest.raises(StorageError, match=r"No meta\.properties found in /c"):
+        complete_identities(disk, found, lambda: UUID(int=7777))
+    assert read_meta_properties(disk, "/c") is None
+    write_meta_properties(disk, "/c", MetaProperties("cluster", 1))
+    complete = complete_identities(disk, read_identities(disk, ["/a", "/b", "/c"]), lambda: UUID(int=7777))
     assert complete["/c"] == read_meta_properties(disk, "/c") == MetaProperties("cluster", 1, UUID(int=7777))
     write_meta_properties(disk, "/b", MetaProperties("cluster", 1, UUID(int=1000)))
     with pytest.raises(StorageError, match="Duplicate directory id"):

@@ -122,20 +122,21 @@ def verify_identities(identities: DirectoryIdentities, *, metadata_directory: st
 
 
 def complete_identities(disk: Disk, identities: DirectoryIdentities, new_directory_id: Callable[[], UUID]) -> Mapping[str, MetaProperties]:
-    """Formats new empty directories of a formatted node and gives an id to those without, as a Kafka broker does when it starts.
+    """Gives an id to directories without, as a Kafka broker does when it starts. One where that fails is left out, and joins `failed`.
 
-    A directory where that fails is left out, and joins `identities.failed`.
+    StorageError when a directory is not formatted (KafkaRaftServer.initializeLogDirs): what looks new may be a disk that is not mounted,
+    and the logs on it would begin anew beside it.
     """
-    first = next(iter(identities.formatted.values()))
+    if identities.empty:
+        raise StorageError(
+            f"No meta.properties found in {', '.join(identities.empty)}. Is a disk not mounted? "
+            "New directories have to be formatted: odradek storage format --ignore-formatted"
+        )
     complete = dict(identities.formatted)
-    for directory in identities.empty:
-        complete[directory] = MetaProperties(first.cluster_id, first.node_id, new_directory_id())
     for directory, properties in list(complete.items()):
         if properties.directory_id is None:
             complete[directory] = properties._replace(directory_id=new_directory_id())
-        if complete[directory] is not identities.formatted.get(directory):
             try:
-                disk.makedirs(directory)
                 write_meta_properties(disk, directory, complete[directory])
             except OSError as error:
                 identities.failed[directory] = error
