@@ -110,14 +110,21 @@ def _fetches_follow(case: Case, ours: Outcome) -> bool:
 
 
 def _producers_follow(case: Case, ours: Outcome) -> bool:
-    """Each producer with batches behind the log start stands at its last one; its transaction is open as the markers say."""
+    """Each producer with batches behind the log start stands at its last one; its transaction is open as the markers say.
+
+    A marker of a higher epoch (KIP-890) leaves no batch.
+    """
     last: dict[int, tuple[int, int]] = {}
+    epochs: dict[int, int] = {}
     open_since: dict[int, int] = {}
     for header, _ in batches_of(ours.log):
         producer = header.producer_id
         if producer >= 0 and header.is_control:
             open_since.pop(producer, None)
+            if producer in last and header.producer_epoch > epochs[producer]:
+                last[producer] = (-1, -1)
         elif producer >= 0:
+            epochs[producer] = header.producer_epoch
             last[producer] = (header.last_sequence, header.last_offset)
             if header.is_transactional:
                 open_since.setdefault(producer, header.base_offset)

@@ -7,6 +7,7 @@ it counts only when the partition is served with every record that was there.
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import time
 from collections import Counter
@@ -127,6 +128,7 @@ def _same_id(directory: Path, log: Path) -> None:
 _FORMATTED_OR_NOT = "a log directory without a usable meta.properties goes offline, the others are served: JVM Kafka does not start"
 
 ALONE: tuple[Damage, ...] = (
+    Damage("meta.properties without directory.id", _meta_properties(lambda text: re.sub(r"directory\.id=.*\n", "", text))),
     Damage("a directory that is no log's", lambda directory, log: (directory / "holiday pictures").mkdir()),
     Damage("the same partition in two directories", _duplicate),
     Damage("the directory of another node", _meta_properties(lambda text: text.replace("node.id=1", "node.id=2"))),
@@ -194,7 +196,7 @@ def _prepare(folder: Path, rng: random.Random) -> list[bytes]:
                 old.unlink()
         end, bases = make_log(rng, log, time.time_ns() // 1_000_000 - 3_600_000, gaps=False, closed=False)
         contents.append(b"".join(batches_in(log).values()))
-        for name, offset in (("recovery-point", bases[-1]), ("log-start", 0), ("replication", end), ("cleaner", 0)):
+        for name, offset in (("recovery-point", max(bases[-1], 1)), ("log-start", 0), ("replication", end), ("cleaner", 0)):
             (directory / f"{name}-offset-checkpoint").write_text(f"0\n1\n{log.name.replace('-', ' ')} {offset}\n")
         (directory / ".kafka_cleanshutdown").unlink()
     return contents
