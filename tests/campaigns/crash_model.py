@@ -12,7 +12,8 @@ from odradek.testing.disk import VirtualDisk
 
 Producers = dict[int, tuple[int, int, int, int]]
 """Producer id -> epoch, last sequence, last data offset, first offset of the open transaction."""
-_Record = tuple[int, bytes | None, bytes | None]
+_Record = tuple[int, bytes | None, bytes | None, int]
+"""Offset, key, value, timestamp: no two appends have the same one."""
 
 
 class Violation(Exception):
@@ -46,7 +47,7 @@ class Batch:
         self.producer_id = header.producer_id
         self.producer_epoch = header.producer_epoch
         self.control = header.is_control
-        self.records: list[_Record] = [(each.offset, each.key, each.value) for each in decode_batch(data, position, header)]
+        self.records: list[_Record] = [(each.offset, each.key, each.value, each.timestamp) for each in decode_batch(data, position, header)]
         self.previous = previous
         self.depth: int = 0 if previous is None else previous.depth + 1
         self.producers: Producers | None = None
@@ -192,9 +193,9 @@ def check(history: History, log: Log, found: Found) -> None:
         f"log-start: {found.start} is not within {history.start_durable}..{history.start_limit}",
     )
     _require(found.end >= history.flushed_end, f"flushed-prefix: the log ends at {found.end}, {history.flushed_end} was flushed")
-    owners = _owners(history, found)
+    owners = owners_of(history, found)
     if history.compacted:
-        _check_values(history, found)
+        _check_values(history, found, owners)
     else:
         _check_bytes(history, found)
     _check_epochs(history, found)
@@ -208,7 +209,7 @@ def _require(condition: bool, text: str) -> None:
         raise Violation(text)
 
 
-def _owners(history: History, found: Found) -> list[Batch | None]:
+def owners_of(history: History, found: Found) -> list[Batch | None]:
     """Of each batch the one that was written; they must be of one line, in order, and without holes where nothing was compacted."""
     owners: list[Batch | None] = []
     before: Batch | None = None
@@ -240,7 +241,7 @@ def _owner_of_cleaned(history: History, data: bytes) -> Batch | None:
     owner: Batch | None = None
     for position, header in iter_headers(memoryview(data)):
         for record in decode_batch(data, position, header):
-            known = history.by_record.get((record.offset, record.key, record.value))
+            known = history.by_record.get((record.offset, record.key, record.value, record.timestamp))
             _require(known is not None, f"valid-prefix: the record at {record.offset} was never written")
             _require(owner is None or owner is known, f"valid-prefix: the record at {record.offset} is in a strange batch")
             owner = known
@@ -254,7 +255,7 @@ def _check_bytes(history: History, found: Found) -> None:
             _require(batch.data in there, f"flushed-prefix: the batch at {batch.base} is lost, {history.flushed_end} was flushed")
 
 
-def _check_values(history: History, found: Found) -> None:
+def _check_values(history: History, found: Found, owners: list[Batch | None]) -> None:
     """The last flushed value of every key is there unless a later, not aborted, one is; a dropped tombstone leaves nothing behind."""
     latest: dict[bytes | None, tuple[int, bytes | None]] = {}
     for _, _, _, data in found.batches:
@@ -262,21 +263,32 @@ def _check_values(history: History, found: Found) -> None:
             if header.is_control:
                 continue
             for record in decode_batch(data, position, header):
-                owner = history.by_record[(record.offset, record.key, record.value)]
+                owner = history.by_record[(record.offset, record.key, record.value, record.timestamp)]
                 if not owner.aborted:
                     latest[record.key] = (record.offset, record.value)
     wanted: dict[bytes | None, tuple[int, bytes | None]] = {}
     for batch in history.flushed:
         if not batch.aborted and not batch.control:
-            wanted.update({key: (offset, value) for offset, key, value in batch.records})
+            wanted.update({key: (offset, value) for offset, key, value, _ in batch.records})
+    dropped = _tombstones(history, owners)
     for key, (offset, value) in wanted.items():
         if offset < history.start_limit:
             continue
         present = latest.get(key)
         if present is None:
-            _require(value is None, f"last-values: the flushed value of {key!r} at {offset} is lost")
+            _require(value is None or key in dropped, f"last-values: the flushed value of {key!r} at {offset} is lost")
         else:
             _require(present[0] >= offset, f"last-values: {key!r} is back at {present[0]}, {offset} was flushed")
+
+
+def _tombstones(history: History, owners: list[Batch | None]) -> set[bytes | None]:
+    """Keys whose last record in the line, below where compaction may have got, is a tombstone: it may have been dropped, too."""
+    last = next((owner for owner in reversed(owners) if owner is not None), None)
+    values: dict[bytes | None, bytes | None] = {}
+    for batch in [] if last is None else last.chain():
+        if not batch.aborted and not batch.control and batch.last < history.cleaned_end:
+            values.update({key: value for _, key, value, _ in batch.records})
+    return {key for key, value in values.items() if value is None}
 
 
 def _check_epochs(history: History, found: Found) -> None:

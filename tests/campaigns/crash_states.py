@@ -40,7 +40,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
-from tests.campaigns.crash_model import Batch, Found, History, Violation, check
+from tests.campaigns.crash_model import Batch, Found, History, Violation, check, owners_of
 from tests.storage.support import NOW_MS, ManualClock, marker, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
@@ -339,11 +339,10 @@ class World:
             found = Found(self.disk, log)
             check(history, log, found)
             history.tail = None
-            for base, _, _, data in found.batches:
-                batch = history.by_bytes.get(data)
-                if batch is None:
-                    batch = next((each for each in history.by_bytes.values() if each.base == base), None)
-                history.tail = batch or history.tail
+            for owner, (base, _, _, _) in zip(owners_of(history, found), found.batches, strict=True):
+                # Of a batch without records only the offset is left.
+                same = owner or next((each for each in reversed(history.by_bytes.values()) if each.base == base), None)
+                history.tail = same or history.tail
             history.open.clear()
             if history.tail is not None:
                 for batch in history.tail.chain():
@@ -508,14 +507,16 @@ def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, 
         lost = next((each for each in line if each.base == log.log_end_offset), None)
         if lost is None or lost.control or before[topic_id].start < history.start_durable:
             continue
-        records = [(NOW_MS, key, None if value is None else value.swapcase()[::-1], ()) for _, key, value in lost.records]
+        records = [(NOW_MS, key, None if value is None else value.swapcase()[::-1], ()) for _, key, value, _ in lost.records]
         data = memoryview(encode_batch(records))
         if len(data) != len(lost.data):
             continue
         batches = before[topic_id].batches
-        batch = Batch(
-            b"".join(patched_chunks(data, log.log_end_offset, lost.epoch)), history.by_bytes.get(batches[-1][3]) if batches else None
-        )
+        previous = history.by_bytes.get(batches[-1][3], lost.previous) if batches else None
+        if batches and (previous is None or previous.base != batches[-1][0]):
+            # What lies before has been compacted: nobody knows whose it is.
+            continue
+        batch = Batch(b"".join(patched_chunks(data, log.log_end_offset, lost.epoch)), previous)
         if any(record in history.by_record for record in batch.records):
             continue
         history.by_bytes[batch.data] = batch
