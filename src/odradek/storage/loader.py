@@ -228,6 +228,8 @@ class _Loader:
 
     def _rebuild_epochs(self) -> None:
         """The checkpoint is a function of the batches (but for epochs without any). Those that recovery reads anyway are left to it."""
+        # A segment whose indexes had to be made again has told its epochs already: no earlier ones could follow them.
+        self.leader_epochs.clear()
         for segment in self.segments[: None if self.clean else self._first_unflushed()]:
             note_epochs(segment, self.leader_epochs)
         if self.leader_epochs.is_behind(1 << 62):
