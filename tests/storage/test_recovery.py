@@ -262,17 +262,6 @@ def test_a_new_epoch_is_written_with_its_first_flushed_records_and_not_before() 
     log.flush()
     path = f"{DIRECTORY}/leader-epoch-checkpoint"
     assert disk.read_bytes(path) == b"0\n3\n0 0\n1 20\n2 40\n"
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_lost_epoch_checkpoint_is_made_of_all_batches_although_an_index_had_to_be_made_first(clean: bool) -> None:
-    disk = VirtualDisk()
-    log = filled(disk)
-    expected = log.leader_epochs.entries
-    log.close(durable=True)
-    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
-    disk.remove(f"{DIRECTORY}/{name(log, -2, '.index')}")
-    assert open_log(disk, ManualClock(), CONFIG, clean=clean, recovery_point=log.log_end_offset).leader_epochs.entries == expected
     log.assign_epoch_start(7, log.log_end_offset)
     assert disk.read_bytes(path) == b"0\n3\n0 0\n1 20\n2 40\n"
     log.append_as_leader(batch(1), 7)
@@ -299,6 +288,17 @@ def test_an_epoch_checkpoint_that_is_lost_below_the_recovery_point_is_made_of_th
     assert open_log(disk.kill(), ManualClock(), CONFIG, recovery_point=50).leader_epochs.entries == expected
     assert open_log(disk, ManualClock(), CONFIG, clean=True).leader_epochs.entries == expected
     assert disk.read_bytes(path) == b"0\n3\n0 0\n1 20\n2 40\n"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_lost_epoch_checkpoint_is_made_of_all_batches_although_an_index_had_to_be_made_first(clean: bool) -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    expected = log.leader_epochs.entries
+    log.close(durable=True)
+    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
+    disk.remove(f"{DIRECTORY}/{name(log, -2, '.index')}")
+    assert open_log(disk, ManualClock(), CONFIG, clean=clean, recovery_point=log.log_end_offset).leader_epochs.entries == expected
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
