@@ -400,7 +400,12 @@ def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:
         return
     for name in disk.listdir(directory):
         offset = offset_of_file(name)
-        if offset is not None and low <= offset < high and name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)):
+        if offset is None or not low <= offset < high:
+            continue
+        # As in the swap itself, the snapshot where the new segment begins stays: it may know batches of producers that are compacted away.
+        if name.endswith(SEGMENT_SUFFIXES) or (
+            name.endswith(SNAPSHOT_SUFFIX) and segment_file(offset, LOG_SUFFIX + SWAP_SUFFIX) not in swaps
+        ):
             disk.remove(f"{directory}/{name}")
 
 
