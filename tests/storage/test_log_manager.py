@@ -399,3 +399,19 @@ def test_a_log_made_where_one_was_does_not_inherit_its_recovery_point() -> None:
     assert PARTITION in read_offset_checkpoint(disk, "/a/recovery-point-offset-checkpoint")
     logs.create_log(PARTITION, UUID(int=99), CONFIG, directory_id=A_ID)
     assert PARTITION not in read_offset_checkpoint(disk, "/a/recovery-point-offset-checkpoint")
+
+
+def test_what_the_cleaner_left_out_is_no_damage_after_the_policy_changed() -> None:
+    """The last batches of a cleaned segment may be gone; under cleanup.policy=delete a crash must not take that for a lost end."""
+    disk = VirtualDisk()
+    logs = manager(disk)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    while len(log.segments) < 3:
+        log.append_as_leader(batch(3), 0)
+    end, segment = log.log_end_offset, log.segments[0]
+    last = [found.position for found in segment.scan()][-1]
+    disk.open(segment.log_path).truncate(last)
+    write_offset_checkpoint(disk, "/data/cleaner-offset-checkpoint", {PARTITION: log.bases[1]})
+    again = manager(disk.kill()).get_log(PARTITION)
+    assert again is not None
+    assert again.log_end_offset == end

@@ -226,6 +226,17 @@ def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
     assert len(again.segments) == 2
 
 
+def test_a_hole_that_the_cleaner_left_ends_nothing_whatever_the_policy_is_by_now() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    first_end = [found.position for found in log.segments[1].scan()][-1]
+    end = log.log_end_offset
+    change(disk, name(log, 1, ".log"), cut=first_end)
+    again = open_log(disk.kill(), ManualClock(), CONFIG, compacted=True)
+    assert again.log_end_offset == end
+    assert len(again.segments) == len(log.segments)
+
+
 def test_aborted_transactions_survive_recovery() -> None:
     from odradek.storage.append import AppendOrigin
     from tests.storage.support import marker

@@ -80,16 +80,28 @@ def load_log(
     log_start_offset: int = 0,
     recovery_point: int = 0,
     clean: bool = False,
+    compacted: bool = False,
     options: LogOptions | None = None,
     on_segment: Callable[[int, int, int], None] | None = None,
 ) -> Log:
     """Opens the log in `directory` (which exists), creating an empty one when there are no segments.
 
-    `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was. `on_segment(done, total, bytes)`
+    `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was,
+    `compacted` that the cleaner has been here, so that offsets may be missing whatever the policy is now. `on_segment(done, total, bytes)`
     is called as segments are recovered, with the size of the one before. Raises OSError, and StorageError for files that Kafka too refuses.
     """
     return _Loader(
-        disk, clock, topic_partition, directory, config, log_start_offset, recovery_point, clean, options or LogOptions(), on_segment
+        disk,
+        clock,
+        topic_partition,
+        directory,
+        config,
+        log_start_offset,
+        recovery_point,
+        clean,
+        compacted,
+        options or LogOptions(),
+        on_segment,
     ).load()
 
 
@@ -104,6 +116,7 @@ class _Loader:
         log_start_offset: int,
         recovery_point: int,
         clean: bool,
+        compacted: bool,
         options: LogOptions,
         on_segment: Callable[[int, int, int], None] | None,
     ) -> None:
@@ -115,6 +128,7 @@ class _Loader:
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
         self.clean = clean
+        self.compacted = compacted
         self.options = options
         self.on_segment = on_segment
         self.limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
@@ -332,7 +346,8 @@ class _Loader:
 
     def _tail_is_missing(self, recovered: Recovered, rest: list[Segment]) -> bool:
         """A power cut may have kept a later segment and lost the end of this one, leaving a hole where compaction made none."""
-        return bool(rest) and recovered.contiguous and not self.config.compact and recovered.next_offset < rest[0].base_offset
+        never_compacted = not self.config.compact and not self.compacted
+        return bool(rest) and recovered.contiguous and never_compacted and recovered.next_offset < rest[0].base_offset
 
     def _drop(self, segment: Segment) -> None:
         for path in segment.mark_deleted():

@@ -150,6 +150,7 @@ class DirectoryLoading:
             log_start_offset=directory.log_start_offsets.get(topic_partition, 0),
             recovery_point=directory.recovery_points.get(topic_partition, 0),
             clean=directory.clean,
+            compacted=topic_partition in directory.compacted,
             options=self._options,
             on_segment=on_segment,
         )

@@ -20,6 +20,7 @@ from odradek.storage.flushing import Flush
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
     MOVED_FROM,
@@ -139,6 +140,7 @@ class LogDirectory:
         "_written",
         "broker_epoch",
         "clean",
+        "compacted",
         "cordoned",
         "directory_id",
         "failure",
@@ -173,6 +175,8 @@ class LogDirectory:
         self.broker_epoch = -1
         """The broker epoch in the clean-shutdown file, -1 when unknown."""
         self.recovery_points: dict[TopicPartition, int] = {}
+        self.compacted: frozenset[TopicPartition] = frozenset()
+        """The partitions that the cleaner had been at when the directory was opened, whatever their policy was then."""
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self._lock: DirectoryLock | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
@@ -206,6 +210,7 @@ class LogDirectory:
         self.broker_epoch = -1 if epoch is None else epoch
         self.recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
         self.log_start_offsets = self._read(LOG_START_OFFSET_CHECKPOINT)
+        self.compacted = frozenset(self._read(CLEANER_OFFSET_CHECKPOINT))
         self._order(RECOVERY_POINT_CHECKPOINT).durable = self.recovery_points
         self._order(LOG_START_OFFSET_CHECKPOINT).durable = self.log_start_offsets
         if self.clean:
