@@ -175,3 +175,28 @@ def test_what_replaces_older_records_is_durable_before_they_go() -> None:
     for survivor in cut_during(found.disk, clean):
         left = Cleanery(survivor, config=found.config)
         assert latest(left.records())[b"k"][1] in (b"old", b"new")
+
+
+def test_a_producer_is_known_by_a_batch_that_stays() -> None:
+    """Cleaning drops the batches of a producer who has a later one behind what is cleaned: that one must be durable before."""
+    found = Cleanery(config=compact_config(file_delete_delay_ms=0))
+    found.put(("k", "one"), producer=(7, 0, 0))
+    found.roll()
+    found.log.flush()
+    found.put(("k", "two"), producer=(7, 0, 1))
+    found.put(("k", "other"), ("other", "." * 350))
+    found.log.flush()
+    found.logs.checkpoint_recovery_points()
+    # The snapshot that is written with this roll is not durable; the one before knows less.
+    found.roll()
+    found.put(("k", "three"), producer=(7, 0, 2))
+
+    def clean() -> None:
+        assert found.clean_all()
+        deletion = found.logs.due_deletions()
+        assert deletion is not None
+        assert not deletion.run()
+
+    for survivor in cut_during(found.disk, clean):
+        left = Cleanery(survivor, config=found.config)
+        assert left.log.producer_state.producers[7].last_sequence in (1, 2)

@@ -75,6 +75,7 @@ class Cleaner:
     def run(self) -> Iterator[Moved | Wanted | Cleaned]:
         """KafkaError and ProtocolError for batches that cannot be read, StorageError for what cannot be written, OSError from the disk."""
         plan = self._plan
+        yield from self._sync_tail()
         yield from self._build_map()
         self.end_offset = self._map.latest_offset + 1
         self.stats.buffer_utilization = self._map.size / self._map.capacity
@@ -113,6 +114,13 @@ class Cleaner:
         """Tombstones of magic 0 and 1 stay for delete.retention.ms after the last clean segment was written."""
         clean = [source for source in self._plan.sources if source.base_offset < self._plan.first_dirty]
         return self._disk.modified_ms(clean[-1].log_path) - self._plan.delete_retention_ms if clean else 0
+
+    def _sync_tail(self) -> Iterator[Wanted]:
+        """A producer whose last batch lies behind what is cleaned loses its older ones: that last one must not go with the power."""
+        for source in self._plan.tail:
+            yield Wanted((source,))
+            if source.file is not None:
+                source.file.fsync()
 
     # -- the map -----------------------------------------------------------------------------------------------------------------------
 

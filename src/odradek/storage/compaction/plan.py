@@ -146,6 +146,7 @@ class CleaningPlan:
         "sources",
         "start_position",
         "stopped",
+        "tail",
         "topic_partition",
     )
 
@@ -163,6 +164,8 @@ class CleaningPlan:
         self.segment_bytes = log.config.segment_bytes
         self.limits = SegmentLimits(log.config.index_interval_bytes, log.config.segment_index_bytes)
         self.sources: list[Source] = []
+        self.tail: list[Source] = []
+        """The segments behind those that are cleaned, when producers are known by what lies there."""
         self.start_position = 0
         self.aborted_transactions: list[AbortedTransaction] = []
         self.producers: dict[int, LastRecord] = {}
@@ -186,11 +189,15 @@ class CleaningPlan:
         if dirty:
             self.start_position = dirty[0].segment.offset_index.lookup(self.first_dirty)[1]
         self.aborted_transactions = [each for segment in log.segments for each in segment.txn_index.entries()]
+        known = log.producer_state.producers
         self.producers = {
             producer_id: LastRecord(entry.last_data_offset, entry.epoch)
-            for producer_id, entry in log.producer_state.producers.items()
+            for producer_id, entry in known.items()
             if entry.last_data_offset < self.first_uncleanable
         }
+        if len(self.producers) < len(known):
+            tail = zip(log.segments[count:], bases[count:], strict=False)
+            self.tail = [Source(segment, end) for segment, end in tail]
 
     def dirty_sources(self) -> list[Source]:
         """Those that the map of offsets is built from."""
