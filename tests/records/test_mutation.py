@@ -10,11 +10,12 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.records import native
 from odradek.records.arrow import decode_to_arrow
-from odradek.records.batch import decode_records, iter_headers, read_header
+from odradek.records.batch import decode_records, encode_batch, iter_headers, read_header
 from odradek.records.compaction import OffsetMap, filter_batch, index_batch
 from odradek.records.scan import scan_batches
 from odradek.records.validation import AppendRules, validate_append
 
+from .mutated_runs import mutated_run, treatment
 from .strategies import mutated
 
 RULES = AppendRules(100_000, max_uncompressed=1 << 20)
@@ -82,6 +83,48 @@ def test_both_builds_judge_alike(build: str) -> None:
         assert verdicts[0] == verdicts[1], f"seed {seed}: {did}"
 
 
+def test_runs_of_mutated_batches_are_treated_as_one_batch_after_the_other(build: str) -> None:
+    """And alike in both builds, with scarce memory, too; see `treatment`."""
+    ours = native.codec
+    source = native.load_interpreted()
+    try:
+        for seed in range(300):
+            run, did = mutated_run(random.Random(seed))
+            answers: list[str] = []
+            for native.codec in (ours, source) if seed % 5 == 0 else (ours,):
+                try:
+                    answers.append(treatment(run, random.Random(seed)))
+                except Exception as error:
+                    raise AssertionError(f"seed {seed}: {did}") from error
+            assert answers[0] == answers[-1], f"seed {seed}: {did}"
+    finally:
+        native.codec = ours
+
+
+def test_offsets_that_overflow_are_refused_for_compaction() -> None:
+    """The CRC does not cover the base offset: 2**63 - 3 and three records more would wrap."""
+    batch = memoryview(encode_batch([(0, b"k", b"v", ())] * 4, base_offset=2**63 - 3))
+    for act in (
+        lambda: index_batch(OffsetMap(2400), batch, read_header(batch), 0),
+        lambda: filter_batch(
+            batch, read_header(batch), OffsetMap(2400), discard_records=False, retain_empty=True, now_ms=5, delete_retention_ms=5
+        ),
+    ):
+        with pytest.raises(KafkaError) as raised:
+            act()
+        assert raised.value.code == ErrorCode.INVALID_RECORD
+
+
+def test_an_offset_delta_that_overflows_wraps_as_in_java() -> None:
+    """The header promises fewer offsets than its record takes."""
+    batch = bytearray(encode_batch([(0, b"k", b"v", ())] * 4, base_offset=2**63 - 3))
+    batch[23:27] = bytes(4)
+    view = memoryview(batch)
+    offset_map = OffsetMap(2400)
+    assert index_batch(offset_map, view, read_header(view), 0)
+    assert (offset_map.get(b"k"), offset_map.latest_offset) == (2**63 - 1, 2**63 - 3)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_nothing_is_read_behind_the_end(seed: int) -> None:
     """A record that reaches into the bytes behind its batch is refused, also when these look fine."""
@@ -109,8 +152,6 @@ def test_ranges_outside_of_the_buffer(position: int, end: int) -> None:
 
 
 def test_rewriting_stays_within_its_buffers() -> None:
-    from odradek.records.batch import encode_batch
-
     batch = memoryview(encode_batch([(0, b"key", b"value" * 9, [])] * 3))
     records = len(batch) - 61
     codec = native.codec
@@ -124,8 +165,6 @@ def test_rewriting_stays_within_its_buffers() -> None:
 
 
 def test_columns_refuse_what_was_not_measured() -> None:
-    from odradek.records.batch import encode_batch
-
     batch = memoryview(encode_batch([(0, b"key", b"value", [("name", b"content")])]))
     codec = native.codec
     exact = (1, 3, 5, True, 1, 4, 7)
@@ -138,7 +177,6 @@ def test_columns_refuse_what_was_not_measured() -> None:
 
 
 def test_a_count_of_two_billion_costs_nothing() -> None:
-    from odradek.records.batch import encode_batch
     from odradek.records.patch import seal
 
     batch = bytearray(encode_batch([(0, None, b"", ())] * 3))

@@ -250,6 +250,8 @@ class OffsetTable:
                 return 1
             index += 1
             offset = base_offset + offset_delta
+            if offset > _MAX64:
+                offset = _frames.wrap64(offset)
             if key_size < 0 or offset < start_offset:
                 continue
             if self.size >= self.capacity:
@@ -277,6 +279,8 @@ class OffsetTable:
                 return 1, index, kept, kept_bytes, tombstones, first_delta, max_delta
             keep = True
             offset = base_offset + offset_delta
+            if offset > _MAX64:
+                offset = _frames.wrap64(offset)
             if mode != 0 and offset <= latest_offset:
                 keep = key_size >= 0 and (value_size >= 0 or mode == 1)
                 if keep:

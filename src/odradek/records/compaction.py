@@ -34,6 +34,7 @@ _MAX_SLOTS = 0x7FFFFFFF
 _KEY = struct.Struct("<QQ")
 _KEPT_ATTRIBUTES = TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
 _LONG_MIN = -(1 << 63)
+_LONG_MAX = (1 << 63) - 1
 _GROWTH = 14
 """Bytes by which a record may grow when its timestamp delta changes: 9 for the delta, and 4 for its size."""
 
@@ -115,6 +116,7 @@ def index_batch(offset_map: OffsetMap, batch: memoryview, header: BatchHeader, s
     unless that lies before `start_offset`. `limit` bounds the uncompressed bytes. Raises KafkaError INVALID_RECORD and those of
     compression.decompress.
     """
+    _check_offsets(header)
     table = offset_map.table
     last_offset = header.last_offset
     if header.magic < MAGIC_V2:
@@ -131,6 +133,15 @@ def index_batch(offset_map: OffsetMap, batch: memoryview, header: BatchHeader, s
     if last_offset >= start_offset:
         table.latest_offset = last_offset
     return True
+
+
+def _check_offsets(header: BatchHeader) -> None:
+    """Refuses offsets that no log assigns. The base offset is not covered by the CRC, so that a damaged one may have come this far."""
+    if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > _LONG_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"There is no batch with base offset {header.base_offset} and last offset delta {header.last_offset_delta}",
+        )
 
 
 def _records(batch: memoryview, header: BatchHeader, limit: int) -> tuple[memoryview, int, int]:
@@ -171,6 +182,7 @@ def filter_batch(
 
     Raises KafkaError INVALID_RECORD and those of compression.decompress; the CRC is not looked at.
     """
+    _check_offsets(header)
     if discard_records:
         return _emptied(header, 0, retain_empty)
     if header.magic < MAGIC_V2:
