@@ -2,8 +2,8 @@
 
     python -m tests.campaigns.batches --count 1000000 --seed 1
 
-Every batch is read, judged for an append and turned into Arrow columns; every fifth time a run of batches, some mutated, is indexed, filtered
-and scanned for compaction and recovery. Named checks:
+Every batch is read, judged for an append and turned into Arrow columns; every fifth time a run of batches, some mutated, is indexed,
+filtered and scanned for compaction and recovery. Named checks:
   our-errors-only   nothing but KafkaError and ProtocolError is raised;
   builds-agree      compiled and interpreted give the same answer (every tenth batch; all with --compare);
   what-passes-reads a batch that is accepted for an append is one that consumers read;
