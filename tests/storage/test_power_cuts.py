@@ -200,3 +200,26 @@ def test_a_producer_is_known_by_a_batch_that_stays() -> None:
     for survivor in cut_during(found.disk, clean):
         left = Cleanery(survivor, config=found.config)
         assert left.log.producer_state.producers[7].last_sequence in (1, 2)
+
+
+def test_aborted_transactions_outlive_a_roll_after_recovery() -> None:
+    """Everything was flushed, so that the stored recovery point is the log's end: after a recovery and a roll there, it lies behind the
+    segment whose indexes were just made again.
+    """
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=0, transactional=True), 0)
+    log.append_as_leader(marker(9, 0, commit=False), 0, origin=AppendOrigin.COORDINATOR)
+    log.flush()
+    end, expected = log.log_end_offset, log.aborted_transactions(0, 1000)
+    assert expected
+    restarted = disk.kill()
+    again = open_log(restarted, ManualClock(), CONFIG, recovery_point=end)
+
+    def roll() -> None:
+        again.roll()
+        again.append_as_leader(batch(1), 0)
+
+    for survivor in cut_during(restarted, roll):
+        found = open_log(survivor, ManualClock(), CONFIG, recovery_point=end)
+        assert found.aborted_transactions(0, 1000) == expected

@@ -328,7 +328,10 @@ class _Loader:
         for done, segment in enumerate(unflushed):
             if self.on_segment is not None:
                 self.on_segment(done, len(unflushed), unflushed[done - 1].size if done else 0)
+            # A roll at the end of this segment may put it below the stored recovery point, and then nobody makes its index again.
+            segment.txn_index.begin_anew()
             recovered = self._recover_segment(segment)
+            segment.txn_index.complete(only_if_needed=True)
             # Its name may live in the page cache only, left there by a process that was killed.
             segment.directory_entry_durable = False
             self.segments.append(segment)

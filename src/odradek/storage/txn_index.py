@@ -79,9 +79,13 @@ class TransactionIndex:
         self._entries = []
         self._held = True
 
-    def complete(self) -> None:
-        """Puts what was appended since `begin_anew` into the file, durably and at once."""
+    def complete(self, *, only_if_needed: bool = False) -> None:
+        """Puts what was appended since `begin_anew` into the file, durably and at once; `only_if_needed`: unless there is nothing, now and
+        before.
+        """
         self._held = False
+        if only_if_needed and not self._entries and not (self._disk.exists(self.path) and self._disk.read_bytes(self.path)):
+            return
         self._disk.write_atomic(self.path, b"".join([_ENTRY.pack(_VERSION, *entry) for entry in self.entries()]))
 
     def leave_file(self) -> None:
