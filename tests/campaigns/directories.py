@@ -209,10 +209,11 @@ def read_back(folder: Path, case: Case, answer: dict[str, object]) -> Outcome:
     assert isinstance(end, int)
     assert isinstance(start, int)
     rows = (home / "leader-epoch-checkpoint").read_text().splitlines()[2:] if (home / "leader-epoch-checkpoint").exists() else []
-    epochs = tuple(pair for row in rows if (pair := (int(row.split()[0]), int(row.split()[1])))[1] < end)
+    epochs = tuple((int(row.split()[0]), int(row.split()[1])) for row in rows)
     # What lies below the log start is dropped by whoever loads it next.
     below = [pair for pair in epochs if pair[1] <= start]
     epochs = (((below[-1][0], start),) if below else ()) + epochs[len(below) :]
+    epochs = tuple(pair for pair in epochs if pair[1] < end)
     snapshots = sorted(home.glob("*.snapshot"))
     producers: tuple[ProducerSnapshotEntry | str, ...] = ()
     if snapshots:
@@ -351,6 +352,7 @@ def campaign(count: int, seed: int, folder: Path) -> list[str]:
     """The differences that have no reason, one line each; prints why others are meant, and a summary."""
     import time
 
+    directories = offline.campaign(seed, folder / "offline") if count >= FULL_COUNT else offline.Tally()
     rng = random.Random(seed)
     source = folder / "source"
     prepare(source, (count + 1) // 2)
@@ -368,7 +370,6 @@ def campaign(count: int, seed: int, folder: Path) -> list[str]:
             tally.judge(case, ours[case.name], theirs[case.name])
     if count >= FULL_COUNT:
         tally.problems += [f"no case for: {why}" for why, times in tally.reasons.items() if not times]
-    directories = offline.campaign(seed, folder / "offline") if count >= FULL_COUNT else offline.Tally()
     tally.report(directories)
     return tally.problems + directories.problems
 

@@ -191,8 +191,8 @@ def _next_of_theirs(ours: Outcome, theirs: Outcome) -> tuple[BatchHeader, bytes]
 
 
 def _lost_epochs(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    lost = _has(case, "leader-epoch-checkpoint missing", "leader-epoch-checkpoint empty", "leader-epoch-checkpoint without")
-    return lost and len(ours.epochs) > 0 and {epoch for epoch, _ in theirs.epochs} <= {epoch for epoch, _ in ours.epochs}
+    words = [f"leader-epoch-checkpoint {how}" for how in ("missing", "empty", "without", "of before")]
+    return _has(case, *words) and len(ours.epochs) > 0 and {epoch for epoch, _ in theirs.epochs} <= {epoch for epoch, _ in ours.epochs}
 
 
 def _lying_index(case: Case, ours: Outcome, theirs: Outcome) -> bool:
@@ -204,15 +204,30 @@ def _lying_index(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 def _end_in_the_file(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     """The batches that ours serves lie in their file as well, behind what they take for its end."""
     damaged = _has(case, ".log cut", ".index")
-    return case.clean and damaged and ours.end > theirs.end and theirs.log.removesuffix(UNREADABLE) == ours.log
+    return case.clean and damaged and ours.end > theirs.end and ours.log in (theirs.log, theirs.log.removesuffix(UNREADABLE))
 
 
 def _more_aborts(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     return set(theirs.aborted) < set(ours.aborted) and _has(case, ".txnindex", "swap")
 
 
-def _producers_kept(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    return case.clean and not theirs.producers and ours.producers != () and _has(case, ".index", ".txnindex")
+def _below_log_start(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    """Ours knows more about what lies below the log start (producers, where a transaction began), and the same about all else."""
+    mine = {entry.producer_id: entry for entry in ours.producers if not isinstance(entry, str)}
+    for entry in theirs.producers:
+        known = None if isinstance(entry, str) else mine.pop(entry.producer_id, None)
+        if known is None or isinstance(entry, str):
+            return False
+        began_below = 0 <= known.txn_first_offset < ours.start
+        if known != (entry._replace(txn_first_offset=known.txn_first_offset) if began_below else entry):
+            return False
+    more = set(ours.aborted) - set(theirs.aborted)
+    return (
+        _has(case, "log start", ".log missing")
+        and all(0 <= entry.last_offset < ours.start for entry in mine.values())
+        and set(theirs.aborted) <= set(ours.aborted)
+        and all(first < ours.start for _, first, _, _ in more)
+    )
 
 
 def _jump(case: Case, ours: Outcome, theirs: Outcome) -> bool:
@@ -231,12 +246,16 @@ def _segment_dropped(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _unreadable_tail(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    return case.clean and theirs.log == ours.log + UNREADABLE and _has(case, ".log")
+    """To cut them, ours reads the last segment, and finds the producers in it although there may be no snapshot."""
+    same = ours.producers == theirs.producers or not theirs.producers
+    return case.clean and theirs.log == ours.log + UNREADABLE and same and _has(case, ".log")
 
 
 def _hole(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    """They go on behind it, with a batch or with an empty segment."""
     kept = _next_of_theirs(ours, theirs)
-    return not case.clean and not case.compacted and kept is not None and kept[0].base_offset > ours.end and _has(case, ".log")
+    beyond = kept[0].base_offset > ours.end if kept is not None else theirs.log == ours.log and theirs.end > ours.end
+    return not case.clean and not case.compacted and beyond and _has(case, ".log")
 
 
 _ENDS = frozenset({"end", "epochs", "epoch_ends", "fetches", "producers", "aborted"})
@@ -260,9 +279,9 @@ BETTER: tuple[Better, ...] = (
         _more_aborts,
     ),
     Better(
-        "producer state survives the rebuilding of an index although that drops the snapshots behind it",
-        frozenset({"producers"}),
-        _producers_kept,
+        "producers and transactions that began below the log start are known from the snapshot there: JVM Kafka drops it",
+        frozenset({"producers", "aborted"}),
+        _below_log_start,
     ),
     Better(
         "a batch whose base offset (which no checksum covers) jumps ends the log: JVM Kafka keeps it and what follows, out of order",

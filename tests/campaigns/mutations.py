@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.base.errors import OdradekError
 from odradek.records.batch import iter_headers
 
 Mutation = Callable[[random.Random, Path, "Lines"], bool]
@@ -60,6 +61,19 @@ def _one(suffix: str, change: Callable[[random.Random, Path], bool], *, last: bo
         return bool(files) and change(rng, files[-1] if last else rng.choice(files))
 
     return run
+
+
+def _first(suffix: str, change: Callable[[random.Random, Path], bool]) -> Mutation:
+    def run(rng: random.Random, folder: Path, lines: Lines) -> bool:
+        files = _files(folder, suffix)
+        return bool(files) and change(rng, files[0])
+
+    return run
+
+
+def _no_magic(rng: random.Random) -> bytes:
+    """The head of a huge batch, of a magic that there is not."""
+    return bytes(8) + b"\x7f\xff\xff\xff" + bytes(4) + b"\x09" + rng.randbytes(60)
 
 
 def _gone(rng: random.Random, path: Path) -> bool:
@@ -121,10 +135,18 @@ def _extra(*names: str, copy_of: str = "") -> Mutation:
     return run
 
 
+def _positions(data: bytes | bytearray) -> list[int]:
+    """Where batches begin; none in a log that has suffered so much that they cannot be told."""
+    try:
+        return [position for position, _ in iter_headers(data)]
+    except OdradekError:
+        return []
+
+
 def _jump(rng: random.Random, path: Path) -> bool:
     """A bit of a batch's base offset turns to one: no checksum covers it."""
     data = bytearray(path.read_bytes())
-    positions = [position for position, _ in iter_headers(data)]
+    positions = _positions(data)
     if len(positions) < 2:
         return False
     position = rng.choice(positions[1:])
@@ -139,8 +161,10 @@ def _hole(rng: random.Random, folder: Path, lines: Lines) -> bool:
         return False
     first = rng.randrange(len(lines.bases) - 1)
     path = folder / f"{lines.bases[first]:020d}.log"
-    data = path.read_bytes()
-    positions = [position for position, _ in iter_headers(data)]
+    data = path.read_bytes() if path.exists() else b""
+    positions = _positions(data)
+    if not positions:
+        return False
     path.write_bytes(data[: positions[-1]])
     (folder / f"{lines.bases[first + 1]:020d}.index").unlink(missing_ok=True)
     lines.recovery_point = lines.bases[first]
@@ -164,6 +188,8 @@ def _swap_two(rng: random.Random, folder: Path, lines: Lines) -> bool:
     if len(lines.bases) < 3:
         return False
     first, second = lines.bases[0], lines.bases[1]
+    if not all((folder / f"{base:020d}.log").exists() for base in (first, second)):
+        return False
     data = b"".join((folder / f"{base:020d}.log").read_bytes() for base in (first, second))
     (folder / f"{first:020d}.log.swap").write_bytes(data)
     return True
@@ -245,7 +271,7 @@ MUTATIONS: tuple[Named, ...] = (
     Named("recovery point somewhere", _recovery_point(lambda rng, lines: rng.randrange(lines.end + 1))),
     Named("recovery point beyond the end", _recovery_point(lambda rng, lines: lines.end + 100)),
     Named("log start within", _log_start(lambda rng, lines: rng.randrange(lines.end + 1))),
-    Named("log start at a segment", _log_start(lambda rng, lines: rng.choice(lines.bases))),
+    Named("log start at a segment", _log_start(lambda rng, lines: rng.choice(lines.bases)), weight=3),
     Named("log start beyond the end", _log_start(lambda rng, lines: lines.end + 50)),
     Named("high watermark missing", _watermark(lambda rng, lines: None)),
     Named("high watermark somewhere", _watermark(lambda rng, lines: rng.randrange(lines.end + 1))),
@@ -258,6 +284,7 @@ MUTATIONS: tuple[Named, ...] = (
     Named(
         "last .log with noise behind it", _one(".log", _append(lambda rng: rng.randbytes(rng.choice((5, 80, 700)))), last=True), clean=False
     ),
+    Named("last .log with a batch of no magic behind it", _one(".log", _append(_no_magic), last=True), weight=2),
     Named("a base offset in the last .log higher", _one(".log", _jump, last=True), clean=False, weight=2),
     Named("a .log cut behind which an unflushed one follows", _hole, clean=False, weight=2),
     Named("last .log emptied", _one(".log", _emptied, last=True)),
@@ -268,6 +295,7 @@ MUTATIONS: tuple[Named, ...] = (
     Named("a .index cut", _one(".index", _cut), weight=2),
     Named("a .index missing", _one(".index", _gone)),
     Named("a .index noise", _one(".index", _noise), weight=2),
+    Named("the first .index missing", _first(".index", _gone), weight=2),
     Named("a .index zeros", _one(".index", _zeros)),
     Named("a .index flipped", _one(".index", _flip)),
     Named("all .index missing", _all_gone(".index")),

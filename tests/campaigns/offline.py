@@ -12,6 +12,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ class Damage(NamedTuple):
     change: Callable[[Path, Path], None]
     better: str = ""
     """Why ours goes on although JVM Kafka does not."""
+    safer: str = ""
+    """Why ours does not although JVM Kafka does, without the records."""
 
 
 def _in_directory(name: str, content: bytes) -> Callable[[Path, Path], None]:
@@ -51,19 +54,16 @@ def _in_log(name: str, content: bytes) -> Callable[[Path, Path], None]:
     return run
 
 
-def _checkpoints() -> list[Damage]:
-    found: list[Damage] = []
-    for name in ("recovery-point", "log-start", "replication", "cleaner"):
-        path = f"{name}-offset-checkpoint"
-        for what, content in (
-            ("garbage", _GARBAGE),
-            ("of a future version", b"7\n0\n"),
-            ("with a row missing", b"0\n2\nheld 0 1\n"),
-            ("with a word for a number", b"0\n1\nheld 0 many\n"),
-            ("empty", b""),
-        ):
-            found.append(Damage(f"{path} {what}", _in_directory(path, content)))
-    return found
+def _checkpoints(names: tuple[str, ...], *damages: str) -> list[Damage]:
+    contents = {
+        "garbage": _GARBAGE,
+        "of a future version": b"7\n0\n",
+        "with a row missing": b"0\n2\nheld 0 1\n",
+        "with a word for a number": b"0\n1\nheld 0 many\n",
+        "empty": b"",
+    }
+    paths = [f"{name}-offset-checkpoint" for name in names]
+    return [Damage(f"{path} {what}", _in_directory(path, contents[what]), _COSTS) for path in paths for what in damages]
 
 
 def _meta_properties(change: Callable[[str], str]) -> Callable[[Path, Path], None]:
@@ -97,22 +97,30 @@ def _gone(directory: Path, log: Path) -> None:
     (directory / "meta.properties").unlink()
 
 
+_COSTS = "a damaged checkpoint costs work, not the directory: everything in it is recovered, cleaned or replicated from the start"
+_LATER = "a partition.metadata of a later release takes its directory offline: JVM Kafka sets the log aside and begins an empty one"
+_HIDDEN = "a .log that cannot be opened takes its directory offline: JVM Kafka serves the partition without it"
+_EPOCHS = "leader epochs whose checkpoint is damaged are read from the batches"
+
 DAMAGES: tuple[Damage, ...] = (
     Damage("nothing", lambda directory, log: None),
-    *_checkpoints(),
-    Damage("leader-epoch-checkpoint garbage", _in_log("leader-epoch-checkpoint", _GARBAGE)),
+    *_checkpoints(("recovery-point", "log-start"), "with a word for a number", "empty"),
+    *_checkpoints(("replication",), "garbage", "of a future version", "with a row missing", "empty"),
+    *_checkpoints(("cleaner",), "garbage", "of a future version", "with a row missing", "with a word for a number", "empty"),
+    Damage("leader-epoch-checkpoint garbage", _in_log("leader-epoch-checkpoint", _GARBAGE), _EPOCHS),
     Damage("leader-epoch-checkpoint of a future version", _in_log("leader-epoch-checkpoint", b"7\n0\n")),
-    Damage("leader-epoch-checkpoint with a row missing", _in_log("leader-epoch-checkpoint", b"0\n2\n0 0\n")),
+    Damage("leader-epoch-checkpoint with a row missing", _in_log("leader-epoch-checkpoint", b"0\n2\n0 0\n"), _EPOCHS),
     Damage("partition.metadata garbage", _in_log("partition.metadata", _GARBAGE)),
-    Damage("partition.metadata empty", _in_log("partition.metadata", b"")),
-    Damage("partition.metadata of a future version", _in_log("partition.metadata", b"version: 7\ntopic_id: c2hvdWxkbm90YmVoZXJlMQ")),
+    Damage(
+        "partition.metadata of a future version",
+        _in_log("partition.metadata", b"version: 7\ntopic_id: c2hvdWxkbm90YmVoZXJlMQ"),
+        safer=_LATER,
+    ),
     Damage("partition.metadata with a zero id", _in_log("partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")),
-    Damage("partition.metadata with half an id", _in_log("partition.metadata", b"version: 0\ntopic_id: c2hvd")),
     Damage("clean-shutdown marker garbage", _in_directory(".kafka_cleanshutdown", _GARBAGE)),
     Damage("clean-shutdown marker empty", _in_directory(".kafka_cleanshutdown", b"")),
-    Damage(".lock as a folder", _as_folder(".lock")),
     Damage("a file in the place of the log directory", _as_file),
-    Damage("a folder in the place of a .log", _log_as_folder),
+    Damage("a folder in the place of a .log", _log_as_folder, safer=_HIDDEN),
     Damage("a file that is no log's", _in_directory("notes.txt", _GARBAGE)),
 )
 
@@ -125,27 +133,34 @@ def _same_id(directory: Path, log: Path) -> None:
     shutil.copy(directory.parent / "held-00" / "meta.properties", directory)
 
 
-_FORMATTED_OR_NOT = "a log directory without a usable meta.properties goes offline, the others are served: JVM Kafka does not start"
+_UNUSABLE = (
+    "a directory with an unusable meta.properties, .lock or partition.metadata goes offline, others are served: JVM Kafka does not start"
+)
 
 ALONE: tuple[Damage, ...] = (
     Damage("meta.properties without directory.id", _meta_properties(lambda text: re.sub(r"directory\.id=.*\n", "", text))),
+    *_checkpoints(("recovery-point", "log-start"), "garbage", "of a future version", "with a row missing"),
+    *_checkpoints(("replication",), "with a word for a number"),
     Damage("a directory that is no log's", lambda directory, log: (directory / "holiday pictures").mkdir()),
+    Damage("partition.metadata empty", _in_log("partition.metadata", b""), _UNUSABLE),
+    Damage("partition.metadata with half an id", _in_log("partition.metadata", b"version: 0\ntopic_id: c2hvd"), _UNUSABLE),
+    Damage(".lock as a folder", _as_folder(".lock"), _UNUSABLE),
     Damage("the same partition in two directories", _duplicate),
     Damage("the directory of another node", _meta_properties(lambda text: text.replace("node.id=1", "node.id=2"))),
     Damage("the directory of another cluster", _meta_properties(lambda text: text.replace("cluster.id=", "cluster.id=x"))),
     Damage("the same directory id twice", _same_id),
-    Damage("meta.properties garbage", _in_directory("meta.properties", _GARBAGE), _FORMATTED_OR_NOT),
-    Damage("meta.properties empty", _in_directory("meta.properties", b""), _FORMATTED_OR_NOT),
-    Damage("meta.properties of a future version", _meta_properties(lambda text: text.replace("version=1", "version=9")), _FORMATTED_OR_NOT),
-    Damage("meta.properties without node.id", _meta_properties(lambda text: text.replace("node.id", "node.it")), _FORMATTED_OR_NOT),
-    Damage("meta.properties as a folder", _as_folder("meta.properties"), _FORMATTED_OR_NOT),
+    Damage("meta.properties garbage", _in_directory("meta.properties", _GARBAGE), _UNUSABLE),
+    Damage("meta.properties empty", _in_directory("meta.properties", b""), _UNUSABLE),
+    Damage("meta.properties of a future version", _meta_properties(lambda text: text.replace("version=1", "version=9")), _UNUSABLE),
+    Damage("meta.properties without node.id", _meta_properties(lambda text: text.replace("node.id", "node.it")), _UNUSABLE),
+    Damage("meta.properties as a folder", _as_folder("meta.properties"), _UNUSABLE),
     Damage("meta.properties missing", _gone),
 )
 """With these a broker may not start at all: each has a start of its own."""
 
 
 class Seen(NamedTuple):
-    """`end` is -error when ListOffsets answers one; `data` everything a fetch finds."""
+    """`end` is -1 when ListOffsets answers an error; `data` everything a fetch finds."""
 
     offline: bool
     end: int
@@ -213,7 +228,7 @@ def _ends(peer: Peer, partitions: list[int]) -> dict[int, int]:
     asked = [ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in partitions]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name=TOPIC, partitions=asked)])
     [answer] = peer.call(ApiKey.LIST_OFFSETS, 7, request).topics
-    return {entry.partition_index: -entry.error_code if entry.error_code else entry.offset for entry in answer.partitions}
+    return {entry.partition_index: -1 if entry.error_code else entry.offset for entry in answer.partitions}
 
 
 def _records(peer: Peer, partition: int) -> bytes:
@@ -295,18 +310,34 @@ def judge(damage: Damage, content: bytes, ours: Seen, theirs: Seen, tally: Tally
     elif theirs.offline and whole and damage.better:
         tally.better += 1
         tally.reasons[damage.better] += 1
+    elif damage.safer and ours.offline and not theirs.offline and len(theirs.data) < len(content):
+        tally.better += 1
+        tally.reasons[damage.safer] += 1
     else:
         told = [f"offline {each.offline}, end {each.end}, {len(each.data)} of {len(content)} bytes" for each in (ours, theirs)]
         tally.problems.append(f"{damage.name}: Odradek {told[0]}; JVM {told[1]}")
 
 
+def _others_served(seen: list[Seen], contents: list[bytes]) -> bool:
+    return all(each.data == content for index, (each, content) in enumerate(zip(seen, contents, strict=True)) if index != 1)
+
+
+def _serves_less(theirs: list[Seen] | None, ours: list[Seen], contents: list[bytes]) -> bool:
+    """Theirs serves nothing that ours does not, and not all that ours does."""
+    if theirs is None:
+        return ours[1].offline or ours[1].data == contents[1]
+    return all(len(other.data) <= len(mine.data) for mine, other in zip(ours, theirs, strict=True)) and (
+        not _others_served(theirs, contents) or (ours[1].data == contents[1] != theirs[1].data)
+    )
+
+
 def judge_alone(damage: Damage, contents: list[bytes], ours: list[Seen] | None, theirs: list[Seen] | None, tally: Tally) -> None:
-    """The second directory is the damaged one; if a broker starts, it serves all others."""
+    """The second directory is the damaged one; if ours starts, it serves all others. Better is that where JVM Kafka does not."""
     tally.count += 1
-    rest = ours is None or all(seen.data == content for index, (seen, content) in enumerate(zip(ours, contents, strict=True)) if index != 1)
+    rest = ours is None or _others_served(ours, contents)
     if ours == theirs and rest:
         tally.equal += 1
-    elif theirs is None and ours is not None and rest and ours[1].offline and damage.better:
+    elif ours is not None and rest and damage.better and _serves_less(theirs, ours, contents):
         tally.better += 1
         tally.reasons[damage.better] += 1
     else:
@@ -322,6 +353,7 @@ def campaign(seed: int, folder: Path) -> Tally:
     contents = _prepare(source, rng)
     partitions = [int(next(iter(path.glob(f"{TOPIC}-*"))).name.rpartition("-")[2]) for path in _directories(source)]
     tally = Tally()
+    run = count()
 
     def both(damages: tuple[Damage, ...]) -> list[list[Seen] | None]:
         seen: list[list[Seen] | None] = []
@@ -329,7 +361,7 @@ def campaign(seed: int, folder: Path) -> Tally:
             home = folder / name
             _copy(source, home, damages)
             seen.append(_run(make, home, partitions))
-            home.rename(folder / f"{name}-{tally.count}")
+            home.rename(folder / f"{name}-{next(run) // 2}")
         return seen
 
     ours, theirs = both(DAMAGES)
