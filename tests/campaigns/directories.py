@@ -216,7 +216,7 @@ def read_back(folder: Path, case: Case, answer: dict[str, object]) -> Outcome:
     epochs = tuple(pair for pair in epochs if pair[1] < end)
     snapshots = sorted(home.glob("*.snapshot"))
     producers: tuple[ProducerSnapshotEntry | str, ...] = ()
-    if snapshots:
+    if snapshots and int(snapshots[-1].stem) == end:
         try:
             producers = tuple(sorted(decode_snapshot(snapshots[-1].read_bytes())))
         except CorruptSnapshotError as error:

@@ -72,6 +72,10 @@ def batches_of(log: bytes) -> list[tuple[BatchHeader, bytes]]:
     return found
 
 
+def _has(case: Case, *words: str) -> bool:
+    return any(word in mutation for word in words for mutation in case.mutations)
+
+
 # -- what follows from the batches of a log ----------------------------------------------------------------------------------------------
 
 
@@ -84,6 +88,9 @@ def _epochs_follow(case: Case, ours: Outcome) -> bool:
     told = list(ours.epochs)
     if expected and told and told[0] == (expected[0][0], ours.start):
         expected[0] = told[0]
+    if _has(case, ".log flipped") and [epoch for epoch, _ in told] == [epoch for epoch, _ in expected]:
+        # Behind a batch that is damaged itself an epoch is seen where batches can be read again.
+        return all(mine >= first for (_, mine), (_, first) in zip(told, expected, strict=True))
     # An epoch whose batches all lie below the log start keeps its entry there.
     return told == expected or (told[1:] == expected and told[0][1] == ours.start)
 
@@ -179,10 +186,6 @@ class Better(NamedTuple):
     when: Callable[[Case, Outcome, Outcome], bool]
 
 
-def _has(case: Case, *words: str) -> bool:
-    return any(word in mutation for word in words for mutation in case.mutations)
-
-
 def _next_of_theirs(ours: Outcome, theirs: Outcome) -> tuple[BatchHeader, bytes] | None:
     """The batch of theirs that follows where ours ends; None when ours is not the beginning of theirs, or all of it."""
     if not theirs.log.startswith(ours.log):
@@ -211,6 +214,19 @@ def _more_aborts(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     return set(theirs.aborted) < set(ours.aborted) and _has(case, ".txnindex", "swap")
 
 
+def _producers_of_the_log(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    lost = _has(case, ".index", ".txnindex", "all .snapshot missing")
+    return case.clean and lost and not theirs.producers and ours.producers != ()
+
+
+def _forgotten(known: ProducerSnapshotEntry, start: int) -> set[ProducerSnapshotEntry]:
+    """What may be left of an entry where nobody knows what lies below the log start."""
+    left = {known, known._replace(coordinator_epoch=-1)}
+    if known.last_offset < start:
+        left |= {each._replace(last_sequence=-1, last_offset=-1, offset_delta=0) for each in left}
+    return left
+
+
 def _below_log_start(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     """Ours knows more about what lies below the log start (producers, where a transaction began), and the same about all else."""
     mine = {entry.producer_id: entry for entry in ours.producers if not isinstance(entry, str)}
@@ -218,13 +234,14 @@ def _below_log_start(case: Case, ours: Outcome, theirs: Outcome) -> bool:
         known = None if isinstance(entry, str) else mine.pop(entry.producer_id, None)
         if known is None or isinstance(entry, str):
             return False
-        began_below = 0 <= known.txn_first_offset < ours.start
-        if known != (entry._replace(txn_first_offset=known.txn_first_offset) if began_below else entry):
+        if 0 <= known.txn_first_offset < ours.start:
+            known = known._replace(txn_first_offset=entry.txn_first_offset)
+        if entry not in _forgotten(known, ours.start):
             return False
     more = set(ours.aborted) - set(theirs.aborted)
     return (
         _has(case, "log start", ".log missing")
-        and all(0 <= entry.last_offset < ours.start for entry in mine.values())
+        and all(entry.last_offset < ours.start for entry in mine.values())
         and set(theirs.aborted) <= set(ours.aborted)
         and all(first < ours.start for _, first, _, _ in more)
     )
@@ -277,6 +294,11 @@ BETTER: tuple[Better, ...] = (
         "a damaged transaction index is rebuilt: JVM Kafka does not see that it ends in the middle of an entry, or that it is missing",
         frozenset({"aborted"}),
         _more_aborts,
+    ),
+    Better(
+        "producers are read from a cleanly closed log that has lost its snapshots, or an index: JVM Kafka knows none of them",
+        frozenset({"producers"}),
+        _producers_of_the_log,
     ),
     Better(
         "producers and transactions that began below the log start are known from the snapshot there: JVM Kafka drops it",

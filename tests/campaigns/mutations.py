@@ -314,7 +314,7 @@ MUTATIONS: tuple[Named, ...] = (
     Named("the newest .snapshot missing", _one(".snapshot", _gone, last=True)),
     Named("a .snapshot flipped", _one(".snapshot", _flip)),
     Named("a .snapshot missing", _one(".snapshot", _gone)),
-    Named("all .snapshot missing", _all_gone(".snapshot")),
+    Named("all .snapshot missing", _all_gone(".snapshot"), weight=3),
     Named("a stray .snapshot", _extra("{beyond}.snapshot", copy_of=".snapshot")),
     Named("leader-epoch-checkpoint without entries", _epochs(lambda text, lines: "0\n0\n")),
     Named("leader-epoch-checkpoint empty", _epochs(lambda text, lines: "")),

@@ -382,6 +382,33 @@ def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_ag
         assert again.producer_state.producers[9].last_sequence == 59
 
 
+@pytest.mark.parametrize("snapshots", [True, False])
+def test_a_damaged_transaction_index_costs_no_flushed_records_although_one_of_them_is_damaged_too(snapshots: bool) -> None:
+    from odradek.storage.append import AppendOrigin
+    from tests.storage.support import marker
+
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    for round_ in range(30):
+        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * round_, transactional=True), 0)
+        log.append_as_leader(marker(9, 0, commit=False), 0, origin=AppendOrigin.COORDINATOR)
+    expected = log.aborted_transactions(0, 1000)
+    log.close(durable=True)
+    for found in disk.listdir(DIRECTORY):
+        if found.endswith(".txnindex"):
+            change(disk, found, cut=20)
+        elif found.endswith(".snapshot") and not snapshots:
+            disk.remove(f"{DIRECTORY}/{found}")
+    before = {found: disk.read_bytes(f"{DIRECTORY}/{found}") for found in disk.listdir(DIRECTORY) if found.endswith(".log")}
+    damaged = name(log, 0, ".log")
+    change(disk, damaged, flip=70)
+    survivor = disk.kill()
+    again = open_log(survivor, ManualClock(), CONFIG, clean=True)
+    assert again.aborted_transactions(0, 1000) == expected
+    assert again.log_end_offset == log.log_end_offset
+    assert {found: len(survivor.read_bytes(f"{DIRECTORY}/{found}")) for found in before} == {found: len(before[found]) for found in before}
+
+
 def test_segments_without_transactions_are_not_searched_for_them() -> None:
     disk = VirtualDisk()
     log = filled(disk)

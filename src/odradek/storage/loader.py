@@ -20,6 +20,7 @@ from odradek.storage.names import (
     CLEANED_SUFFIX,
     DELETE_DIR_SUFFIX,
     DELETED_SUFFIX,
+    INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     PARTITION_METADATA,
@@ -135,6 +136,8 @@ class _Loader:
         self.segments: list[Segment] = []
         self.recovered: set[int] = set()
         """Base offsets of the segments whose indexes were made again."""
+        self.aborts_lost: set[int] = set()
+        """Base offsets of the segments whose transaction index was damaged."""
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}", options.new_lock())
         self.state = self._new_state()
         self.rebuilt: list[Segment] = []
@@ -192,7 +195,9 @@ class _Loader:
         rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
         if not self.directory.endswith(DELETE_DIR_SUFFIX):
             present = {*names, *(segment_file(base, TXN_INDEX_SUFFIX) for base in self.recovered)}
-            find_lost_aborts(self.disk, self.segments, present, self.state, log_start_offset, self._new_state, self.clock.time_ms())
+            lost = self.aborts_lost - self.recovered
+            now_ms = self.clock.time_ms()
+            find_lost_aborts(self.disk, self.segments, present, self.state, log_start_offset, self._new_state, now_ms, lost=lost)
         log = Log(
             self.disk,
             self.clock,
@@ -294,7 +299,16 @@ class _Loader:
             segment.sanity_check(present)
         except CorruptIndexError as error:
             # What lies at or beyond the recovery point is recovered in a moment anyway, in its turn.
-            if self.clean or offset < self.recovery_point:
+            if not self.clean and offset >= self.recovery_point:
+                pass
+            elif segment_file(offset, INDEX_SUFFIX) in present:
+                # Only the transaction index is damaged: it is made of the batches as a missing one is (`find_lost_aborts`). Recovery would
+                # cut flushed records off where one of them is damaged as well.
+                logger.warning("Removing a damaged index: %s", error)
+                self.disk.remove(segment.txn_index.path)
+                self.aborts_lost.add(offset)
+                segment.txn_index.assume_empty()
+            else:
                 logger.warning("Rebuilding the indexes of %s: %s", segment.log_path, error)
                 segment.txn_index.begin_anew()
                 self._recover_segment(segment, below_recovery_point=True)

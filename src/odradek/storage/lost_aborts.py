@@ -31,17 +31,21 @@ def find_lost_aborts(
     log_start_offset: int,
     new_state: Callable[[], ProducerStateManager],
     now_ms: int,
+    *,
+    lost: Collection[int] = (),
 ) -> int:
     """Makes the transaction indexes again that are missing although their segments hold markers; how many segments were looked at.
 
-    `present` are the names in the directory, `state` that of the log's end; OSError from the disk.
+    `present` are the names in the directory, `state` that of the log's end, `lost` the base offsets of segments whose index is known to be
+    gone whatever `present` says; OSError from the disk.
     """
     looked_at = 0
     for index, segment in enumerate(segments):
-        if not segment.size or segment_file(segment.base_offset, TXN_INDEX_SUFFIX) in present:
+        known = segment.base_offset in lost
+        if not segment.size or (not known and segment_file(segment.base_offset, TXN_INDEX_SUFFIX) in present):
             continue
         following = segments[index + 1].base_offset if index + 1 < len(segments) else None
-        if not _may_hold_markers(disk, segment.directory, following, state):
+        if not known and not _may_hold_markers(disk, segment.directory, following, state):
             continue
         looked_at += 1
         if _holds_markers(segment):
