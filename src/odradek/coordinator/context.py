@@ -168,10 +168,19 @@ class ShardContext(Generic[S]):
     def write(self, operation: Callable[[S], CoordinatorResult[T]]) -> Deferred[T]:
         """Runs the operation; the reply when its records are committed. KafkaError of the operation fails it, and nothing is changed."""
         try:
-            result = operation(self.shard)
+            result = self._decide(operation)
         except KafkaError as error:
             return Deferred.failed(error)
         return self._take(result, -1, -1)
+
+    def _decide(self, operation: Callable[[S], CoordinatorResult[T]]) -> CoordinatorResult[T]:
+        # What the operation changes itself in journaled state goes the way of its first record.
+        self.journal.offset = self.next_offset
+        try:
+            return operation(self.shard)
+        except KafkaError:
+            self.journal.revert_to(self.next_offset)
+            raise
 
     def write_transactional(
         self, producer_id: int, producer_epoch: int, guard: object | None, operation: Callable[[S], CoordinatorResult[T]]
@@ -179,7 +188,7 @@ class ShardContext(Generic[S]):
         """As `write`, the records in a batch of their own as part of the producer's transaction."""
         self.flush()
         try:
-            result = operation(self.shard)
+            result = self._decide(operation)
         except KafkaError as error:
             return Deferred.failed(error)
         deferred = self._take(result, producer_id, producer_epoch)
@@ -216,22 +225,23 @@ class ShardContext(Generic[S]):
             else:
                 waiting.complete()
             return deferred
-        try:
-            encoded = [self._serde.encode(record) for record in result.records]
-            size = sum([_RECORD_OVERHEAD + len(key) + (0 if value is None else len(value)) for key, value in encoded])
-            limit = self.log.max_batch_bytes - BATCH_OVERHEAD
-            if size > limit and self._options.compression is Compression.NONE:
-                raise KafkaError(
-                    ErrorCode.RECORD_LIST_TOO_LARGE,
-                    f"{len(encoded)} records of {size} bytes for {self.topic_partition} do not fit into a batch of {limit} bytes",
-                )
-        except KafkaError as error:
-            failure = append_error(error)
-            if result.on_appended is not None:
-                result.on_appended(failure)
-            return Deferred.failed(failure)
+        encoded = [self._serde.encode(record) for record in result.records]
+        size = sum([_size_of(key, value) for key, value in encoded])
+        limit = self.log.max_batch_bytes - BATCH_OVERHEAD
+        if size > limit and self._options.compression is Compression.NONE:
+            if not result.atomic and len(encoded) > 1:
+                return self._take_in_parts(result, producer_id, producer_epoch)
+            too_large = KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{len(encoded)} records of {size} bytes for {self.topic_partition} do not fit into a batch of {limit} bytes",
+            )
+            return self._refuse(result, append_error(too_large))
         if self._records and self._size + size > limit:
+            before = self.next_offset
             self.flush()
+            if self.next_offset != before:
+                # What the operation has seen, and whatever it changed, was just taken back.
+                return self._refuse(result, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the records before could not be written"))
         now_ms = self._clock.time_ms()
         offset = self.next_offset
         if result.replay:
@@ -244,6 +254,30 @@ class ShardContext(Generic[S]):
         if producer_id < 0 and self._flush_timer is None:
             self._flush_timer = self._clock.call_later(max(self._options.linger_ms, 0) / 1000, self.flush)
         return deferred
+
+    def _refuse(self, result: CoordinatorResult[T], error: KafkaError) -> Deferred[T]:
+        self.journal.revert_to(self.next_offset)
+        if result.on_appended is not None:
+            result.on_appended(error)
+        return Deferred.failed(error)
+
+    def _take_in_parts(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> Deferred[T]:
+        """Halves, until they fit; an error ends it where it stands, and the reply tells of it."""
+        middle = len(result.records) // 2
+        first: Deferred[T] = self._take(
+            CoordinatorResult(result.records[:middle], result.response, replay=result.replay, atomic=False), producer_id, producer_epoch
+        )
+        if first.error is not None:
+            if result.on_appended is not None and isinstance(first.error, KafkaError):
+                result.on_appended(first.error)
+            return first
+        return self._take(
+            CoordinatorResult(
+                result.records[middle:], result.response, replay=result.replay, on_appended=result.on_appended, atomic=False
+            ),
+            producer_id,
+            producer_epoch,
+        )
 
     def _replay(self, result: CoordinatorResult[T], offset: int, producer_id: int, producer_epoch: int) -> None:
         journal, shard = self.journal, self.shard
@@ -332,6 +366,10 @@ class ShardContext(Generic[S]):
             done(False)
             return
         deferred.add_callback(lambda finished: done(finished.error is None))
+
+
+def _size_of(key: bytes, value: bytes | None) -> int:
+    return _RECORD_OVERHEAD + len(key) + (0 if value is None else len(value))
 
 
 _APPEND_ERRORS = {

@@ -10,7 +10,7 @@ from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.coordinator.context import RuntimeOptions, ShardContext
 from odradek.coordinator.records import RecordSerde, UnknownRecordTypeError
-from odradek.coordinator.shard import CoordinatorShard, LoadedBatch
+from odradek.coordinator.shard import CoordinatorShard, EncodedReplay, LoadedBatch
 
 logger = logging.getLogger(__name__)
 
@@ -112,16 +112,19 @@ class Loader:
         context = self._context
         journal, replay, decode = context.journal, context.shard.replay, self._serde.decode
         producer_id, producer_epoch = batch.producer_id, batch.producer_epoch
+        replay_encoded = context.shard.replay_encoded if isinstance(context.shard, EncodedReplay) else None
         # What is committed can never be taken back: no closures for it.
         journal.recording = batch.next_offset > context.log.high_watermark
         try:
             for offset, key, value in batch.records[start:stop]:
+                journal.offset = offset
+                if replay_encoded is not None and replay_encoded(offset, producer_id, key, value):
+                    continue
                 try:
                     record = decode(key, value)
                 except UnknownRecordTypeError as error:
                     logger.warning("%s, offset %d: %s; it is left alone", context.topic_partition, offset, error)
                     continue
-                journal.offset = offset
                 replay(offset, producer_id, producer_epoch, record)
         finally:
             journal.recording = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
@@ -20,10 +20,10 @@ class CoordinatorResult(Generic[T_co]):
     """What an operation decided: records to append, and the response for when they are committed.
 
     With `replay` False the operation has changed its (soft) state itself, the records only persist it: they are not replayed here, and
-    `on_appended` is told (with None, or with the error) what became of them.
+    `on_appended` is told (with None, or with the error) what became of them. Records that are not `atomic` may be spread over batches.
     """
 
-    __slots__ = ("on_appended", "records", "replay", "response")
+    __slots__ = ("atomic", "on_appended", "records", "replay", "response")
 
     def __init__(
         self,
@@ -32,11 +32,13 @@ class CoordinatorResult(Generic[T_co]):
         *,
         replay: bool = True,
         on_appended: Callable[[KafkaError | None], object] | None = None,
+        atomic: bool = True,
     ) -> None:
         self.records = records
         self.response = response
         self.replay = replay
         self.on_appended = on_appended
+        self.atomic = atomic
 
 
 class CoordinatorShard(Protocol):
@@ -60,6 +62,15 @@ class CoordinatorShard(Protocol):
 
     def on_unloaded(self) -> None:
         """This broker coordinates the partition no more: whoever waits in soft state is answered NOT_COORDINATOR."""
+        ...
+
+
+@runtime_checkable
+class EncodedReplay(Protocol):
+    """A shard that takes the bulk of its records as they lie in the log, without messages being made of them."""
+
+    def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
+        """Replays the record; False, and nothing happened, when it has to be decoded. ProtocolError as from decoding."""
         ...
 
 
