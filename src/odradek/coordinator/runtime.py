@@ -113,6 +113,11 @@ class CoordinatorRuntime(Generic[S]):
         for context in self._active():
             context.shard.on_metadata(delta, image)
 
+    def leader_epoch(self, topic_partition: TopicPartition) -> int | None:
+        """The epoch in which this broker coordinates the partition, None when it does not."""
+        context = self._contexts.get(topic_partition)
+        return None if context is None or context.state is not ShardState.ACTIVE else context.leader_epoch
+
     # -- asking ------------------------------------------------------------------------------------------------------------------
 
     def _active(self) -> Iterator[ShardContext[S]]:
@@ -177,6 +182,10 @@ class CoordinatorRuntime(Generic[S]):
     def read(self, topic_partition: TopicPartition, operation: Callable[[S], T]) -> T:
         """What the operation finds in the *committed* state (`VersionedDict.committed`); KafkaError as in `write`."""
         return operation(self._context(topic_partition).shard)
+
+    def each_active(self, operation: Callable[[S], T]) -> list[T]:
+        """As `read_all`, on those that are there, whatever is still being loaded."""
+        return [operation(context.shard) for context in self._active()]
 
     def read_all(self, operation: Callable[[S], T]) -> list[T]:
         """`read` on every active shard; COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""

@@ -107,8 +107,13 @@ class TransactionShard:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """AddPartitionsToTxn that only asks (KIP-890): TRANSACTION_ABORTABLE for a partition that is not in the transaction."""
-        current = self._known(transactional_id)
+        """AddPartitionsToTxn that only asks (KIP-890): TRANSACTION_ABORTABLE for a partition that is not in the transaction.
+
+        What is not committed yet may still be taken back, and counts as not there.
+        """
+        current = self.transactions.committed(transactional_id)
+        if current is None:
+            raise _unknown(transactional_id)
         step.check_producer(current, producer_id, producer_epoch)
         if current.state in PREPARED:
             raise step.concurrent(current)
@@ -193,7 +198,7 @@ class TransactionShard:
     def _known(self, transactional_id: str) -> Transaction:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no producer holds the transactional id {transactional_id!r}")
+            raise _unknown(transactional_id)
         return transaction
 
     def _changed(self, before: Transaction, after: Transaction, *, markers_due: bool = False) -> CoordinatorResult[Decision]:
@@ -203,3 +208,7 @@ class TransactionShard:
 
     def _result(self, decision: Decision) -> CoordinatorResult[Decision]:
         return CoordinatorResult([transaction_record(decision.transaction, self._server_version())], decision)
+
+
+def _unknown(transactional_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no producer holds the transactional id {transactional_id!r}")
