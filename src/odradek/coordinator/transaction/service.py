@@ -207,7 +207,7 @@ class TransactionCoordinator:
         return TopicPartition(TOPIC, self._partition_of(transactional_id))
 
     def _decide(self, transactional_id: str, operation: Callable[[TransactionShard, int | None], CoordinatorResult[T]]) -> Deferred[T]:
-        """Runs the operation, with a new producer id when it turns out to need one; starts the markers of what it has decided."""
+        """Runs the operation, with a new producer id when it turns out to need one."""
         result: Deferred[T] = Deferred()
         if transactional_id == "":
             result.fail(KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty"))
@@ -232,10 +232,7 @@ class TransactionCoordinator:
             if done.error is not None:
                 result.fail(done.error)
                 return
-            decision = done.result()
-            result.complete(decision)
-            if isinstance(decision, Decision) and decision.markers_due:
-                self._write_markers(home, decision.transaction)
+            result.complete(done.result())
 
         attempt(None)
         return result

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 class Decision(NamedTuple):
-    """A transaction after an operation; `markers_due` once it is committed, the markers of its partitions are to be written."""
+    """A transaction after an operation, and what its producer is told when that is committed."""
 
     transaction: Transaction
-    markers_due: bool = False
     error: ErrorCode = ErrorCode.NONE
 
 
@@ -40,11 +39,12 @@ class TransactionShard:
         server_version: Callable[[], int],
         on_prepared: Callable[[TopicPartition, Transaction], object],
     ) -> None:
-        """`server_version` is the finalized transaction.version; `on_prepared` is called for each transaction that a load finds between
-        its decision and its markers.
+        """`server_version` is the finalized transaction.version; `on_prepared` is called for each transaction whose end is decided and
+        committed, so that its markers are due: as it happens, and for those that a load finds in that state.
         """
         self.topic_partition = topic_partition
         self.transactions: VersionedDict[str, Transaction] = VersionedDict(journal)
+        self._journal = journal
         self._now_ms = now_ms
         self._server_version = server_version
         self._on_prepared = on_prepared
@@ -57,18 +57,23 @@ class TransactionShard:
         assert isinstance(key, TransactionLogKey)
         if value is None:
             self.transactions.pop(key.transactional_id)
-        elif isinstance(record.soft, Transaction):
-            self.transactions[key.transactional_id] = record.soft
+            return
+        if isinstance(record.soft, Transaction):
+            transaction = record.soft
         else:
             assert isinstance(value, TransactionLogValue)
-            self.transactions[key.transactional_id] = transaction_of(key.transactional_id, value)
+            transaction = transaction_of(key.transactional_id, value)
+        self.transactions[key.transactional_id] = transaction
+        if transaction.state in PREPARED:
+            # The commit decides, not the answer: whoever asked may have been told long ago that it took too long.
+            self._journal.record(offset, _nothing, lambda: self._on_prepared(self.topic_partition, transaction))
 
     def replay_end_transaction(self, offset: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """Nobody writes to this topic in a transaction."""
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """Transactions that were decided go on to their markers; one that was fenced in vain goes on being ongoing."""
-        for transaction in list(self.transactions.values()):
+        """Transactions that were decided go on to their markers; what is not committed yet does so with its commit."""
+        for _, transaction in list(self.transactions.committed_items()):
             if transaction.state in PREPARED:
                 self._on_prepared(self.topic_partition, transaction)
 
@@ -93,7 +98,7 @@ class TransactionShard:
         elif current.state is TransactionState.ONGOING:
             step.check_may_initialize(current, expected)
             fenced = step.fence(current, self._server_version(), now_ms, new_producer_id)
-            return self._result(Decision(fenced, markers_due=True, error=ErrorCode.CONCURRENT_TRANSACTIONS))
+            return self._result(Decision(fenced, ErrorCode.CONCURRENT_TRANSACTIONS))
         return self._result(Decision(step.initialize(current, expected, timeout_ms, now_ms, new_producer_id)))
 
     def add_partitions(
@@ -142,7 +147,7 @@ class TransactionShard:
             now_ms=self._now_ms(),
             new_producer_id=new_producer_id,
         )
-        return self._changed(current, ended, markers_due=True)
+        return self._changed(current, ended)
 
     def abort_timed_out(self, transactional_id: str, new_producer_id: int | None) -> CoordinatorResult[Decision | None]:
         """Ends a transaction that took longer than its producer asked for; None when there is nothing to end any more."""
@@ -151,8 +156,7 @@ class TransactionShard:
         if current is None or not current.timed_out(now_ms):
             return CoordinatorResult([], None)
         fenced = step.fence(current, self._server_version(), now_ms, new_producer_id)
-        decision = Decision(fenced, markers_due=True)
-        return CoordinatorResult([transaction_record(fenced, self._server_version())], decision)
+        return CoordinatorResult([transaction_record(fenced, self._server_version())], Decision(fenced))
 
     def complete(self, prepared: Transaction) -> CoordinatorResult[Transaction | None]:
         """All markers of `prepared` are written; None when the transaction is another by now."""
@@ -201,13 +205,17 @@ class TransactionShard:
             raise _unknown(transactional_id)
         return transaction
 
-    def _changed(self, before: Transaction, after: Transaction, *, markers_due: bool = False) -> CoordinatorResult[Decision]:
+    def _changed(self, before: Transaction, after: Transaction) -> CoordinatorResult[Decision]:
         if after is before:
             return CoordinatorResult([], Decision(after))
-        return self._result(Decision(after, markers_due))
+        return self._result(Decision(after))
 
     def _result(self, decision: Decision) -> CoordinatorResult[Decision]:
         return CoordinatorResult([transaction_record(decision.transaction, self._server_version())], decision)
+
+
+def _nothing() -> None:
+    """There is nothing to take back."""
 
 
 def _unknown(transactional_id: str) -> KafkaError:
