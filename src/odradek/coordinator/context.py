@@ -272,9 +272,7 @@ class ShardContext(Generic[S]):
                 result.on_appended(first.error)
             return first
         return self._take(
-            CoordinatorResult(
-                result.records[middle:], result.response, replay=result.replay, on_appended=result.on_appended, atomic=False
-            ),
+            CoordinatorResult(result.records[middle:], result.response, replay=result.replay, on_appended=result.on_appended, atomic=False),
             producer_id,
             producer_epoch,
         )
