@@ -78,7 +78,7 @@ class ReplicaManager:
         self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
         verify = config.flag("transaction.partition.verification.enable")
-        self.producer = VerifiedAppender(self.partitions, self.appender, (verifier or NoCoordinator()) if verify else None)
+        self.producer = VerifiedAppender(self.partitions, self.appender, verifier or NoCoordinator(), verify=verify)
         self.reader = Reader(self.partitions, self.delayed)
         self.offsets = OffsetLookup(self.partitions)
         self.fetch_sessions = FetchSessionCache(clock, rng, config.integer("max.incremental.fetch.session.cache.slots"))
