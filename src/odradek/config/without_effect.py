@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
 _ONE_NODE = "there are no other nodes to talk to yet"
 _COMPACTION = "logs are not compacted yet: a topic with cleanup.policy=compact keeps everything"
-_GROUPS = "consumer groups are not served yet"
+_GROUPS = "groups of the consumer protocol (KIP-848) are not served yet"
 _SHARE = "share groups are not served yet"
 _STREAMS = "streams groups are not served yet"
 _TRANSACTIONS = "transactions are not served yet"
@@ -22,7 +22,13 @@ _LOCAL_CONTROLLER = "the controller is in the same process"
 _JVM = "measures or tunes a part that only the JVM implementation has"
 
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
-    _THREADS: ("num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"),
+    _THREADS: (
+        "group.coordinator.background.threads",
+        "group.coordinator.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+    ),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
     _ONE_NODE: (
         "alter.log.dirs.replication.quota.window.num",
@@ -45,6 +51,7 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),
     _LOCAL_CONTROLLER: ("controller.socket.timeout.ms", "log.dir.failure.timeout.ms"),
     _JVM: (
+        "group.coordinator.cached.buffer.max.bytes",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
         "log.initial.task.delay.ms",
@@ -84,21 +91,7 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "group.consumer.min.session.timeout.ms",
         "group.consumer.regex.refresh.interval.ms",
         "group.consumer.session.timeout.ms",
-        "group.coordinator.append.linger.ms",
-        "group.coordinator.background.threads",
-        "group.coordinator.cached.buffer.max.bytes",
         "group.coordinator.rebalance.protocols",
-        "group.coordinator.threads",
-        "group.initial.rebalance.delay.ms",
-        "group.max.session.timeout.ms",
-        "group.max.size",
-        "group.min.session.timeout.ms",
-        "offset.metadata.max.bytes",
-        "offsets.commit.timeout.ms",
-        "offsets.load.buffer.size",
-        "offsets.retention.check.interval.ms",
-        "offsets.retention.minutes",
-        "offsets.topic.compression.codec",
     ),
     _SHARE: (
         "group.share.assignment.interval.ms",

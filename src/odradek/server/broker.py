@@ -437,18 +437,27 @@ class Broker:
         await self._acceptor.close()
 
     async def start_metadata(self) -> None:
+        from odradek.server.coordinators import Coordinators
         from odradek.server.producer_ids import ProducerIdManager
         from odradek.server.publisher import BrokerPublisher
 
         services = self.services
+        coordinators = services.coordinators = Coordinators(services, self.jobs.run)
+        services.replica_manager.changes.on_leadership.append(coordinators.leadership_changed)
         services.producer_ids = ProducerIdManager(services.channel, self.config.node_id, self._broker_epoch)
         self._publisher = BrokerPublisher(
-            services.dynamic_config, services.metadata, services.log_manager, services.replica_manager, self._metadata_changed
+            services.dynamic_config,
+            services.metadata,
+            services.log_manager,
+            services.replica_manager,
+            coordinators,
+            self._metadata_changed,
         )
         services.kraft.add_publisher(self._publisher)
 
     async def stop_metadata(self) -> None:
         self.services.kraft.loader.remove_publisher(self._publisher)
+        self.services.coordinators.close()
 
     def _metadata_changed(self) -> None:
         if self._registration is not None:

@@ -143,7 +143,10 @@ class GroupCoordinator:
 
         def write(guard: Deferred[object | None]) -> None:
             if guard.error is not None:
-                response.complete(txn_commit_error(request, _code_of(guard.error)))
+                code = _code_of(guard.error)
+                # Older producers know no NETWORK_EXCEPTION here; this they retry, without looking for the coordinator again.
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code is ErrorCode.NETWORK_EXCEPTION else code
+                response.complete(txn_commit_error(request, code))
                 return
             self.runtime.write_transactional(
                 partition,
