@@ -13,7 +13,6 @@ _COMPACTION = "logs are not compacted yet: a topic with cleanup.policy=compact k
 _GROUPS = "groups of the consumer protocol (KIP-848) are not served yet"
 _SHARE = "share groups are not served yet"
 _STREAMS = "streams groups are not served yet"
-_TRANSACTIONS = "transactions are not served yet"
 _QUOTAS = "quotas are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
 _METRICS = "metrics are not served yet"
@@ -141,15 +140,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "group.streams.min.session.timeout.ms",
         "group.streams.num.standby.replicas",
         "group.streams.session.timeout.ms",
-    ),
-    _TRANSACTIONS: (
-        "add.partitions.to.txn.retry.backoff.max.ms",
-        "add.partitions.to.txn.retry.backoff.ms",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        "transaction.max.timeout.ms",
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        "transaction.state.log.load.buffer.size",
-        "transactional.id.expiration.ms",
     ),
     _TIERED: (
         "log.local.retention.bytes",

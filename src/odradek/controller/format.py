@@ -35,7 +35,7 @@ SERVED_LEVELS: Final[dict[str, int]] = {
     "group.version": 0,
     "share.version": 0,
     "streams.version": 0,
-    "transaction.version": 0,
+    "transaction.version": 2,
 }
 """The highest level of each feature that Odradek serves; metadata.version and kraft.version are served whole."""
 

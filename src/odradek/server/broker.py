@@ -444,6 +444,7 @@ class Broker:
         services = self.services
         coordinators = services.coordinators = Coordinators(services, self.jobs.run)
         services.replica_manager.changes.on_leadership.append(coordinators.leadership_changed)
+        services.replica_manager.producer.verifier = coordinators
         services.producer_ids = ProducerIdManager(services.channel, self.config.node_id, self._broker_epoch)
         self._publisher = BrokerPublisher(
             services.dynamic_config,
@@ -467,7 +468,7 @@ class Broker:
         from odradek.server.tasks import BrokerTasks
 
         services = self.services
-        self._tasks = BrokerTasks(self.config, self.clock, self.jobs, services.log_manager, services.replica_manager)
+        self._tasks = BrokerTasks(self.config, self.clock, self.jobs, services.log_manager, services.replica_manager, services.coordinators)
 
     async def stop_tasks(self) -> None:
         if self._tasks is not None:

@@ -1,28 +1,41 @@
 """The coordinators of a broker: made when they are first needed, told of leadership and of each new image.
 
-A broker that nobody asks for a group, and that leads no partition of `__consumer_offsets`, does not even load their code.
+A broker that nobody asks for a group or a transaction, and that leads no partition of their topics, does not even load their code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.base.deferred import Deferred
 from odradek.base.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from odradek.base.errors import ErrorCode
     from odradek.coordinator.group.service import GroupCoordinator
     from odradek.coordinator.partition_log import RunJob
+    from odradek.coordinator.transaction.service import TransactionCoordinator
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
     from odradek.metadata.topics_delta import PartitionInfo
     from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+    from odradek.replication.verification import Support
     from odradek.server.services import Services
+    from odradek.server.transaction_verifier import ChannelVerifier
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
 
 Changed = Mapping[TopicPartition, "PartitionInfo"]
+
+
+class _Coordinator(Protocol):
+    """What both have in common."""
+
+    def load(self, topic_partition: TopicPartition, leader_epoch: int, /) -> None: ...
+
+    def unload(self, topic_partition: TopicPartition, leader_epoch: int | None, /) -> None: ...
 
 
 class Coordinators:
@@ -32,6 +45,8 @@ class Coordinators:
         self._services = services
         self._run_job = run_job
         self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
+        self._verifier: ChannelVerifier | None = None
         self._closed = False
 
     @property
@@ -43,25 +58,62 @@ class Coordinators:
                 self._groups.close()
         return self._groups
 
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """As `groups`."""
+        if self._transactions is None:
+            self._transactions = _new_transaction_coordinator(self._services, self._run_job)
+            if self._closed:
+                self._transactions.close()
+        return self._transactions
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+    ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+        """See `replication.verification.TransactionVerifier`: asks the transaction's coordinator, wherever it is."""
+        if self._verifier is None:
+            self._verifier = _new_verifier(self._services)
+        return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support)
+
+    def _made(self, topic: str, *, make: bool) -> _Coordinator | None:
+        """The coordinator whose state the topic holds, if it is there or to be made."""
+        if topic == GROUP_METADATA_TOPIC:
+            return self.groups.runtime if make or self._groups is not None else None
+        if topic == TRANSACTION_STATE_TOPIC:
+            return self.transactions if make or self._transactions is not None else None
+        return None
+
     def leadership_changed(self, leaders: Changed, followers: Changed) -> None:
         """This broker leads some partitions and follows others, since now or in a new epoch."""
         for topic_partition, info in leaders.items():
-            if topic_partition.topic == GROUP_METADATA_TOPIC:
-                self.groups.runtime.load(topic_partition, info.partition.leader_epoch)
+            if (coordinator := self._made(topic_partition.topic, make=True)) is not None:
+                coordinator.load(topic_partition, info.partition.leader_epoch)
         for topic_partition, info in followers.items():
-            if topic_partition.topic == GROUP_METADATA_TOPIC and self._groups is not None:
-                self._groups.runtime.unload(topic_partition, info.partition.leader_epoch)
+            if (coordinator := self._made(topic_partition.topic, make=False)) is not None:
+                coordinator.unload(topic_partition, info.partition.leader_epoch)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """After the partitions have taken their roles."""
-        if self._groups is not None:
-            self._groups.publish(delta, image)
+        for coordinator in (self._groups, self._transactions):
+            if coordinator is not None:
+                coordinator.publish(delta, image)
+
+    def abort_timed_out_transactions(self) -> None:
+        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+        if self._transactions is not None:
+            self._transactions.abort_timed_out()
+
+    def remove_expired_transactional_ids(self) -> None:
+        """Every transaction.remove.expired.transaction.cleanup.interval.ms."""
+        if self._transactions is not None:
+            self._transactions.remove_expired()
 
     def close(self) -> None:
         """Whoever waits is sent to another coordinator."""
         self._closed = True
-        if self._groups is not None:
-            self._groups.close()
+        for coordinator in (self._groups, self._transactions):
+            if coordinator is not None:
+                coordinator.close()
 
 
 def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordinator:
@@ -98,7 +150,65 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
         settings,
         topic=GROUP_METADATA_TOPIC,
         partition_count=lambda: partition_count(services, GROUP_METADATA_TOPIC, "offsets.topic.num.partitions"),
-        verify=_verifier(services),
+        verify=_offsets_verifier(services),
+    )
+
+
+class _Leaders:
+    """Where markers go: the leaders in the current image."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def leader_of(self, topic_partition: TopicPartition) -> int | None:
+        """See `coordinator.transaction.markers.MarkerDestinations`."""
+        partition = self._services.metadata.image.topics.partition(topic_partition.topic, topic_partition.partition)
+        return None if partition is None else partition.leader
+
+
+def _new_transaction_coordinator(services: Services, run_job: RunJob) -> TransactionCoordinator:
+    from odradek.coordinator.context import RuntimeOptions
+    from odradek.coordinator.partition_log import open_partition_log
+    from odradek.coordinator.partitioning import partition_of
+    from odradek.coordinator.transaction.markers import MarkerSender
+    from odradek.coordinator.transaction.service import TransactionCoordinator, TransactionSettings
+
+    config, clock = services.config, services.clock
+    return TransactionCoordinator(
+        clock=clock,
+        options=RuntimeOptions(load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size")),
+        settings=TransactionSettings(
+            max_timeout_ms=config.integer("transaction.max.timeout.ms"),
+            expiration_ms=config.integer("transactional.id.expiration.ms"),
+            two_phase_commit=config.flag("transaction.two.phase.commit.enable"),
+        ),
+        producer_ids=services.producer_ids,
+        markers=MarkerSender(clock, _Leaders(services), lambda node, request: services.channel.send(node, request.API_KEY, request, 1)),
+        open_log=open_partition_log(services.replica_manager, run_job, clock),
+        image=lambda: services.metadata.image,
+        server_version=lambda: services.metadata.image.features.levels.get("transaction.version", 0),
+        partition_of=lambda transactional_id: partition_of(
+            transactional_id, partition_count(services, TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions")
+        ),
+    )
+
+
+def _new_verifier(services: Services) -> ChannelVerifier:
+    from odradek.coordinator.partitioning import partition_of
+    from odradek.server.transaction_verifier import ChannelVerifier
+
+    def coordinator_of(transactional_id: str) -> int | None:
+        topic = services.metadata.image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
+        partition = None if topic is None else topic.partitions.get(partition_of(transactional_id, len(topic.partitions)))
+        return None if partition is None or partition.leader < 0 else partition.leader
+
+    config = services.dynamic_config
+    return ChannelVerifier(
+        services.clock,
+        lambda node, request, version: services.channel.send(node, request.API_KEY, request, version),
+        coordinator_of,
+        retry_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.ms"),
+        retry_max_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.max.ms"),
     )
 
 
@@ -108,7 +218,7 @@ def partition_count(services: Services, topic: str, key: str) -> int:
     return services.config.integer(key) if found is None else len(found.partitions)
 
 
-def _verifier(services: Services) -> Callable[[TopicPartition, TxnOffsetCommitRequest, int], Deferred[object | None]]:
+def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffsetCommitRequest, int], Deferred[object | None]]:
     """Has the producer's transaction coordinator confirm that the offsets belong to its transaction, as for records (KIP-890)."""
     from odradek.base.errors import ErrorCode, KafkaError
     from odradek.replication.verification import support_of_offset_commit

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.controller.kraft import KRaftNode
     from odradek.coordinator.group.service import GroupCoordinator
+    from odradek.coordinator.transaction.service import TransactionCoordinator
     from odradek.network.acceptor import BoundListener
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.server.channel import Forwarder, InterBrokerChannel
@@ -66,3 +67,8 @@ class Services:
     def groups(self) -> GroupCoordinator:
         """Made when it is first asked for."""
         return self.coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """Made when it is first asked for."""
+        return self.coordinators.transactions

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock, TimerHandle
     from odradek.config.broker import BrokerConfig
     from odradek.replication.replica_manager import ReplicaManager
+    from odradek.server.coordinators import Coordinators
     from odradek.storage.log import Log
     from odradek.storage.log_directory import CheckpointWrite, NewNames
     from odradek.storage.log_manager import LogManager
@@ -28,7 +29,15 @@ _NEVER_S = 10 * 365 * 86400.0
 class BrokerTasks:
     """Started once, stopped once."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, jobs: Jobs, log_manager: LogManager, replica_manager: ReplicaManager) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        jobs: Jobs,
+        log_manager: LogManager,
+        replica_manager: ReplicaManager,
+        coordinators: Coordinators,
+    ) -> None:
         self._clock = clock
         self._jobs = jobs
         self._log_manager = log_manager
@@ -47,6 +56,18 @@ class BrokerTasks:
         every("producer-expiration", "producer.id.expiration.check.interval.ms", log_manager.expire_producers, None)
         every(
             "high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks, None
+        )
+        every(
+            "transaction-abort",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            coordinators.abort_timed_out_transactions,
+            None,
+        )
+        every(
+            "transactional-id-expiration",
+            "transaction.remove.expired.transaction.cleanup.interval.ms",
+            coordinators.remove_expired_transactional_ids,
+            None,
         )
         self._add("log-flush", config.log_flush_interval_ms / 1000, self._flush, _INITIAL_DELAY_S)
         self._add("isr-expiration", config.integer("replica.lag.time.max.ms") / 2000, replica_manager.shrink_isrs, None)

@@ -111,7 +111,7 @@ class World:
 
     def load(self) -> World:
         self.epoch += 1
-        self.coordinator.load(0, self.epoch)
+        self.coordinator.load(HOME, self.epoch)
         self.clock.advance()
         return self
 

@@ -92,16 +92,16 @@ class TransactionCoordinator:
 
     # -- leadership --------------------------------------------------------------------------------------------------------------
 
-    def load(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition of the topic."""
-        self._markers.forget(TopicPartition(TOPIC, partition))
-        self.runtime.load(TopicPartition(TOPIC, partition), leader_epoch)
+    def load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        """This broker leads a partition of the topic."""
+        self._markers.forget(topic_partition)
+        self.runtime.load(topic_partition, leader_epoch)
 
-    def unload(self, partition: int, leader_epoch: int | None) -> None:
+    def unload(self, topic_partition: TopicPartition, leader_epoch: int | None) -> None:
         """Another does, or nobody."""
-        self.runtime.unload(TopicPartition(TOPIC, partition), leader_epoch)
-        if self.runtime.leader_epoch(TopicPartition(TOPIC, partition)) is None:
-            self._markers.forget(TopicPartition(TOPIC, partition))
+        self.runtime.unload(topic_partition, leader_epoch)
+        if self.runtime.leader_epoch(topic_partition) is None:
+            self._markers.forget(topic_partition)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """A new image of the cluster."""
