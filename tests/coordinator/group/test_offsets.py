@@ -348,3 +348,9 @@ def test_a_key_that_is_not_an_offsets_is_left_to_the_decoder(cut: int) -> None:
     assert parse_offset_key(key) is not None
     assert parse_offset_key(key[:-cut]) is None
     assert parse_offset_key(b"\0\2" + key[2:]) is None
+
+
+def test_a_commit_of_which_nothing_is_taken_makes_no_group() -> None:
+    world = World()
+    assert world.commit_code(1, metadata="x" * 5_000) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert world.shard.groups.find(GROUP) is None

@@ -14,7 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.base.undo import UndoJournal
-from odradek.coordinator.group.committed_offsets import OffsetTable, PendingOffsets, StoredOffset
+from odradek.coordinator.group.committed_offsets import OffsetTable, PartitionOffsets, PendingOffsets, StoredOffset
 from odradek.coordinator.group.group import Caller, Group, KeepAlive
 from odradek.coordinator.group.records import offset_commit, offset_tombstone, parse_offset_key
 from odradek.coordinator.group.registry import Groups
@@ -56,11 +56,14 @@ class OffsetManager:
         self.pending = PendingOffsets(journal)
         self._names: dict[bytes, str] = {}
         """Group ids and topic names seen while loading, so that each exists once."""
+        self._tables: dict[bytes, PartitionOffsets] = {}
+        """While loading: the beginning of a key, without the partition -> where its offsets go."""
 
     # -- commits -----------------------------------------------------------------------------------------------------------------
 
     def commit(self, caller: Caller, request: OffsetCommitRequest) -> CoordinatorResult[OffsetCommitResponse]:
         """Fails as a whole with what the group says to the member; metadata that is too long fails its partition alone."""
+        is_new = self._groups.find(request.group_id) is None
         group = self._committing_group(caller, request)
         group.validate_offset_commit(
             request.member_id,
@@ -94,6 +97,9 @@ class OffsetManager:
                             topic_id=topic.topic_id,
                         )
                     )
+        if not records and is_new:
+            # Nothing came of it: no group either.
+            self._groups.remove(request.group_id)
         return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
 
     def _committing_group(self, caller: Caller, request: OffsetCommitRequest) -> Group:
@@ -285,11 +291,26 @@ class OffsetManager:
 
     def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
         """A record as the log has it; False when it is none of ours, or one that has to be looked at closely."""
-        parsed = None if key is None else parse_offset_key(key)
-        if parsed is None or (value is not None and (len(value) < 20 or value[0] or value[1] > 4)):
+        if key is None or (value is not None and (len(value) < 20 or value[0] or value[1] > 4)):
             return False
-        group, topic, partition = parsed
-        self._replay(offset, producer_id, self._name(group), self._name(topic), partition, value)
+        table = self._tables.get(key[:-4])
+        if table is not None and value is not None and producer_id < 0:
+            # The way of nearly all: the next offset of a topic that was seen before.
+            table[int.from_bytes(key[-4:], "big", signed=True)] = StoredOffset(offset, value)
+            return True
+        parsed = parse_offset_key(key)
+        if parsed is None:
+            return False
+        group_id, topic, partition = self._name(parsed[0]), self._name(parsed[1]), parsed[2]
+        self._replay(offset, producer_id, group_id, topic, partition, value)
+        if producer_id < 0 and value is not None:
+            table = self.offsets.topic(group_id, topic, committed=False)
+            if table is not None:
+                self._tables[key[:-4]] = table
+        else:
+            # Its table may be gone, whichever of the two types of keys it was known by.
+            for record_type in (b"\0\0", b"\0\1"):
+                self._tables.pop(record_type + key[2:-4], None)
         return True
 
     def _name(self, name: bytes) -> str:
@@ -301,6 +322,7 @@ class OffsetManager:
     def loaded(self) -> None:
         """What only loading needed is dropped."""
         self._names = {}
+        self._tables = {}
 
     def _replay(self, offset: int, producer_id: int, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
         if value is None:
@@ -316,6 +338,7 @@ class OffsetManager:
             self.pending.put(producer_id, group_id, topic, partition, stored)
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Applies or drops what the producer's transaction has written."""
         for group_id, topic, partition, stored in self.pending.take(producer_id):
             existing = self.offsets.get(group_id, topic, partition)
             # A later plain commit wins over what the transaction wrote before it.

@@ -74,6 +74,8 @@ class GroupShard:
         self.groups = Groups(journal, time_ms)
         self.classic = ClassicGroups(self.groups, timers, settings, time_ms, new_id)
         self.offsets = OffsetManager(journal, self.groups, settings, time_ms, self.classic.committed)
+        self.replay_encoded = self.offsets.replay_encoded
+        """Offsets, the bulk of any log (see `coordinator.shard.EncodedReplay`)."""
         self.replays: dict[type[Message], Replay] = {}
         """Key class -> replay of further group types' records (key, value)."""
         self._ignored: set[type[Message]] = set()
@@ -98,10 +100,6 @@ class GroupShard:
         elif type(key) not in self._ignored:
             self._ignored.add(type(key))
             logger.warning("%s holds %s, which is not served yet: left alone", self.topic_partition, type(key).__name__)
-
-    def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
-        """Offsets, the bulk of any log (see `coordinator.shard.EncodedReplay`)."""
-        return self.offsets.replay_encoded(offset, producer_id, key, value)
 
     def replay_end_transaction(self, offset: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         self.offsets.replay_end_transaction(producer_id, committed=committed)
