@@ -27,7 +27,12 @@ from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.errors import UnsupportedVersionError
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 
-OVERRIDES = {"auto.create.topics.enable": "true", "log.retention.ms": "-1", "log.message.timestamp.after.max.ms": "9223372036854775807"}
+OVERRIDES = {
+    "auto.create.topics.enable": "true",
+    "log.retention.ms": "-1",
+    "log.message.timestamp.after.max.ms": "9223372036854775807",
+    "group.initial.rebalance.delay.ms": "0",
+}
 """Retention is off and future timestamps are allowed because the records carry fixed timestamps."""
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
+from interop.differential.groups import GROUP_CASES, wait_for_groups
 from interop.differential.peer import PATIENCE_SECONDS, Peer
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -542,6 +543,10 @@ def find_coordinator(version: int) -> Iterator[Case]:
     if version >= 1:
         yield case("unknown key type", 9, "group")
     yield case("empty group", 0, "")
+    yield case("group", 0, "group")
+    if version >= 4:
+        yield case("groups", 0, "group", "other", "group")
+        yield case("no keys", 0)
 
 
 def describe_quorum(version: int) -> Iterator[Case]:
@@ -575,6 +580,7 @@ def fill(peer: Peer) -> None:
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
     peer.call(ApiKey.PRODUCE, 12, produce_request(peer, 12, "three", batch(2), partition=0))
     wait_for_producer_ids(peer)
+    wait_for_groups(peer)
 
 
 def wait_for_producer_ids(peer: Peer) -> None:
@@ -603,6 +609,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.FIND_COORDINATOR: find_coordinator,
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
+    **GROUP_CASES,
 }
 
 

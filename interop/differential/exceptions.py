@@ -21,7 +21,7 @@ UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 
 API_KEYS_TO_COME = (
-    *(8, 9, 11, 12, 13, 14, 15, 16, 17, 21, 24, 25, 26, 27, 28, 29, 30, 31, 33, 34, 35, 36, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48),
+    *(17, 21, 24, 25, 26, 27, 29, 30, 31, 33, 34, 35, 36, 38, 39, 40, 41, 43, 44, 45, 46, 48),
     *(49, 50, 51, 57, 61, 64, 65, 66, 68, 69, 76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
 )
 """What JVM Kafka advertises and Odradek does not serve yet: groups, transactions, security, quotas, share groups, ..."""
@@ -74,7 +74,6 @@ _STRICT_TAGS = "tags must ascend and their number must fit; JVM Kafka reads a ne
 _NO_COORDINATORS = "there are no coordinators yet; clients retry"
 _NO_LOGGERS = "loggers of a broker are not served yet"
 
-_FIND_GROUP = r"FIND_COORDINATOR v\d+ (empty group|trailing bytes|unknown tagged field)"
 _PRODUCED = r"responses\[[^]]+\]\.partition_responses\[0\]\.error_code"
 _KEYS = "|".join(map(str, API_KEYS_TO_COME))
 _FEATURES = "|".join(name.replace(".", r"\.") for name in FEATURES_TO_COME)
@@ -88,21 +87,6 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted(
         r"API_VERSIONS .*", rf"finalized_features\[({_FEATURES})\]", MISSING, anything, "a feature that is not served yet is not finalized"
     ),
-    Excepted(
-        _FIND_GROUP,
-        r"(coordinators\[0\]\.)?error_code",
-        COORDINATOR_NOT_AVAILABLE,
-        one_of(0, COORDINATOR_NOT_AVAILABLE),
-        _NO_COORDINATORS,
-    ),
-    Excepted(
-        _FIND_GROUP,
-        r"(coordinators\[0\]\.)?(node_id|host|port|error_message)",
-        one_of(-1, "", "negative", "a text"),
-        anything,
-        _NO_COORDINATORS,
-    ),
-    Excepted(r"LIST_CONFIG_RESOURCES v1 .*", r"config_resources\[__consumer_offsets\]", MISSING, anything, _NO_COORDINATORS),
     Excepted(r"INIT_PRODUCER_ID v\d+ transactional id", r"error_code", COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, _NO_COORDINATORS),
     Excepted(r"DESCRIBE_CONFIGS v\d+ broker loggers", r"results\[0\]\.error_code", INVALID_REQUEST, 0, _NO_LOGGERS),
     Excepted(r"DESCRIBE_CONFIGS v\d+ broker loggers", r"results\[0\]\.error_message", "a text", "", _NO_LOGGERS),

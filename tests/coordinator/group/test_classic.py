@@ -342,3 +342,12 @@ def test_session_timeouts_have_limits() -> None:
     assert world.join(session_ms=5_999).result().error_code == ErrorCode.INVALID_SESSION_TIMEOUT
     assert world.join(session_ms=1_800_001).result().error_code == ErrorCode.INVALID_SESSION_TIMEOUT
     assert world.join(group_id="").result().error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_ids_are_not_handed_out_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.coordinator.group.classic.joining.MAX_PENDING_MEMBERS", 3)
+    world = World()
+    codes = [world.join(session_ms=6_000).result().error_code for _ in range(4)]
+    assert codes == [ErrorCode.MEMBER_ID_REQUIRED] * 3 + [ErrorCode.GROUP_MAX_SIZE_REACHED]
+    world.clock.advance(6)
+    assert world.join().result().error_code == ErrorCode.MEMBER_ID_REQUIRED

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """A JoinGroup of a member that does not know its id yet is given up after this (group.new.member.join.timeout.ms)."""
 
+MAX_PENDING_MEMBERS = 20_000
+"""Ids of a group that nobody has come back with yet: whoever asks for ever new ones gets no more."""
+
 Response = Deferred[JoinGroupResponse]
 
 
@@ -100,6 +103,9 @@ class Joining:
             return self._add(caller, request, group, member_id, response)
         if caller.api_version < 4:
             return self._add(caller, request, group, member_id, response)
+        if len(group.pending_join) >= MAX_PENDING_MEMBERS:
+            response.complete(join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
+            return nothing()
         # The member comes again with its id: one whose answer got lost does not linger in the group (KIP-394).
         group.pending_join.add(member_id)
         self._rebalances.await_member(group.group_id, member_id, request.session_timeout_ms)
