@@ -25,6 +25,7 @@ from odradek.protocol.messages.metadata_records import (
 from odradek.protocol.schema import Message
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.context import RequestContext
+from odradek.server.coordinators import Coordinators
 from odradek.server.metadata_cache import MetadataCache
 from odradek.server.services import Services
 from odradek.storage.log_manager import LogManager
@@ -71,6 +72,9 @@ class Broker:
             run_job=run_inline,
             dynamic_config=services.dynamic_config,
         )
+        services.random = random.Random(3)
+        coordinators = services.coordinators = Coordinators(services, run_inline)
+        self.manager.changes.on_leadership.append(coordinators.leadership_changed)
         services.log_manager.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
         self.apply(
             *[

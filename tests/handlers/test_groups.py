@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 from uuid import UUID
 
@@ -38,8 +37,7 @@ from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.schema import Message
-from odradek.server.coordinators import Coordinators
-from tests.handlers.support import Broker, run_inline, through_the_wire
+from tests.handlers.support import Broker, through_the_wire
 
 NOBODY = UUID(int=4711 << 64)
 
@@ -47,9 +45,6 @@ NOBODY = UUID(int=4711 << 64)
 class Groups(Broker):
     def __init__(self, **config: str) -> None:
         super().__init__(group_initial_rebalance_delay_ms="0", **config)
-        self.services.random = random.Random(3)
-        coordinators = self.services.coordinators = Coordinators(self.services, run_inline)
-        self.manager.changes.on_leadership.append(coordinators.leadership_changed)
         self.offsets_id = self.create_topic("__consumer_offsets", number=9, cleanup_policy="compact")
         self.topic = self.create_topic("t", number=2, partitions=2)
         self.clock.advance()
