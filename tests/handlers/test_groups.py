@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
 from odradek.handlers.group import (
     delete_groups,
     describe_groups,
@@ -21,6 +22,7 @@ from odradek.handlers.group import (
     offset_delete,
     offset_fetch,
     sync_group,
+    txn_offset_commit,
 )
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataProvenance
@@ -36,10 +38,12 @@ from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.schema import Message
 from tests.handlers.support import Broker, through_the_wire
 
 NOBODY = UUID(int=4711 << 64)
+OFFSETS = TopicPartition("__consumer_offsets", 0)
 
 
 class Groups(Broker):
@@ -229,3 +233,48 @@ def test_after_the_shutdown_nobody_coordinates() -> None:
     broker.commit(8)
     broker.services.coordinators.close()
     assert broker.commit(8) is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_transactional_offsets_wait_for_the_marker(version: int) -> None:
+    broker = Groups()
+    log = broker.manager.partition(OFFSETS).log
+    assert log is not None
+    broker.services.groups.verify = lambda partition, request, version: Deferred.of(log.start_verification(5, -1, 0))
+    partitions = [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=7) for index in (0, 9)]
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=5,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="t", partitions=partitions)],
+    )
+    (topic,) = broker.ask(txn_offset_commit.handle, request, version).topics
+    assert {each.partition_index: each.error_code for each in topic.partitions} == {0: 0, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    wanted = OffsetFetchRequest.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+    unstable = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[wanted])], require_stable=True)
+    assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    broker.services.groups.runtime.end_transaction(OFFSETS, 5, 0, 0, committed=True, version=0)
+    broker.clock.advance()
+    assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].committed_offset == 7
+
+
+def test_offsets_of_a_transaction_that_cannot_be_verified_are_refused() -> None:
+    broker = Groups()
+    failed: Deferred[object | None] = Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+    broker.services.groups.verify = lambda partition, request, version: failed
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=5,
+        producer_epoch=0,
+        topics=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+                name="t", partitions=[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+            )
+        ],
+    )
+    for version, code in ((1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (5, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)):
+        (topic,) = broker.ask(txn_offset_commit.handle, request, version).topics
+        assert topic.partitions[0].error_code == code
+    assert broker.log_end("__consumer_offsets") == 0
