@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from odradek.base.deferred import Deferred
@@ -23,6 +23,7 @@ from odradek.coordinator.group.shard import GroupShard
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.coordinator.timers import Timers
+from odradek.metadata.image import EMPTY
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -49,6 +50,7 @@ class World:
     def __init__(self, log: MemoryLog | None = None, clock: ManualClock | None = None, **config: str) -> None:
         settings = {"group.initial.rebalance.delay.ms": "0"} | {key.replace("_", "."): value for key, value in config.items()}
         self.clock = clock or ManualClock()
+        self.image = EMPTY
         self.log = log or MemoryLog()
         self._numbers = itertools.count(1)
         self.epoch = 0
@@ -61,7 +63,7 @@ class World:
             options=RuntimeOptions(),
             open_log=lambda _: self.log,
             new_shard=self._new_shard,
-            image=lambda: cast(Any, None),
+            image=lambda: self.image,
         )
         self.coordinator = GroupCoordinator(self.runtime, self.settings, topic="__consumer_offsets", partition_count=lambda: 1)
         self.load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from odradek.coordinator.records import CoordinatorRecord
 
@@ -29,6 +30,10 @@ class OffsetExpiry(NamedTuple):
     """When a group's offsets expire: retention counts from `base_timestamp`, or from each offset's commit when it is None."""
 
     base_timestamp: int | None
+
+
+CommitValidator = Callable[[UUID, int], object]
+"""Refuses, with KafkaError, a commit for a partition (topic id, partition)."""
 
 
 class Group(Protocol):
@@ -56,7 +61,9 @@ class Group(Protocol):
 
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_or_epoch: int, *, transactional: bool, api_version: int
-    ) -> None: ...
+    ) -> CommitValidator | None:
+        """What is left to be asked for each partition, None when there is nothing."""
+        ...
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None: ...
 

@@ -52,6 +52,8 @@ class OffsetManager:
         self._settings = settings
         self._time_ms = time_ms
         self._keep_alive = keep_alive
+        self.topic_id: Callable[[str], UUID] = lambda _: ZERO_UUID
+        """The id of a topic by name, for requests that have none."""
         self.offsets = OffsetTable(journal)
         self.pending = PendingOffsets(journal)
         self._names: dict[bytes, str] = {}
@@ -65,7 +67,7 @@ class OffsetManager:
         """Fails as a whole with what the group says to the member; metadata that is too long fails its partition alone."""
         is_new = self._groups.find(request.group_id) is None
         group = self._committing_group(caller, request)
-        group.validate_offset_commit(
+        validate = group.validate_offset_commit(
             request.member_id,
             request.group_instance_id,
             request.generation_id_or_member_epoch,
@@ -84,6 +86,8 @@ class OffsetManager:
                 error = self._metadata_error(partition.committed_metadata)
                 answers.append(CommitPartition(partition_index=partition.partition_index, error_code=error))
                 if error is ErrorCode.NONE:
+                    if validate is not None:
+                        validate(self.topic_id(topic.name) if topic.topic_id == ZERO_UUID else topic.topic_id, partition.partition_index)
                     records.append(
                         offset_commit(
                             request.group_id,
@@ -126,13 +130,17 @@ class OffsetManager:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
             group = self._groups.get_or_create_classic(request.group_id)
         try:
-            group.validate_offset_commit(
+            validate = group.validate_offset_commit(
                 request.member_id,
                 request.group_instance_id,
                 request.generation_id,
                 transactional=True,
                 api_version=caller.api_version,
             )
+            if validate is not None:
+                for requested in request.topics:
+                    for each in requested.partitions:
+                        validate(self.topic_id(requested.name), each.partition_index)
         except KafkaError as error:
             if error.code is ErrorCode.STALE_MEMBER_EPOCH:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from None

@@ -14,12 +14,15 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.group.classic.group import join_error
 from odradek.coordinator.group.classic.manager import DescribedGroup
+from odradek.coordinator.group.consumer.manager import DescribedConsumerGroup, failed_description
+from odradek.coordinator.group.consumer.validation import check_heartbeat
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.settings import GroupSettings
 from odradek.coordinator.group.shard import DeletableGroupResult, GroupShard, ListedGroup
 from odradek.coordinator.partitioning import partition_of
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.coordinator.shard import CoordinatorResult
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -125,6 +128,25 @@ class GroupCoordinator:
 
         return self._write(request.group_id, lambda shard: shard.leave(request), failed)
 
+    def consumer_group_heartbeat(self, caller: Caller, request: ConsumerGroupHeartbeatRequest) -> Deferred[ConsumerGroupHeartbeatResponse]:
+        """A member of the consumer protocol joins, goes on, or leaves."""
+        try:
+            check_heartbeat(request, caller.api_version, self._settings.consumer_assignors)
+        except KafkaError as error:
+            return Deferred.of(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
+        response: Deferred[ConsumerGroupHeartbeatResponse] = Deferred()
+
+        def written(done: Deferred[ConsumerGroupHeartbeatResponse]) -> None:
+            if done.error is None:
+                response.complete(done.result())
+                return
+            message = done.error.message if isinstance(done.error, KafkaError) else None
+            response.complete(ConsumerGroupHeartbeatResponse(error_code=_code_of(done.error), error_message=message))
+
+        partition = self.partition_for(request.group_id)
+        self.runtime.write(partition, lambda shard: shard.consumer_heartbeat(caller, request)).add_callback(written)
+        return response
+
     # -- offsets -------------------------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, caller: Caller, request: OffsetCommitRequest) -> Deferred[OffsetCommitResponse]:
@@ -204,6 +226,15 @@ class GroupCoordinator:
                 described += self.runtime.read(partition, lambda shard, ids=ids: shard.describe(caller, ids))  # type: ignore[misc]
             except KafkaError as error:
                 described += [DescribedGroup(group_id=group_id, error_code=error.code) for group_id in ids]
+        return described
+
+    def describe_consumer_groups(self, group_ids: Sequence[str]) -> list[DescribedConsumerGroup]:
+        described = [failed_description("", ErrorCode.INVALID_GROUP_ID) for group_id in group_ids if not group_id]
+        for partition, ids in self._by_partition([group_id for group_id in group_ids if group_id]).items():
+            try:
+                described += self.runtime.read(partition, lambda shard, ids=ids: shard.describe_consumer_groups(ids))  # type: ignore[misc]
+            except KafkaError as error:
+                described += [failed_description(group_id, error.code) for group_id in ids]
         return described
 
     def delete_groups(self, group_ids: Sequence[str]) -> Deferred[list[DeletableGroupResult]]:

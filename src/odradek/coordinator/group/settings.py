@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
+from odradek.assignment.spec import Assignor
 
 if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
+
+
+class MigrationPolicy(NamedTuple):
+    """Which groups may change their protocol with members in them."""
+
+    upgrade: bool
+    downgrade: bool
+
+
+_POLICIES = {
+    "bidirectional": MigrationPolicy(upgrade=True, downgrade=True),
+    "upgrade": MigrationPolicy(upgrade=True, downgrade=False),
+    "downgrade": MigrationPolicy(upgrade=False, downgrade=True),
+    "disabled": MigrationPolicy(upgrade=False, downgrade=False),
+}
 
 
 class GroupSettings:
@@ -41,3 +60,45 @@ class GroupSettings:
     @property
     def retention_check_interval_ms(self) -> int:
         return self._config.integer("offsets.retention.check.interval.ms")
+
+    # -- consumer groups -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        return "consumer" in [name.lower() for name in self._config.items("group.coordinator.rebalance.protocols")]
+
+    @property
+    def consumer_max_size(self) -> int:
+        return self._config.integer("group.consumer.max.size")
+
+    @property
+    def consumer_assignors(self) -> dict[str, Assignor]:
+        """By name; the first is the default."""
+        names = [CLASS_NAMES.get(name, name) for name in self._config.items("group.consumer.assignors")]
+        return {name: ASSIGNORS[name] for name in names}
+
+    @property
+    def migration_policy(self) -> MigrationPolicy:
+        return _POLICIES[self._config.text("group.consumer.migration.policy").lower()]
+
+    @property
+    def regex_refresh_interval_ms(self) -> int:
+        return self._config.integer("group.consumer.regex.refresh.interval.ms")
+
+    def consumer_session_timeout_ms(self, overrides: Mapping[str, str]) -> int:
+        """`overrides` is what is set on the group."""
+        return self._of_group(overrides, "session.timeout.ms")
+
+    def consumer_heartbeat_interval_ms(self, overrides: Mapping[str, str]) -> int:
+        return self._of_group(overrides, "heartbeat.interval.ms")
+
+    def consumer_assignment_interval_ms(self, overrides: Mapping[str, str]) -> int:
+        return self._of_group(overrides, "assignment.interval.ms")
+
+    def _of_group(self, overrides: Mapping[str, str], key: str) -> int:
+        """The group's own value within the broker's bounds, which may have changed since it was set; else the broker's."""
+        own = overrides.get(f"consumer.{key}")
+        if own is None:
+            return self._config.integer(f"group.consumer.{key}")
+        least, most = self._config.integer(f"group.consumer.min.{key}"), self._config.integer(f"group.consumer.max.{key}")
+        return min(max(int(own), least), most)

@@ -1,7 +1,7 @@
 """The groups and offsets of one partition of `__consumer_offsets` (org.apache.kafka.coordinator.group.GroupCoordinatorShard).
 
 It holds every type of group side by side in one registry. A type beyond the classic one adds its record types to `replays` and answers
-`group.Group`.
+`group.Group`. Requests of the classic protocol go to the group as it is: members of that protocol may be in consumer groups as well.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from uuid import UUID
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.base.undo import UndoJournal
+from odradek.coordinator.group.classic.group import join_error
 from odradek.coordinator.group.classic.manager import ClassicGroups, DescribedGroup
-from odradek.coordinator.group.classic.rebalance import Outcome
+from odradek.coordinator.group.classic.rebalance import Outcome, nothing
+from odradek.coordinator.group.consumer.classic_members import ClassicMembers
+from odradek.coordinator.group.consumer.group import ConsumerGroup
+from odradek.coordinator.group.consumer.manager import ConsumerGroups, DescribedConsumerGroup
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.offsets import OffsetManager
 from odradek.coordinator.group.registry import Groups
@@ -24,6 +28,7 @@ from odradek.coordinator.group.settings import GroupSettings
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import CoordinatorResult
 from odradek.coordinator.timers import Timers
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.delete_groups import DeleteGroupsResponse
 from odradek.protocol.messages.group_records import (
     GroupMetadataKey,
@@ -73,10 +78,13 @@ class GroupShard:
         self._settings = settings
         self.groups = Groups(journal, time_ms)
         self.classic = ClassicGroups(self.groups, timers, settings, time_ms, new_id)
+        self.consumer = ConsumerGroups(self.groups, journal, timers, settings, time_ms, new_id, self.classic.rebalances)
+        self._classic_members = ClassicMembers(self.consumer, settings, new_id)
         self.offsets = OffsetManager(journal, self.groups, settings, time_ms, self.classic.committed)
+        self.offsets.topic_id = lambda name: self.consumer.view.topic_id(name) or ZERO_UUID
         self.replay_encoded = self.offsets.replay_encoded
         """Offsets, the bulk of any log (see `coordinator.shard.EncodedReplay`)."""
-        self.replays: dict[type[Message], Replay] = {}
+        self.replays: dict[type[Message], Replay] = dict(self.consumer.replays)
         """Key class -> replay of further group types' records (key, value)."""
         self._ignored: set[type[Message]] = set()
         self._to_expire: list[str] = []
@@ -107,11 +115,13 @@ class GroupShard:
     def on_loaded(self, image: MetadataImage) -> None:
         self.offsets.loaded()
         self.classic.loaded()
+        self.consumer.loaded(image)
         logger.info("%s is loaded with %d groups and %d offsets", self.topic_partition, len(self.groups), len(self.offsets.offsets))
         self._schedule_expiry()
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Nothing that classic groups look at."""
+        """Classic groups look at nothing of it."""
+        self.consumer.on_metadata(delta, image)
 
     def on_unloaded(self) -> None:
         self.classic.unloaded()
@@ -119,22 +129,53 @@ class GroupShard:
     # -- members -------------------------------------------------------------------------------------------------------------------
 
     def join(self, caller: Caller, request: JoinGroupRequest, response: Deferred[JoinGroupResponse]) -> Outcome:
-        return self.classic.join(caller, request, response)
+        """Whatever the group's type, as long as the migration policy permits it."""
+        group = self.groups.find(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return self.classic.join(caller, request, response)
+        if not group.is_empty:
+            return self._classic_members.join(group, caller, request, response)
+        if request.member_id:
+            response.complete(join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            return nothing()
+        # Without members there is nothing to migrate: a classic group takes its place.
+        tombstones = group.tombstones()
+        self.groups.remove(group.group_id)
+        joined = self.classic.join(caller, request, response)
+        return CoordinatorResult([*tombstones, *joined.records], None, replay=False, on_appended=joined.on_appended)
 
     def sync(self, request: SyncGroupRequest, response: Deferred[SyncGroupResponse]) -> Outcome:
+        group = self.groups.find(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self._classic_members.sync(group, request, response)
         return self.classic.sync(request, response)
 
     def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
+        group = self.groups.find(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self._classic_members.heartbeat(group, request)
         return self.classic.heartbeat(request)
 
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
+        group = self.groups.find(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.leave(group, request)
         return self.classic.leave(request)
+
+    def consumer_heartbeat(
+        self, caller: Caller, request: ConsumerGroupHeartbeatRequest
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        return self.consumer.heartbeat(caller, request)
 
     # -- groups --------------------------------------------------------------------------------------------------------------------
 
     def describe(self, caller: Caller, group_ids: Iterable[str]) -> list[DescribedGroup]:
         """Reads committed state."""
         return [self.classic.describe(caller, group_id) for group_id in group_ids]
+
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        """Reads committed state."""
+        return [self.consumer.describe(group_id) for group_id in group_ids]
 
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
         """Reads committed state. States and types in lower case; none given: all."""

@@ -322,6 +322,11 @@ class ClassicGroup:
             votes[vote] = votes.get(vote, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
+    def settle_protocol(self) -> None:
+        """Chooses the protocol for the members as they are, without a new generation."""
+        self.protocol_name = self.select_protocol()
+        self.subscribed_topics = self._subscribed_topics()
+
     def _subscribed_topics(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
             return None

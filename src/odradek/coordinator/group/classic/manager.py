@@ -42,7 +42,7 @@ class ClassicGroups:
         self._groups = groups
         self._settings = settings
         self._time_ms = time_ms
-        self._rebalances = Rebalances(groups, timers, settings)
+        self.rebalances = self._rebalances = Rebalances(groups, timers, settings)
         self._joining = Joining(groups, self._rebalances, settings, new_id)
 
     # -- life --------------------------------------------------------------------------------------------------------------------
