@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from uuid import UUID
 
 from odradek.assignment.spec import GroupSpec, Partitions, partition_count, topic_order
@@ -44,9 +43,9 @@ class _Assignment:
                     self.sizes[index] += len(kept)
         self.topics = sorted(self.subscribers, key=self._topic_order)
 
-    def _topic_order(self, topic_id: UUID) -> tuple[Fraction, int, tuple[int, int]]:
+    def _topic_order(self, topic_id: UUID) -> tuple[float, int, tuple[int, int]]:
         subscribers = len(self.subscribers[topic_id])
-        return (-Fraction(len(self.owners[topic_id]), subscribers), subscribers, topic_order(topic_id))
+        return (-len(self.owners[topic_id]) / subscribers, subscribers, topic_order(topic_id))
 
     def solve(self) -> dict[str, Partitions]:
         if not self.topics:

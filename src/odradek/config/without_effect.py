@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
 _ONE_NODE = "there are no other nodes to talk to yet"
 _COMPACTION = "logs are not compacted yet: a topic with cleanup.policy=compact keeps everything"
-_GROUPS = "groups of the consumer protocol (KIP-848) are not served yet"
 _SHARE = "share groups are not served yet"
 _STREAMS = "streams groups are not served yet"
 _QUOTAS = "quotas are not served yet"
@@ -75,22 +74,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "fetch.purgatory.purge.interval.requests",
         "producer.purgatory.purge.interval.requests",
         "share.fetch.purgatory.purge.interval.requests",
-    ),
-    _GROUPS: (
-        "group.consumer.assignment.interval.ms",
-        "group.consumer.assignors",
-        "group.consumer.heartbeat.interval.ms",
-        "group.consumer.max.assignment.interval.ms",
-        "group.consumer.max.heartbeat.interval.ms",
-        "group.consumer.max.session.timeout.ms",
-        "group.consumer.max.size",
-        "group.consumer.migration.policy",
-        "group.consumer.min.assignment.interval.ms",
-        "group.consumer.min.heartbeat.interval.ms",
-        "group.consumer.min.session.timeout.ms",
-        "group.consumer.regex.refresh.interval.ms",
-        "group.consumer.session.timeout.ms",
-        "group.coordinator.rebalance.protocols",
     ),
     _SHARE: (
         "group.share.assignment.interval.ms",

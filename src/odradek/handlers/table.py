@@ -82,6 +82,8 @@ ROWS: Final[tuple[TableRow, ...]] = (
     TableRow(ApiKey.BROKER_REGISTRATION, "cluster.broker_registration", (0, 4), (CONTROLLER,)),
     TableRow(ApiKey.BROKER_HEARTBEAT, "cluster.broker_heartbeat", (0, 2), (CONTROLLER,)),
     TableRow(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster.allocate_producer_ids", (0, 0), (CONTROLLER,)),
+    TableRow(ApiKey.CONSUMER_GROUP_HEARTBEAT, "group.consumer_group_heartbeat", (0, 1), (BROKER,)),
+    TableRow(ApiKey.CONSUMER_GROUP_DESCRIBE, "group.consumer_group_describe", (0, 1), (BROKER,)),
     TableRow(ApiKey.CONTROLLER_REGISTRATION, "cluster.controller_registration", (0, 0), (CONTROLLER,)),
     TableRow(ApiKey.LIST_CONFIG_RESOURCES, "admin.list_config_resources", (0, 1), (BROKER,)),
     TableRow(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "cluster.describe_topic_partitions", (0, 0), (BROKER,)),

@@ -87,18 +87,31 @@ class GroupSettings:
 
     def consumer_session_timeout_ms(self, overrides: Mapping[str, str]) -> int:
         """`overrides` is what is set on the group."""
-        return self._of_group(overrides, "session.timeout.ms")
+        return self._of_group(
+            overrides.get("consumer.session.timeout.ms"),
+            "group.consumer.session.timeout.ms",
+            "group.consumer.min.session.timeout.ms",
+            "group.consumer.max.session.timeout.ms",
+        )
 
     def consumer_heartbeat_interval_ms(self, overrides: Mapping[str, str]) -> int:
-        return self._of_group(overrides, "heartbeat.interval.ms")
+        return self._of_group(
+            overrides.get("consumer.heartbeat.interval.ms"),
+            "group.consumer.heartbeat.interval.ms",
+            "group.consumer.min.heartbeat.interval.ms",
+            "group.consumer.max.heartbeat.interval.ms",
+        )
 
     def consumer_assignment_interval_ms(self, overrides: Mapping[str, str]) -> int:
-        return self._of_group(overrides, "assignment.interval.ms")
+        return self._of_group(
+            overrides.get("consumer.assignment.interval.ms"),
+            "group.consumer.assignment.interval.ms",
+            "group.consumer.min.assignment.interval.ms",
+            "group.consumer.max.assignment.interval.ms",
+        )
 
-    def _of_group(self, overrides: Mapping[str, str], key: str) -> int:
+    def _of_group(self, own: str | None, default: str, least: str, most: str) -> int:
         """The group's own value within the broker's bounds, which may have changed since it was set; else the broker's."""
-        own = overrides.get(f"consumer.{key}")
         if own is None:
-            return self._config.integer(f"group.consumer.{key}")
-        least, most = self._config.integer(f"group.consumer.min.{key}"), self._config.integer(f"group.consumer.max.{key}")
-        return min(max(int(own), least), most)
+            return self._config.integer(default)
+        return min(max(int(own), self._config.integer(least)), self._config.integer(most))
