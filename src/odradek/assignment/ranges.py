@@ -39,6 +39,6 @@ def assign_range(spec: GroupSpec) -> dict[str, Partitions]:
     return dict(found)
 
 
-def _order(entry: tuple[str, MemberSpec]) -> tuple[bool, str]:
+def _order(entry: tuple[str, MemberSpec]) -> tuple[bool, str, str]:
     member_id, member = entry
-    return (True, member_id) if member.instance_id is None else (False, member.instance_id)
+    return (member.instance_id is None, member.instance_id or "", member_id)
