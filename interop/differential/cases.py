@@ -13,6 +13,7 @@ from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
 from interop.differential.groups import GROUP_CASES, wait_for_groups
 from interop.differential.peer import PATIENCE_SECONDS, Peer
+from interop.differential.transactions import TRANSACTION_CASES, fill_transactions, initialize
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -364,6 +365,7 @@ def init_producer_id(version: int) -> Iterator[Case]:
         yield case("with producer id", None, producer_id=7, producer_epoch=1)
         yield case("with producer id, no epoch", None, producer_id=7, producer_epoch=-1)
         yield case("with epoch, no producer id", None, producer_id=-1, producer_epoch=3)
+    yield from initialize(version)
 
 
 def fetch_request(peer: Peer, version: int, topics: dict[str, dict[int, int]], **options: Any) -> FetchRequest:
@@ -581,6 +583,7 @@ def fill(peer: Peer) -> None:
     peer.call(ApiKey.PRODUCE, 12, produce_request(peer, 12, "three", batch(2), partition=0))
     wait_for_producer_ids(peer)
     wait_for_groups(peer)
+    fill_transactions(peer)
 
 
 def wait_for_producer_ids(peer: Peer) -> None:
@@ -610,6 +613,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
     **GROUP_CASES,
+    **TRANSACTION_CASES,
 }
 
 

@@ -13,20 +13,18 @@ from interop.differential.peer import CLOSED, SILENT
 from odradek.config.deviations import OWN_DEFAULTS
 
 UNKNOWN_SERVER_ERROR = -1
-COORDINATOR_NOT_AVAILABLE = 15
-NOT_COORDINATOR = 16
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 
 API_KEYS_TO_COME = (
-    *(17, 21, 24, 25, 26, 27, 29, 30, 31, 33, 34, 35, 36, 38, 39, 40, 41, 43, 44, 45, 46, 48),
-    *(49, 50, 51, 57, 61, 64, 65, 66, 68, 69, 76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
+    *(17, 21, 29, 30, 31, 33, 34, 35, 36, 38, 39, 40, 41, 43, 44, 45, 46, 48),
+    *(49, 50, 51, 57, 61, 64, 65, 66, 76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
 )
-"""What JVM Kafka advertises and Odradek does not serve yet: groups, transactions, security, quotas, share groups, ..."""
+"""What JVM Kafka advertises and Odradek does not serve yet: consumer groups, security, quotas, share groups, ..."""
 
-FEATURES_TO_COME = ("group.version", "transaction.version", "eligible.leader.replicas.version", "share.version", "streams.version")
+FEATURES_TO_COME = ("group.version", "eligible.leader.replicas.version", "share.version", "streams.version")
 
 
 def anything(_: Any) -> bool:
@@ -71,7 +69,6 @@ _CRASH = (
 )
 _CODEC = "JVM Kafka trips over it (UNKNOWN_SERVER_ERROR); RELIABILITY asks for 76 for an unknown codec and 87 for framing that lies"
 _STRICT_TAGS = "tags must ascend and their number must fit; JVM Kafka reads a negative number as none and keeps the last of two equal tags"
-_NO_COORDINATORS = "there are no coordinators yet; clients retry"
 _NO_LOGGERS = "loggers of a broker are not served yet"
 
 _PRODUCED = r"responses\[[^]]+\]\.partition_responses\[0\]\.error_code"
@@ -87,7 +84,6 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted(
         r"API_VERSIONS .*", rf"finalized_features\[({_FEATURES})\]", MISSING, anything, "a feature that is not served yet is not finalized"
     ),
-    Excepted(r"INIT_PRODUCER_ID v\d+ transactional id", r"error_code", COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, _NO_COORDINATORS),
     Excepted(r"DESCRIBE_CONFIGS v\d+ broker loggers", r"results\[0\]\.error_code", INVALID_REQUEST, 0, _NO_LOGGERS),
     Excepted(r"DESCRIBE_CONFIGS v\d+ broker loggers", r"results\[0\]\.error_message", "a text", "", _NO_LOGGERS),
     # The feature eligible.leader.replicas.version.
@@ -138,6 +134,27 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         _CRASH,
     ),
     Excepted(r"METADATA v1[23] neither id nor name", r"error_code|topics\[\]\.error_code", INVALID_REQUEST, UNKNOWN_SERVER_ERROR, _CRASH),
+    Excepted(
+        r"ADD_PARTITIONS_TO_TXN v[45] no transactions",
+        r"",
+        an_answer,
+        SILENT,
+        "JVM Kafka answers with the last transaction's result and so never when there is none; we answer with none",
+    ),
+    Excepted(
+        r"ADD_PARTITIONS_TO_TXN v[45] the same id twice",
+        r"results_by_transaction\[[^]]+\]\.topic_results\[transactional\]\.results_by_partition\[[01]\]",
+        anything,
+        anything,
+        "JVM Kafka takes the last entry's partitions for every entry with the id, and never looks at the others; we answer each",
+    ),
+    Excepted(
+        r"WRITE_TXN_MARKERS v\d a negative epoch",
+        r"markers\[\d+\]\.topics\[markers-\d\]\.partitions\[0\]\.error_code",
+        INVALID_REQUEST,
+        UNKNOWN_SERVER_ERROR,
+        _CRASH,
+    ),
     # Where we are stricter than JVM Kafka with bytes that no client sends (RELIABILITY, hostile input).
     Excepted(r"[A-Z_]+ v\d+ tagged (field twice|fields without end)", r"", CLOSED, an_answer, _STRICT_TAGS),
     Excepted(r"frame with header tags without end", r"", CLOSED, an_answer, _STRICT_TAGS),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.handlers.registration import BROKER, handler
+from odradek.metadata.topic_names import topic_name_error
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
@@ -30,18 +31,27 @@ def handle(context: RequestContext, request: DescribeProducersRequest, services:
         topics=[
             DescribeProducersResponse.TopicResponse(
                 name=topic.name,
-                partitions=[_partition(services, TopicPartition(topic.name, index)) for index in topic.partition_indexes],
+                partitions=_partitions(services, topic.name, topic.partition_indexes),
             )
             for topic in request.topics
         ]
     )
 
 
+def _partitions(services: Services, topic: str, indexes: list[int]) -> list[Partition]:
+    code, why = ErrorCode.INVALID_TOPIC_EXCEPTION, topic_name_error(topic)
+    if why is None and topic not in services.metadata.image.topics.by_name:
+        code, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}"
+    if why is not None:
+        return [Partition(partition_index=index, error_code=code, error_message=why) for index in indexes]
+    return [_partition(services, TopicPartition(topic, index)) for index in indexes]
+
+
 def _partition(services: Services, topic_partition: TopicPartition) -> Partition:
     try:
         log = services.replica_manager.partition(topic_partition).local_log(-1, leader_only=True)
     except KafkaError as error:
-        return Partition(partition_index=topic_partition.partition, error_code=error.code, error_message=error.message)
+        return Partition(partition_index=topic_partition.partition, error_code=error.code)
     producers = [_producer(entry) for entry in log.producer_state.producers.values()]
     return Partition(partition_index=topic_partition.partition, active_producers=producers)
 

@@ -61,6 +61,9 @@ def handle(
 
 def _write(services: Services, marker: Marker) -> list[Deferred[Codes]]:
     """Appends one marker to all of its partitions; none of the results fails."""
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        named = [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
+        return [Deferred.of(dict.fromkeys(named, ErrorCode.INVALID_REQUEST))]
     offsets: list[TopicPartition] = []
     data: list[TopicPartition] = []
     unknown: dict[TopicPartition, ErrorCode] = {}
@@ -131,24 +134,27 @@ def _end_in_group(services: Services, marker: Marker, partition: TopicPartition)
 
 
 def _response(request: WriteTxnMarkersRequest, codes: list[dict[TopicPartition, ErrorCode]]) -> WriteTxnMarkersResponse:
+    """By producer: one that was named without a partition is left out, one that was named twice has all of its partitions together."""
+    by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    for marker, found in zip(request.markers, codes, strict=True):
+        for (topic, partition), code in found.items():
+            by_producer.setdefault(marker.producer_id, {}).setdefault(topic, {})[partition] = code
     return WriteTxnMarkersResponse(
         markers=[
             WriteTxnMarkersResponse.WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
+                producer_id=producer_id,
                 topics=[
                     WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(
-                        name=topic.name,
+                        name=topic,
                         partitions=[
-                            WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(
-                                partition_index=number, error_code=found[TopicPartition(topic.name, number)]
-                            )
-                            for number in topic.partition_indexes
+                            WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(partition_index=number, error_code=code)
+                            for number, code in partitions.items()
                         ],
                     )
-                    for topic in marker.topics
+                    for topic, partitions in topics.items()
                 ],
             )
-            for marker, found in zip(request.markers, codes, strict=True)
+            for producer_id, topics in by_producer.items()
         ]
     )
 
