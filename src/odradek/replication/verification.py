@@ -103,7 +103,7 @@ class VerifiedAppender:
         if transactional_id is not None and (self.verify or support.adds):
             producer, batches = _transactional_batches(entries)
             if producer is not None:
-                guards, errors = self._guards(batches)
+                guards, errors = self._guards(batches, support)
                 if guards or errors:
                     verdict: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred.of({})
                     if guards:
@@ -114,14 +114,14 @@ class VerifiedAppender:
         )
 
     def _guards(
-        self, batches: Mapping[TopicPartition, BatchHeader]
+        self, batches: Mapping[TopicPartition, BatchHeader], support: Support
     ) -> tuple[dict[TopicPartition, VerificationGuard], dict[TopicPartition, ErrorCode]]:
         guards: dict[TopicPartition, VerificationGuard] = {}
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic_partition, header in batches.items():
             try:
                 log = self._partitions.find(topic_partition).local_log(-1, leader_only=True)
-                guard = log.start_verification(header.producer_id, header.base_sequence, header.producer_epoch)
+                guard = log.start_verification(header.producer_id, header.base_sequence, header.producer_epoch, bumps_epoch=support.adds)
             except KafkaError as error:
                 errors[topic_partition] = error.code
                 continue

@@ -231,7 +231,7 @@ def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffset
             return Deferred.of(None)
         try:
             log = services.replica_manager.partition(partition).local_log(-1, leader_only=True)
-            guard = log.start_verification(request.producer_id, -1, request.producer_epoch)
+            guard = log.start_verification(request.producer_id, -1, request.producer_epoch, bumps_epoch=support.adds)
         except KafkaError as error:
             return Deferred.failed(error)
         if guard is None:

@@ -285,9 +285,9 @@ class Log(LogBase):
         first = batches[0][1].base_offset
         return AppendInfo(first, self.log_end_offset - 1, self.log_start_offset, max_timestamp=largest, record_count=count, size=total)
 
-    def start_verification(self, producer_id: int, sequence: int, epoch: int) -> VerificationGuard | None:
+    def start_verification(self, producer_id: int, sequence: int, epoch: int, *, bumps_epoch: bool = False) -> VerificationGuard | None:
         """The KIP-890 guard to hand to `append_as_leader` after the coordinator confirmed; None when none is needed."""
-        return self.producer_state.start_verification(producer_id, sequence, epoch, self._clock.time_ms())
+        return self.producer_state.start_verification(producer_id, sequence, epoch, self._clock.time_ms(), bumps_epoch=bumps_epoch)
 
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
