@@ -82,7 +82,7 @@ class ConsumerWorld(World):
         self.cluster = Cluster()
         self.cluster.create(**(topics or {}))
         settings = {"group_consumer_assignment_interval_ms": "0"} | config
-        super().__init__(**settings)
+        super().__init__(None, None, **settings)
 
     def load(self) -> None:
         self.image = self.cluster.image

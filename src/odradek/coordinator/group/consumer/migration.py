@@ -147,7 +147,9 @@ class Migration:
         """
         group_id = group.group_id
         replaced = None if joining is None else group.static_member(joining.instance_id)
-        gone = {member.member_id for member in leaving} | ({replaced.member_id} if replaced is not None else set())
+        gone = {member.member_id for member in leaving}
+        if replaced is not None:
+            gone.add(replaced.member_id)
         staying = [member for member in group.members.values() if member.member_id not in gone]
         targets = {member.member_id: member.member_id for member in staying}
         if joining is not None and replaced is not None:
