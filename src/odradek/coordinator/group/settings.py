@@ -64,10 +64,6 @@ class GroupSettings:
     # -- consumer groups -----------------------------------------------------------------------------------------------------------
 
     @property
-    def serves_consumer_groups(self) -> bool:
-        return "consumer" in [name.lower() for name in self._config.items("group.coordinator.rebalance.protocols")]
-
-    @property
     def consumer_max_size(self) -> int:
         return self._config.integer("group.consumer.max.size")
 

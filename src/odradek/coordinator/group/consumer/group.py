@@ -371,7 +371,9 @@ class ConsumerGroup:
         return f"ConsumerGroup({self.group_id!r}, {self.epochs}, {list(self.members)})"
 
 
-def is_homogeneous(regex_members: Counts, topic_counts: Mapping[str, SubscriptionCount], members: int) -> bool:
+def is_homogeneous(
+    regex_members: Counts, topic_counts: Mapping[str, SubscriptionCount] | JournaledDict[str, SubscriptionCount], members: int
+) -> bool:
     """Whether all members subscribe to the same topics."""
     if not regex_members:
         return all(count.by_name == members for count in topic_counts.values())

@@ -141,7 +141,9 @@ class Updates:
         """The group's epoch from now on, and whether all members then subscribe to the same topics."""
         epochs = group.epochs
         if not changed and not group.metadata_expired(self._time_ms()):
-            return epochs.group, is_homogeneous(dict(group.regex_members.items()), dict(group.topic_counts.items()), len(group.members))
+            # Nobody asks when there is nothing to assign, which is to say with nearly all heartbeats.
+            assigned = epochs.target >= epochs.group
+            return epochs.group, assigned or is_homogeneous(group.regex_members_with(None, None), group.topic_counts, len(group.members))
         counts = group.topic_counts_with(before, after)
         metadata_hash = self._view.hashes.of_group(counts, self._view.image)
         members = len(group.members)
