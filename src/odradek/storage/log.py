@@ -152,7 +152,7 @@ class Log(LogBase):
             entry = state.producers.get(header.producer_id)
             if entry is not None:
                 state.check_epoch(entry, header.producer_epoch)
-        state.check_transaction(header.producer_id, transactional=transactional, guard=guard)
+        state.check_transaction(header.producer_id, header.producer_epoch, transactional=transactional, guard=guard)
         return None
 
     def _check_sequence(self, header: BatchHeader) -> BatchMetadata | None:

@@ -218,18 +218,17 @@ class ProducerStateManager:
                 f"Producer {producer_id} sent sequence {first_sequence} to {self._name} before sequence {verification.lowest_sequence}",
             )
 
-    def check_transaction(self, producer_id: int, *, transactional: bool, guard: VerificationGuard | None) -> None:
+    def check_transaction(self, producer_id: int, epoch: int, *, transactional: bool, guard: VerificationGuard | None) -> None:
         """A data batch against the open transaction: INVALID_TXN_STATE when it is not part of one that the coordinator knows."""
         entry = self.producers.get(producer_id)
-        is_open = entry is not None and entry.txn_first_offset >= 0
         if not transactional:
-            if is_open:
+            if entry is not None and entry.txn_first_offset >= 0:
                 raise KafkaError(
                     ErrorCode.INVALID_TXN_STATE,
                     f"Producer {producer_id} has an open transaction on {self._name}: expected a transactional write",
                 )
             return
-        if is_open or not self._verify:
+        if not self._verify or self.has_ongoing_transaction(producer_id, epoch):
             return
         verification = self._verifications.get(producer_id)
         if verification is None or guard is not verification.guard:
