@@ -11,6 +11,7 @@ from uuid import UUID
 
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
+from interop.differential.consumer_groups import CONSUMER_GROUP_CASES
 from interop.differential.groups import GROUP_CASES, wait_for_groups
 from interop.differential.peer import PATIENCE_SECONDS, Peer
 from interop.differential.transactions import TRANSACTION_CASES, fill_transactions, initialize
@@ -614,6 +615,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
     **GROUP_CASES,
     **TRANSACTION_CASES,
+    **CONSUMER_GROUP_CASES,
 }
 
 
