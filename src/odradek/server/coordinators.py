@@ -183,7 +183,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob) -> Transac
             two_phase_commit=config.flag("transaction.two.phase.commit.enable"),
         ),
         producer_ids=services.producer_ids,
-        markers=MarkerSender(clock, _Leaders(services), lambda node, request: services.channel.send(node, request.API_KEY, request, 1)),
+        markers=MarkerSender(clock, _Leaders(services), lambda node, request: services.channel.send(node, request.API_KEY, request, 2)),
         open_log=open_partition_log(services.replica_manager, run_job, clock),
         image=lambda: services.metadata.image,
         server_version=lambda: services.metadata.image.features.levels.get("transaction.version", 0),
