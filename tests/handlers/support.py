@@ -105,6 +105,7 @@ class Broker:
             delta.replay(record)
         self.services.metadata.image = delta.apply(MetadataProvenance(image.offset + len(records), 1, 0))
         self.manager.changes.apply(delta, self.services.metadata.image)
+        self.services.coordinators.publish(delta, self.services.metadata.image)
 
     def create_topic(
         self, name: str, *, number: int = 1, partitions: int = 1, leader: int = NODE, replicas: tuple[int, ...] = (NODE,), **config: str
