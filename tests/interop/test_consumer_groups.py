@@ -62,7 +62,7 @@ def test_a_group_changes_its_protocol_and_back(broker: BrokerProcess, new_topic:
     group = f"{topic}-group"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
 
-    def type_of_group() -> ConsumerGroupType:
+    def type_of_group() -> object:
         (found,) = [each for each in admin.list_consumer_groups().result(PATIENCE_S).valid if each.group_id == group]
         return found.type
 

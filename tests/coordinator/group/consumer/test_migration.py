@@ -207,3 +207,14 @@ def test_empty_groups_change_their_type_freely() -> None:
     assert world.fetch() == (5, ErrorCode.NONE)
     world.load()
     assert isinstance(world.shard.groups.find(GROUP), ClassicGroup)
+
+
+def test_a_group_that_has_no_generation_yet_becomes_a_consumer_group() -> None:
+    world = MigrationWorld({"t": 2}, group_initial_rebalance_delay_ms="3000")
+    member, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
+    assert not joined.done
+    assert world.code("new") is ErrorCode.NONE
+    assert joined.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.consumers.members[member].topic_names == {"t"}
+    world.clock.advance(9)
+    assert set(world.consumers.members) == {member, "new"}, "the timers of the classic group find nobody"
