@@ -86,6 +86,30 @@ def test_commits_are_read_and_aborts_are_not(broker: BrokerProcess, new_topic: C
     assert len(contents(broker, topic, "read_uncommitted")) == 8
 
 
+@pytest.mark.parametrize("max_bytes", [100, 1_000_000])
+def test_our_own_consumer_leaves_out_what_was_aborted(broker: BrokerProcess, new_topic: Callable[..., str], max_bytes: int) -> None:
+    from odradek.client import Consumer as OwnConsumer
+
+    topic = new_topic("own")
+    first, second = producer(broker, f"{topic}-1"), producer(broker, f"{topic}-2")
+    wanted: list[bytes] = []
+    for number in range(8):
+        run(first, topic, b"first %d" % number, b"first again %d" % number, commit=number % 3 == 0)
+        run(second, topic, b"second %d" % number, commit=number % 2 == 0)
+        wanted += [b"first %d" % number, b"first again %d" % number] if number % 3 == 0 else []
+        wanted += [b"second %d" % number] if number % 2 == 0 else []
+    becomes(lambda: contents(broker, topic), wanted)
+    with OwnConsumer(
+        bootstrap_servers=broker.bootstrap,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=max_bytes,
+    ) as reader:
+        reader.assign([(topic, 0)])
+        found: list[bytes | None] = []
+        becomes(lambda: found.extend(record.value for record in reader.poll(500)) or found, wanted)
+
+
 def test_an_open_transaction_holds_readers_back(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
     topic = new_topic("open")
     first, second = producer(broker, f"{topic}-1"), producer(broker, f"{topic}-2")
