@@ -57,7 +57,10 @@ class Broker:
         services.disk = self.disk
         services.node_id = NODE
         services.metadata = MetadataCache(EMPTY)
-        services.log_manager = LogManager(self.disk, self.clock, ["/data"], services.config, random=random.Random(1))
+        verify = services.config.flag("transaction.partition.verification.enable")
+        services.log_manager = LogManager(
+            self.disk, self.clock, ["/data"], services.config, random=random.Random(1), verify_transactions=verify
+        )
         services.log_manager.load(pytest_fail)
         self.alter_partition_requests: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []
         self.manager = services.replica_manager = ReplicaManager(
