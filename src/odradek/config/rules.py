@@ -177,6 +177,8 @@ def _check_groups(config: BrokerConfig) -> None:
             raise ConfigError(f"{larger} must be greater than or equal to {smaller}")
     if config.integer("group.consumer.heartbeat.interval.ms") >= config.integer("group.consumer.session.timeout.ms"):
         raise ConfigError("group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms")
+    if "classic" not in [name.lower() for name in config.items("group.coordinator.rebalance.protocols")]:
+        raise ConfigError("Disabling the 'classic' protocol is not supported.")
     for name in config.items("group.consumer.assignors"):
         if CLASS_NAMES.get(name, name) not in ASSIGNORS:
             raise ConfigError(f"group.consumer.assignors names {name}, which is none of {', '.join(ASSIGNORS)}")
