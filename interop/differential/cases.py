@@ -14,7 +14,8 @@ from interop.differential.case import Case
 from interop.differential.consumer_groups import CONSUMER_GROUP_CASES
 from interop.differential.groups import GROUP_CASES, wait_for_groups
 from interop.differential.peer import PATIENCE_SECONDS, Peer
-from interop.differential.transactions import TRANSACTION_CASES, fill_transactions, initialize
+from interop.differential.transaction_logs import TRANSACTION_CASES
+from interop.differential.transactions import fill_transactions, initialize
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest

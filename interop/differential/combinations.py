@@ -9,7 +9,7 @@ from interop.differential.batches import NOW, batch, variants
 from interop.differential.case import Case
 from interop.differential.cases import NOBODY, fetch_request, produce_request, topic_id
 from interop.differential.peer import Peer
-from interop.differential.transactions import produce_transactionally
+from interop.differential.transaction_logs import produce_transactionally
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest

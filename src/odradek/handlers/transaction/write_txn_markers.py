@@ -2,7 +2,7 @@
 
 Versions: 1-2. ACL: ALTER or CLUSTER_ACTION on Cluster.
 Quota: none.
-Known gaps: ACLs are not enforced yet.
+Known gaps: ACLs are not enforced yet; a marker of transaction version 2 is checked like one of version 0, by an epoch that must not go back.
 """
 
 from __future__ import annotations
