@@ -546,6 +546,8 @@ def find_coordinator(version: int) -> Iterator[Case]:
 
     if version >= 1:
         yield case("unknown key type", 9, "group")
+        yield case("transactional id", 1, "x")
+        yield case("empty transactional id", 1, "")
     yield case("empty group", 0, "")
     yield case("group", 0, "group")
     if version >= 4:

@@ -235,6 +235,36 @@ class TestVerification:
         self.coordinator.answer.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         assert answer.result()[0].error is ErrorCode.NOT_ENOUGH_REPLICAS
 
+    def test_switched_off_it_still_adds_the_partitions_of_those_who_rely_on_it(self) -> None:
+        self.broker.manager.producer.verify = False
+        answer = self.produce(version=12)
+        assert len(self.coordinator.asked) == 1
+        self.coordinator.answer.complete({})
+        assert answer.result()[0].error is ErrorCode.NONE
+
+    def test_switched_off_nobody_is_asked_about_the_others(self) -> None:
+        self.broker = Broker(transaction_partition_verification_enable="false")
+        self.broker.create_topic("orders")
+        self.broker.manager.producer.verifier = self.coordinator
+        assert self.produce(version=11)[0].base_offset == 0
+        assert self.coordinator.asked == []
+
+    def test_an_older_epoch_is_refused_before_anybody_is_asked(self) -> None:
+        answer = self.produce()
+        self.coordinator.answer.complete({})
+        assert answer.result()[0].error is ErrorCode.NONE
+        records = batch(b"t", producer_id=7, producer_epoch=2, base_sequence=0, transactional=True)
+        late = self.broker.manager.producer.append(
+            [(TP, records)],
+            required_acks=1,
+            timeout_ms=100,
+            origin=AppendOrigin.CLIENT,
+            transactional_id="mine",
+            support=support_of_produce(12),
+        )
+        assert late.result()[0].error is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert len(self.coordinator.asked) == 1
+
     def test_two_producers_in_one_request_are_refused(self) -> None:
         self.broker.create_topic("others", number=2)
         entries = [
