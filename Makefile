@@ -72,6 +72,8 @@ interop: $(VENV)/.installed-dev | java jvm
 
 bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.brokers $(BENCH_ARGS)
+	$(BIN)/python -m bench.recovery $(BENCH_ARGS)
+	$(BIN)/python -m bench.cleaning $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
 
 campaign: $(VENV)/.installed-dev
@@ -80,7 +82,11 @@ campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.batches
 	$(BIN)/python -m tests.campaigns.quorum
 	$(BIN)/python -m tests.campaigns.kills
+	$(BIN)/python -m tests.campaigns.directories
 	$(BIN)/python -m tests.campaigns.simulation --seed 1 --count 200
+	$(BIN)/python -m tests.campaigns.crash_states --states 50000 --seed 1
+	$(BIN)/python -m tests.campaigns.power_cuts --cuts 200 --seed 1
+	$(BIN)/python -m tests.campaigns.failing_directories --seed 1 --count 12
 
 clean:
 	rm -rf build dist demo-data src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

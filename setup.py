@@ -19,7 +19,11 @@ from setuptools.command.editable_wheel import editable_wheel  # type: ignore[imp
 if TYPE_CHECKING:
     from setuptools import Extension
 
-MODULES = {"odradek.records._codec": "src/odradek/records/_codec.py"}
+MODULES = {
+    f"odradek.records.{name}": f"src/odradek/records/{name}.py"
+    for name in ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan")
+}
+"""As odradek.records.native.COMPILED has it."""
 
 
 def extensions() -> list[Extension]:
@@ -63,6 +67,11 @@ def extensions() -> list[Extension]:
 
 class OptionalBuild(build_ext):  # type: ignore[misc]
     """Goes on without the extension whatever a missing or broken compiler does: setuptools forgives only some of its errors."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        # A module takes 8 s of one core.
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, ext: Extension) -> None:
         try:

@@ -55,7 +55,7 @@ def run_jvm_tool(main_class: str, *arguments: str, stdin: bytes | None = None, t
 
 
 def properties(data: Path, port: int, controller_port: int, overrides: Mapping[str, str]) -> str:
-    """A server.properties for a single KRaft node, the same text for both brokers."""
+    """A server.properties for a single KRaft node, the same text for both brokers; `{data}` in an override is the data folder."""
     keys = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -71,7 +71,7 @@ def properties(data: Path, port: int, controller_port: int, overrides: Mapping[s
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        **overrides,
+        **{key: value.replace("{data}", str(data)) for key, value in overrides.items()},
     }
     return "".join(f"{key}={value}\n" for key, value in keys.items())
 

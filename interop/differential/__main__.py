@@ -29,6 +29,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 
 OVERRIDES = {
     "auto.create.topics.enable": "true",
+    "log.dirs": "{data},{data}-2",
     "log.retention.ms": "-1",
     "log.message.timestamp.after.max.ms": "9223372036854775807",
     "group.initial.rebalance.delay.ms": "0",

@@ -9,9 +9,12 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from interop.differential.administration import ADMINISTRATION_CASES
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
+from interop.differential.configuration import CONFIGURATION_CASES
 from interop.differential.consumer_groups import CONSUMER_GROUP_CASES
+from interop.differential.directories import DIRECTORY_CASES
 from interop.differential.groups import GROUP_CASES, wait_for_groups
 from interop.differential.peer import PATIENCE_SECONDS, Peer
 from interop.differential.transaction_logs import TRANSACTION_CASES
@@ -616,6 +619,9 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.FIND_COORDINATOR: find_coordinator,
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
+    **ADMINISTRATION_CASES,
+    **CONFIGURATION_CASES,
+    **DIRECTORY_CASES,
     **GROUP_CASES,
     **TRANSACTION_CASES,
     **CONSUMER_GROUP_CASES,

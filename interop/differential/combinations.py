@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from interop.differential import topic_rules
 from interop.differential.batches import NOW, batch, variants
 from interop.differential.case import Case
 from interop.differential.cases import NOBODY, fetch_request, produce_request, topic_id
@@ -84,6 +85,7 @@ def produce(version: int) -> Iterator[Case]:
     everything = {one: {0: 0, 1: 0, 2: 0}, two: {0: 0, 1: 0}}
     yield Case(ApiKey.FETCH, 12, f"what several Produces v{version} left", lambda peer: fetch_request(peer, 12, everything))
     yield from produce_transactionally(version)
+    yield from topic_rules.produce(version)
 
 
 def fetch(version: int) -> Iterator[Case]:

@@ -19,6 +19,8 @@ PRESENT_ONLY = {"error_message", "batch_index_error_message", "documentation"}
 BY_NATURE: dict[ApiKey | None, set[str]] = {
     None: {"port", "broker_epoch", "finalized_features_epoch"},
     # The metadata logs of two brokers grow differently, and the replicas' progress is a matter of the moment.
+    # Space changes from moment to moment.
+    ApiKey.DESCRIBE_LOG_DIRS: {"total_bytes", "usable_bytes"},
     ApiKey.DESCRIBE_QUORUM: {"high_watermark", "log_end_offset", "leader_epoch", "last_fetch_timestamp", "last_caught_up_timestamp"},
 }
 """Numbers that two brokers can't share, everywhere (None) or in one API; only their sign is compared."""
@@ -29,6 +31,9 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.PRODUCE, "partition_responses"): ("index",),
     (ApiKey.LIST_OFFSETS, "topics"): ("name",),
     (ApiKey.LIST_OFFSETS, "partitions"): ("partition_index",),
+    (ApiKey.DELETE_RECORDS, "topics"): ("name",),
+    (ApiKey.ELECT_LEADERS, "replica_election_results"): ("topic",),
+    (ApiKey.DELETE_RECORDS, "partitions"): ("partition_index",),
     (ApiKey.CREATE_TOPICS, "topics"): ("name",),
     (ApiKey.CREATE_TOPICS, "configs"): ("name",),
     (ApiKey.DELETE_TOPICS, "responses"): ("name", "topic_id"),
@@ -57,6 +62,11 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.DESCRIBE_TRANSACTIONS, "topics"): ("topic",),
     (ApiKey.LIST_TRANSACTIONS, "transaction_states"): ("transactional_id",),
     (ApiKey.API_VERSIONS, "api_keys"): ("api_key",),
+    (ApiKey.ALTER_REPLICA_LOG_DIRS, "results"): ("topic_name",),
+    (ApiKey.ALTER_REPLICA_LOG_DIRS, "partitions"): ("partition_index",),
+    (ApiKey.DESCRIBE_LOG_DIRS, "results"): ("log_dir",),
+    (ApiKey.DESCRIBE_LOG_DIRS, "topics"): ("name",),
+    (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): ("partition_index",),
     (ApiKey.API_VERSIONS, "supported_features"): ("name",),
     (ApiKey.API_VERSIONS, "finalized_features"): ("name",),
 }

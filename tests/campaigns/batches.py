@@ -2,13 +2,15 @@
 
     python -m tests.campaigns.batches --count 1000000 --seed 1
 
-Every batch is read, judged for an append and turned into Arrow columns. Named checks:
+Every batch is read, judged for an append and turned into Arrow columns; every fifth time a run of batches, some mutated, is indexed,
+filtered and scanned for compaction and recovery. Named checks:
   our-errors-only   nothing but KafkaError and ProtocolError is raised;
   builds-agree      compiled and interpreted give the same answer (every tenth batch; all with --compare);
-  what-passes-reads a batch that is accepted for an append is one that consumers read.
+  what-passes-reads a batch that is accepted for an append is one that consumers read;
+  runs-as-batches   the loops over many batches do what the calls for one do, and nothing outside their range matters.
 For the build with bounds checks and address sanitizer:
     ODRADEK_CODEC=checked python setup.py build_ext --inplace
-    LD_PRELOAD="$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 python -m tests.campaigns.batches
+    LD_PRELOAD="$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 python -m tests.campaigns.batches
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import argparse
 import random
 import sys
 import time
+from types import ModuleType
 
 from odradek.base.errors import KafkaError, ProtocolError
 from odradek.records import native
 from odradek.records.batch import decode_records, read_header
 from odradek.records.validation import AppendRules, validate_append
+from tests.records.mutated_runs import mutated_run, treatment
 from tests.records.strategies import mutated
 from tests.records.test_mutation import verdict
 
@@ -37,6 +41,26 @@ def accepted_is_readable(batch: bytes) -> bool:
     return len(decode_records(result.batch)) == result.record_count
 
 
+def run_finding(name: str, source: ModuleType | None) -> str:
+    """What is wrong with how a run of batches is treated, "" if nothing; `source` is another build to ask as well."""
+    run, did = mutated_run(random.Random(name))
+    place = f"{name} ({did}): {run.hex()}"
+    ours = native.codec
+    try:
+        answer = treatment(run, random.Random(name))
+        if source is not None:
+            native.codec = source
+            if treatment(run, random.Random(name)) != answer:
+                return f"builds-agree: {place}"
+    except AssertionError as error:
+        return f"runs-as-batches: {error} {place}"
+    except Exception as error:
+        return f"our-errors-only: {error!r} {place}"
+    finally:
+        native.codec = ours
+    return ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100_000)
@@ -46,7 +70,7 @@ def main() -> int:
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(2**32)
     print(f"seed {seed}, codec {'compiled' if native.codec_is_compiled() else 'interpreted'}", flush=True)
     ours = native.codec
-    source = native.load_interpreted("odradek.records._codec_source")
+    source = native.load_interpreted()
     started = time.monotonic()
     for index in range(arguments.count):
         batch, did = mutated(random.Random(f"{seed}/{index}"))
@@ -66,6 +90,12 @@ def main() -> int:
             native.codec = ours
             if other != answer:
                 print(f"builds-agree: {place}")
+                return 1
+        if index % 5 == 0:
+            compare = (arguments.compare or index % 50 == 0) and ours is not source
+            finding = run_finding(f"{seed}/run/{index}", source if compare else None)
+            if finding:
+                print(finding)
                 return 1
     print(f"{arguments.count} batches, no finding, {time.monotonic() - started:.0f} s")
     return 0

@@ -4,12 +4,36 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.campaigns import hostile, kills
+import pytest
+
+from tests.campaigns import crash_states, failing_directories, hostile, kills, power_cuts
 
 
 def test_nothing_acked_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
     assert kills.campaign(3, 1, tmp_path, 300) == []
 
 
+def test_a_file_system_that_is_cut_off_takes_nothing_acknowledged_along(tmp_path: Path) -> None:
+    reason = failing_directories.unavailable()
+    if reason is not None:
+        pytest.skip(f"NOT RUN: {reason}")
+    assert failing_directories.one_failure("shut down", 1, tmp_path) == []
+    (tmp_path / "last").mkdir()
+    assert failing_directories.last_failure("full", tmp_path / "last") == []
+
+
 def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
     assert hostile.campaign(500, 1, tmp_path) == []
+
+
+def test_a_few_hundred_crash_states_of_the_log_layer() -> None:
+    run = crash_states.campaign(1000, 1)
+    assert run.failures == []
+    assert run.states >= 1000
+
+
+def test_a_few_power_cuts(tmp_path: Path) -> None:
+    lacking = power_cuts.why_not()
+    if lacking:
+        pytest.skip(lacking)
+    assert power_cuts.campaign(6, 1, tmp_path, 300) == []

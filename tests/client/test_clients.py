@@ -14,6 +14,7 @@ from odradek.client import (
     Admin,
     AsyncConsumer,
     AsyncProducer,
+    ConfigChange,
     ConfigError,
     ConfigResource,
     Consumer,
@@ -133,11 +134,51 @@ def test_administration(bootstrap: str) -> None:
         resource = ConfigResource("topic", "administered")
         (entry,) = admin.describe_configs([resource], names=["retention.ms"])[resource]
         assert (entry.value, entry.is_default) == ("12345", False)
+        admin.incremental_alter_configs(
+            {resource: [ConfigChange("retention.ms", operation="delete"), ConfigChange("cleanup.policy", "compact", "append")]}
+        )
+        entries = {entry.name: entry for entry in admin.describe_configs([resource])[resource]}
+        assert entries["retention.ms"].is_default
+        assert entries["cleanup.policy"].value == "delete,compact"
+        with pytest.raises(KafkaError, match=r"INVALID_CONFIG.*retention\.ms"):
+            admin.incremental_alter_configs({resource: [ConfigChange("retention.ms", "soon")]}, validate_only=True)
         admin.delete_topics(["administered"])
         assert "administered" not in [topic.name for topic in admin.list_topics()]
         with pytest.raises(KafkaError, match="does not exist"):
             admin.describe_topics(["administered"])
         assert admin.describe_cluster().brokers
+
+
+def test_a_broker_is_configured_at_run_time(bootstrap: str) -> None:
+    broker, everybody = ConfigResource("broker", "1"), ConfigResource("broker", "")
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.incremental_alter_configs({broker: [ConfigChange("message.max.bytes", "3000000")]})
+        admin.incremental_alter_configs({everybody: [ConfigChange("message.max.bytes", "2000000")]})
+        ((own,), (shared,)) = (admin.describe_configs([each], names=["message.max.bytes"])[each] for each in (broker, everybody))
+        assert (own.value, own.source, shared.value, shared.source) == ("3000000", 2, "2000000", 3)
+        with pytest.raises(KafkaError, match=r"num\.io\.threads cannot be set while the broker runs"):
+            admin.incremental_alter_configs({broker: [ConfigChange("num.io.threads", "9")]})
+        for each in (broker, everybody):
+            admin.incremental_alter_configs({each: [ConfigChange("message.max.bytes", operation="delete")]})
+        (own,) = admin.describe_configs([broker], names=["message.max.bytes"])[broker]
+        assert own.is_default
+        with pytest.raises(ValueError, match="one of set, delete, append, subtract"):
+            admin.incremental_alter_configs({broker: [ConfigChange("message.max.bytes", "1", "add")]})
+
+
+def test_records_are_deleted(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer, Admin(bootstrap_servers=bootstrap) as admin:
+        for number in range(30):
+            producer.send(topic, f"v{number}", partition=number % 3)
+        producer.flush()
+        beginnings = admin.delete_records({TopicPartition(topic, 0): 4, TopicPartition(topic, 1): -1})
+        assert beginnings == {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 10}
+        with pytest.raises(KafkaError, match="OFFSET_OUT_OF_RANGE"):
+            admin.delete_records({TopicPartition(topic, 2): 11})
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            admin.delete_records({TopicPartition(topic, 7): 0})
+    read = read_all(bootstrap, topic)
+    assert [record[:2] for record in read] == [(0, offset) for offset in range(4, 10)] + [(2, offset) for offset in range(10)]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +219,16 @@ def test_the_commands(bootstrap: str, tmp_path: Path, capfdbinary: pytest.Captur
     assert consume.main(["-t", "typed", "-o", "sideways", *at]) == 2
     assert topics.main(["describe", "typed", *at]) == 0
     assert b"PartitionCount: 1" in capfdbinary.readouterr().out
+    assert topics.main(["config", "typed", "-s", "retention.ms=5000000", "-s", "cleanup.policy=compact,delete", *at]) == 0
+    assert topics.main(["config", "typed", "-d", "cleanup.policy", *at]) == 0
+    capfdbinary.readouterr()
+    assert topics.main(["config", "typed", *at]) == 0
+    assert capfdbinary.readouterr().out == b"typed\tretention.ms=5000000\n"
+    assert topics.main(["config", "typed", "--all", *at]) == 0
+    assert b"typed\tcleanup.policy=delete\n" in capfdbinary.readouterr().out
+    with pytest.raises(KafkaError, match="INVALID_CONFIG"):
+        topics.main(["config", "typed", "-s", "retention.ms=soon", *at])
+    assert topics.main(["config", "typed", "-s", "retention.ms", *at]) == 2
     assert topics.main(["delete", "typed", *at]) == 0
     assert topics.main(["delete", "typed", *at]) == 1
     assert topics.main(["delete", "typed", "--if-exists", *at]) == 0

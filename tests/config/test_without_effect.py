@@ -10,7 +10,9 @@ import pytest
 import odradek
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, standalone_config
+from odradek.config.describe import BrokerLayers, describe_topic
 from odradek.config.document import document
+from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.topic import SYNONYMS, TOPIC_CONFIG, check_topic_overrides
 from odradek.config.unserved import UNSERVED, UNSERVED_SECURITY, UNSERVED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON, TopicWarnings, ineffective
@@ -68,21 +70,30 @@ def test_what_is_listed_exists_and_is_read_nowhere(source: str) -> None:
 def test_there_is_one_line_for_each_key_that_is_given() -> None:
     config = standalone_config({"num.io.threads": " 16", "log.cleanup.policy": "delete,compact", "num.partitions": "3"})
     lines = list(ineffective(config.given))
-    assert len(lines) == 2
+    assert len(lines) == 1
     assert lines[0].startswith("num.io.threads=16 has no effect: ")
-    assert lines[1].startswith("log.cleanup.policy=delete,compact: ")
     assert list(ineffective(standalone_config().given)) == []
 
 
 def test_topics_are_warned_about_once_for_each_key() -> None:
     warnings = TopicWarnings()
-    lines = list(warnings.lines("a", {"cleanup.policy": "compact", "retention.ms": "5", "delete.retention.ms": "7"}.items()))
+    lines = list(warnings.lines("a", {"local.retention.ms": "5", "retention.ms": "5", "local.retention.bytes": "7"}.items()))
     assert [line.split(":")[:2] for line in lines] == [
-        ["topic a", " cleanup.policy=compact has no effect"],
-        ["topic a", " delete.retention.ms=7 has no effect"],
+        ["topic a", " local.retention.ms=5 has no effect"],
+        ["topic a", " local.retention.bytes=7 has no effect"],
     ]
-    assert list(warnings.lines("b", {"cleanup.policy": "compact"}.items())) == []
-    assert list(TopicWarnings().lines("c", {"cleanup.policy": "delete"}.items())) == []
+    assert list(warnings.lines("b", {"local.retention.ms": "6"}.items())) == []
+    assert list(TopicWarnings().lines("c", {"cleanup.policy": "compact"}.items())) == []
+
+
+def test_what_another_version_has_set_for_a_topic_is_ignored_aloud() -> None:
+    overrides = {"message.format.version": "2.8", "retention.ms": "5", "segment.bytes": "many"}
+    lines = list(TopicWarnings().lines("old", overrides.items()))
+    assert [line.split(" has no effect")[0] for line in lines] == ["topic old: message.format.version=2.8", "topic old: segment.bytes=many"]
+    config = DynamicBrokerConfig(standalone_config()).topic_config(overrides)
+    assert (config.retention_ms, config.segment_bytes) == (5, 1073741824)
+    layers = BrokerLayers(standalone_config())
+    assert {each.name: each.value for each in describe_topic(layers, overrides)}["retention.ms"] == "5"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,7 @@ def test_topics_are_warned_about_once_for_each_key() -> None:
         ("ssl.client.auth", "required"),
         ("sasl.enabled.mechanisms", "SCRAM-SHA-256"),
         ("delegation.token.max.lifetime.ms", "5"),
-        ("log.preallocate", "true"),
+        ("security.providers", "org.example.Provider"),
     ],
 )
 def test_what_must_not_be_missing_unnoticed_is_refused(name: str, value: str) -> None:
@@ -106,9 +117,7 @@ def test_security_keys_may_have_their_defaults_and_passwords_are_not_shown() -> 
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("preallocate", "true"), ("leader.replication.throttled.replicas", "*"), ("remote.storage.enable", "true")]
-)
+@pytest.mark.parametrize(("name", "value"), [("leader.replication.throttled.replicas", "*"), ("remote.storage.enable", "true")])
 def test_topics_cannot_ask_for_what_is_not_served(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
         check_topic_overrides({name: value})

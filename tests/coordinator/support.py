@@ -63,6 +63,8 @@ class MemoryLog:
 
     def __init__(self, *, auto_commit: bool = True) -> None:
         self.batches: list[bytes] = []
+        self.versions: list[int] = []
+        """The transaction version that each batch came with."""
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -73,10 +75,11 @@ class MemoryLog:
         """When a list, reads wait there for the test to complete them."""
         self._listeners: list[tuple[Callable[[int], object], Callable[[], object]]] = []
 
-    def append(self, batch: bytes, leader_epoch: int, guard: object | None = None) -> int:
+    def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
         if self.fail_with is not None:
             raise KafkaError(self.fail_with, "as the test wanted")
         base = self.log_end_offset
+        self.versions.append(transaction_version)
         self.batches.append(base.to_bytes(8, "big") + batch[8:])
         self.log_end_offset += sum(header.last_offset_delta + 1 for _, header in iter_headers(batch))
         if self.auto_commit:

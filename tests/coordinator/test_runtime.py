@@ -178,7 +178,8 @@ def test_transactional_writes_wait_for_their_marker() -> None:
     assert reply.done
     assert len(world.log.batches) == 2
     assert world.shard.values.get("a") == 1
-    world.runtime.end_transaction(PARTITION, 7, 0, 3, committed=True, version=1)
+    world.runtime.end_transaction(PARTITION, 7, 0, 3, committed=True, version=2)
+    assert world.log.versions == [0, 0, 2]
     assert world.shard.values.get("a") == 2
     reloaded = active(world.log)
     assert dict(reloaded.shard.values.items()) == {"a": 2}

@@ -135,6 +135,17 @@ class Transactions(Broker):
         request = EndTxnRequest(transactional_id=name, producer_id=producer[0], producer_epoch=producer[1], committed=commit)
         return self.ask(end_txn, request, version)
 
+    def commit_offset(self, producer: Producer) -> int:
+        partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+        offsets = TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id="g",
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+        )
+        return int(self.ask(txn_offset_commit, offsets, 5).topics[0].partitions[0].error_code)
+
     def state(self, name: str = "x") -> Any:
         (state,) = self.ask(describe_transactions, DescribeTransactionsRequest(transactional_ids=[name]), 0).transaction_states
         return state
@@ -261,15 +272,7 @@ def test_brokers_ask_in_batches(broker: Transactions) -> None:
 @pytest.mark.parametrize("commit", [True, False])
 def test_offsets_of_a_group_become_visible_with_the_transaction(broker: Transactions, commit: bool) -> None:
     who = broker.producer()
-    partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-    offsets = TxnOffsetCommitRequest(
-        transactional_id="x",
-        group_id="g",
-        producer_id=who[0],
-        producer_epoch=who[1],
-        topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
-    )
-    assert broker.ask(txn_offset_commit, offsets, 5).topics[0].partitions[0].error_code == 0
+    assert broker.commit_offset(who) == 0
     wanted = OffsetFetchRequest.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
     asked = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[wanted])], require_stable=True)
     assert broker.ask(offset_fetch, asked, 8).groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -301,6 +304,27 @@ def test_who_hosts_nothing_of_a_marker_says_so(broker: Transactions) -> None:
     (result,) = broker.ask(write_txn_markers, WriteTxnMarkersRequest(markers=[negative]), 1).markers
     assert {each.error_code for topic in result.topics for each in topic.partitions} == {ErrorCode.INVALID_REQUEST}
     assert broker.log_end("t") == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(0, ErrorCode.NONE), (1, ErrorCode.NONE), (2, ErrorCode.INVALID_PRODUCER_EPOCH)], ids=["0", "1", "2"]
+)
+def test_a_late_marker_of_version_2_does_not_end_the_next_transaction(broker: Transactions, version: int, code: ErrorCode) -> None:
+    who = broker.producer()
+    assert broker.write(who) == broker.commit_offset(who) == 0
+    marker = WriteTxnMarkersRequest.WritableTxnMarker(
+        producer_id=who[0],
+        producer_epoch=who[1],
+        transaction_version=version,
+        topics=[
+            WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="t", partition_indexes=[0]),
+            WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="__consumer_offsets", partition_indexes=[0]),
+        ],
+    )
+    (result,) = broker.ask(write_txn_markers, WriteTxnMarkersRequest(markers=[marker]), 2).markers
+    codes = {topic.name: topic.partitions[0].error_code for topic in result.topics}
+    assert codes == {"t": code, "__consumer_offsets": code}
+    assert broker.log_end("t") == (1 if code else 2)
 
 
 def test_producers_of_a_partition(broker: Transactions) -> None:

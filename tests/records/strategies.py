@@ -40,7 +40,15 @@ def mutated(rng: random.Random, reseal: float = 0.8) -> tuple[bytes, str]:
     compression = rng.choice([Compression.NONE, Compression.NONE, Compression.NONE, *Compression])
     batch = bytearray(encode_batch(random_records(rng), compression=compression, base_offset=rng.choice([0, 0, 5])))
     did: list[str] = [compression.name]
+    mutate(rng, batch, did, reseal)
+    return bytes(batch), " ".join(did)
+
+
+def mutate(rng: random.Random, batch: bytearray, did: list[str], reseal: float) -> None:
+    """Does one to three such things to the batch, says so in `did`, and mostly makes length and CRC right again."""
     for _ in range(rng.randint(1, 3)):
+        if not batch:
+            return
         kind = rng.choice(["flip", "set", "cut", "insert", "extend", "header", "varint"])
         low = rng.choice([0, ATTRIBUTES_OFFSET, HEADER_SIZE, HEADER_SIZE])
         at = rng.randrange(min(low, len(batch) - 1), len(batch))
@@ -63,4 +71,3 @@ def mutated(rng: random.Random, reseal: float = 0.8) -> tuple[bytes, str]:
     if len(batch) >= HEADER_SIZE and rng.random() < reseal:
         batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
         seal(batch)
-    return bytes(batch), " ".join(did)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import zlib
 
 import cramjam
@@ -86,3 +87,50 @@ def test_lz4_frames_are_those_the_jvm_reads() -> None:
 
 def test_gzip_is_a_whole_member() -> None:
     assert zlib.decompress(compress(b"abc", Compression.GZIP), 31) == b"abc"
+
+
+def _general_lz4(data: bytes) -> bytes | ErrorCode:
+    """What the library's decoder of any frame makes of it."""
+    try:
+        return bytes(cramjam.lz4.decompress(data))
+    except cramjam.DecompressionError:
+        return ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_lz4_frames_are_judged_as_the_librarys_decoder_does(seed: int) -> None:
+    rng = random.Random(seed)
+    size = rng.choice([0, 1, 13, 65_535, 65_536, 65_537, 200_000]) if seed % 20 == 0 else rng.randrange(3000)
+    data = rng.choice([bytes(size), rng.randbytes(size), (rng.randbytes(17) * (size // 17 + 1))[:size]])
+    frame = bytearray(compress(data, Compression.LZ4, rng.choice([None, 1, 3, 12])))
+    assert _general_lz4(bytes(frame)) == data == bytes(decompress(frame, Compression.LZ4))
+    for _ in range(rng.randint(1, 3)):
+        frame[rng.randrange(len(frame))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+    if rng.random() < 0.3:
+        frame += rng.randbytes(3)
+    expected = _general_lz4(bytes(frame))
+    if isinstance(expected, bytes):
+        assert bytes(decompress(bytes(frame), Compression.LZ4)) == expected
+        return
+    with pytest.raises(KafkaError) as error:
+        decompress(bytes(frame), Compression.LZ4)
+    assert error.value.code == expected
+
+
+def test_lz4_frames_with_checksums_are_read_too() -> None:
+    data = bytes(range(256)) * 1000
+    for content_checksum, block_linked in ((True, False), (False, True), (False, False)):
+        compressor = cramjam.lz4.Compressor(level=1, content_checksum=content_checksum, block_linked=block_linked)
+        compressor.compress(data)
+        assert bytes(decompress(bytes(compressor.finish()), Compression.LZ4)) == data
+
+
+def test_lz4_frames_have_the_jvms_header() -> None:
+    assert compress(b"x" * 1000, Compression.LZ4)[:7].hex() == "04224d18604082"
+
+
+def test_many_small_lz4_blocks_take_no_more_room_than_they_fill() -> None:
+    """Blocks that could each hold 64 KiB, by their size, and hold next to nothing."""
+    block = bytes(cramjam.lz4.compress_block(b"abc" * 100, store_size=False))
+    frame = compress(b"", Compression.LZ4)[:7] + (len(block).to_bytes(4, "little") + block) * 2000 + bytes(4)
+    assert bytes(decompress(frame, Compression.LZ4)) == b"abc" * 100 * 2000

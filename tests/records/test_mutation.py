@@ -10,9 +10,12 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.records import native
 from odradek.records.arrow import decode_to_arrow
-from odradek.records.batch import decode_records, iter_headers, read_header
+from odradek.records.batch import decode_records, encode_batch, iter_headers, read_header
+from odradek.records.compaction import OffsetMap, filter_batch, index_batch
+from odradek.records.scan import scan_batches
 from odradek.records.validation import AppendRules, validate_append
 
+from .mutated_runs import mutated_run, treatment
 from .strategies import mutated
 
 RULES = AppendRules(100_000, max_uncompressed=1 << 20)
@@ -25,6 +28,19 @@ def columns(batch: bytes) -> dict[str, object]:
     return rows.set_column(at, "timestamp", rows.column(at).cast(pa.int64())).to_pydict()  # the calendar ends before the timestamps do
 
 
+def compacted(batch: bytes) -> tuple[object, ...]:
+    """What indexing and filtering make of the batch, and of half of its keys."""
+    header = read_header(batch)
+    view = memoryview(batch)[: header.size]
+    offset_map = OffsetMap(24 * 500, seed=bytes(16))
+    done = index_batch(offset_map, view, header, 0, limit=1 << 20)
+    offset_map.latest_offset = header.base_offset + 3
+    result = filter_batch(
+        view, header, offset_map, discard_records=False, retain_empty=True, now_ms=5, delete_retention_ms=5, limit=1 << 20
+    )
+    return done, offset_map.size, result._replace(data=None), bytes(result.data or b"")
+
+
 def verdict(batch: bytes) -> str:
     """What becomes of the batch on its way in and out; the same for both builds."""
     words: list[str] = []
@@ -33,6 +49,8 @@ def verdict(batch: bytes) -> str:
         lambda: validate_append(memoryview(batch), 0, read_header(batch), RULES, now_ms=1_700_000_000_000)[2:],
         lambda: columns(batch),
         lambda: list(iter_headers(batch)),
+        lambda: [part.tolist() if isinstance(part, memoryview) else part for part in scan_batches(batch, next_offset=-(2**63))],
+        lambda: compacted(batch),
     ):
         try:
             words.append(str(act()))
@@ -55,7 +73,7 @@ def test_mutated_batches_only_raise_our_errors(seed: int) -> None:
 def test_both_builds_judge_alike(build: str) -> None:
     """Runs the source next to the build under test."""
     ours = native.codec
-    source = native.load_interpreted("odradek.records._codec_source")
+    source = native.load_interpreted()
     for seed in range(1000, 1400):
         batch, did = mutated(random.Random(seed))
         verdicts = []
@@ -63,6 +81,48 @@ def test_both_builds_judge_alike(build: str) -> None:
             verdicts.append(verdict(batch))
         native.codec = ours
         assert verdicts[0] == verdicts[1], f"seed {seed}: {did}"
+
+
+def test_runs_of_mutated_batches_are_treated_as_one_batch_after_the_other(build: str) -> None:
+    """And alike in both builds, with scarce memory, too; see `treatment`."""
+    ours = native.codec
+    source = native.load_interpreted()
+    try:
+        for seed in range(300):
+            run, did = mutated_run(random.Random(seed))
+            answers: list[str] = []
+            for native.codec in (ours, source) if seed % 5 == 0 else (ours,):
+                try:
+                    answers.append(treatment(run, random.Random(seed)))
+                except Exception as error:
+                    raise AssertionError(f"seed {seed}: {did}") from error
+            assert answers[0] == answers[-1], f"seed {seed}: {did}"
+    finally:
+        native.codec = ours
+
+
+def test_offsets_that_overflow_are_refused_for_compaction() -> None:
+    """The CRC does not cover the base offset: 2**63 - 3 and three records more would wrap."""
+    batch = memoryview(encode_batch([(0, b"k", b"v", ())] * 4, base_offset=2**63 - 3))
+    for act in (
+        lambda: index_batch(OffsetMap(2400), batch, read_header(batch), 0),
+        lambda: filter_batch(
+            batch, read_header(batch), OffsetMap(2400), discard_records=False, retain_empty=True, now_ms=5, delete_retention_ms=5
+        ),
+    ):
+        with pytest.raises(KafkaError) as raised:
+            act()
+        assert raised.value.code == ErrorCode.INVALID_RECORD
+
+
+def test_an_offset_delta_that_overflows_wraps_as_in_java() -> None:
+    """The header promises fewer offsets than its record takes."""
+    batch = bytearray(encode_batch([(0, b"k", b"v", ())] * 4, base_offset=2**63 - 3))
+    batch[23:27] = bytes(4)
+    view = memoryview(batch)
+    offset_map = OffsetMap(2400)
+    assert index_batch(offset_map, view, read_header(view), 0)
+    assert (offset_map.get(b"k"), offset_map.latest_offset) == (2**63 - 1, 2**63 - 3)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -91,9 +151,20 @@ def test_ranges_outside_of_the_buffer(position: int, end: int) -> None:
     assert codec.Columns(1, 1, 1, True, 1, 1, 1).fill(view, position, end, 1, 0, 0, False, 0, 10) == codec.WALK_MALFORMED
 
 
-def test_columns_refuse_what_was_not_measured() -> None:
-    from odradek.records.batch import encode_batch
+def test_rewriting_stays_within_its_buffers() -> None:
+    batch = memoryview(encode_batch([(0, b"key", b"value" * 9, [])] * 3))
+    records = len(batch) - 61
+    codec = native.codec
+    flags = memoryview(bytearray([1, 1, 1]))
+    assert codec.rewrite(batch, 61, len(batch), 3, flags, memoryview(bytearray(records)), 0, 0, False) == records
+    for room in range(records):
+        assert codec.rewrite(batch, 61, len(batch), 3, flags, memoryview(bytearray(room)), 0, 0, False) == -1
+        assert codec.rewrite(batch, 61, len(batch), 3, flags, memoryview(bytearray(room)), 0, 2**40, False) == -1
+    assert codec.rewrite(batch, 61, len(batch), 4, flags, memoryview(bytearray(999)), 0, 0, False) == -1
+    assert codec.rewrite(batch, 62, len(batch), 3, flags, memoryview(bytearray(999)), 0, 5, False) == -1
 
+
+def test_columns_refuse_what_was_not_measured() -> None:
     batch = memoryview(encode_batch([(0, b"key", b"value", [("name", b"content")])]))
     codec = native.codec
     exact = (1, 3, 5, True, 1, 4, 7)
@@ -106,7 +177,6 @@ def test_columns_refuse_what_was_not_measured() -> None:
 
 
 def test_a_count_of_two_billion_costs_nothing() -> None:
-    from odradek.records.batch import encode_batch
     from odradek.records.patch import seal
 
     batch = bytearray(encode_batch([(0, None, b"", ())] * 3))

@@ -101,6 +101,29 @@ def test_the_high_watermark_is_restored_from_its_checkpoint() -> None:
     assert log.high_watermark == 1
 
 
+@pytest.mark.parametrize("content", [b"\0\xff garbage", b"7\n0\n", b"0\n2\norders 0 1\n", b"0\n1\norders 0 many\n"])
+def test_a_damaged_checkpoint_counts_as_a_missing_one(content: bytes) -> None:
+    broker = Broker()
+    broker.disk.write_atomic(CHECKPOINT, content)
+    broker.create_topic("orders")
+    assert broker.manager.partition(TP).role is Role.LEADER
+    append(broker)
+    assert broker.manager.checkpoint_high_watermarks() is not None
+
+
+def test_a_checkpoint_that_cannot_be_read_takes_its_directory_offline() -> None:
+    broker = Broker()
+
+    def fail(operation: str, path: str) -> None:
+        if path == CHECKPOINT:
+            raise OSError(5, "Input/output error", path)
+
+    broker.disk.fault = fail
+    broker.create_topic("orders")
+    assert broker.manager.partition(TP).role is Role.OFFLINE
+    assert broker.services.log_manager.online_directories == []
+
+
 def test_an_unchanged_checkpoint_is_not_written_again() -> None:
     broker = Broker()
     broker.create_topic("orders")
@@ -236,11 +259,17 @@ class TestVerification:
         assert answer.result()[0].error is ErrorCode.NOT_ENOUGH_REPLICAS
 
     def test_switched_off_it_still_adds_the_partitions_of_those_who_rely_on_it(self) -> None:
-        self.broker.manager.producer.verify = False
+        self.broker.manager.verify_transactions(False)
         answer = self.produce(version=12)
         assert len(self.coordinator.asked) == 1
         self.coordinator.answer.complete({})
         assert answer.result()[0].error is ErrorCode.NONE
+
+    def test_switched_on_at_run_time_the_same_coordinator_is_asked(self) -> None:
+        self.broker.manager.verify_transactions(False)
+        self.broker.manager.verify_transactions(True)
+        assert not self.produce().done
+        assert len(self.coordinator.asked) == 1
 
     def test_switched_off_nobody_is_asked_about_the_others(self) -> None:
         self.broker = Broker(transaction_partition_verification_enable="false")

@@ -83,6 +83,9 @@ class World:
         self.channel = FakeChannel()
         self.states = BrokerStateMachine()
         self.states.to(BrokerState.STARTING)
+        self.offline: list[UUID] = []
+        self.cordoned: list[UUID] = []
+        self.fatal: list[BaseException] = []
         self.registration = BrokerRegistration(
             Identity(1, "cluster", UUID(int=1000), [AdvertisedListener("PLAINTEXT", "localhost", 9092, 0)], None, [UUID(int=2000)], -1),
             cast(InterBrokerChannel, self.channel),
@@ -91,7 +94,10 @@ class World:
             heartbeat_interval_s=2.0,
             session_timeout_s=9.0,
             metadata_offset=lambda: 17,
-            offline_log_dirs=list,
+            offline_log_dirs=lambda: self.offline,
+            cordoned_log_dirs=lambda: self.cordoned,
+            failure_timeout_s=30.0,
+            on_fatal=self.fatal.append,
         )
 
     def registered(self) -> None:
@@ -185,6 +191,44 @@ def test_a_wish_that_changes_during_a_beat_is_sent_right_after_it() -> None:
     assert len(world.channel.sent) == 1
     assert not world.beat(is_caught_up=True, is_fenced=False).want_shut_down
     assert world.beat(should_shut_down=True).want_shut_down
+
+
+def test_a_failed_directory_is_reported_at_once() -> None:
+    world = running()
+    world.offline.append(UUID(int=2000))
+    world.registration.directory_failed(UUID(int=2000))
+    assert world.beat(is_caught_up=True).offline_log_dirs == [UUID(int=2000)]
+    world.clock.advance(60)
+    assert not world.fatal
+
+
+def test_a_broker_that_cannot_report_a_failed_directory_ends() -> None:
+    """log.dir.failure.timeout.ms: clients would be sent here for ever for what is not here any more."""
+    world = running()
+    world.offline.append(UUID(int=2000))
+    world.registration.directory_failed(UUID(int=2000))
+    for _ in range(100):
+        if world.clock.now > 29:
+            break
+        assert not world.fatal
+        if world.channel.sent:
+            world.channel.fail()
+        world.clock.advance(0.5)
+    world.clock.advance(2)
+    assert len(world.fatal) == 1
+    assert "30 s" in str(world.fatal[0])
+
+
+def test_cordons_are_told_once_the_broker_recovers() -> None:
+    world = World()
+    world.cordoned.append(UUID(int=2000))
+    world.registered()
+    assert world.beat(is_caught_up=True, is_fenced=True).cordoned_log_dirs is None
+    world.registration.ready()
+    assert world.beat(is_caught_up=True, is_fenced=False).cordoned_log_dirs == [UUID(int=2000)]
+    world.cordoned.clear()
+    world.registration.directories_changed()
+    assert world.beat(is_caught_up=True).cordoned_log_dirs == []
 
 
 def test_nothing_is_sent_after_stop() -> None:

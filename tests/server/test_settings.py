@@ -21,7 +21,7 @@ def test_a_node_names_the_keys_that_do_nothing_once(caplog: pytest.LogCaptureFix
             await broker.start()
             connection = await connect(loop, broker)
             for name in ("a", "b"):
-                config = CreateTopicsRequest.CreatableTopicConfig(name="cleanup.policy", value="compact")
+                config = CreateTopicsRequest.CreatableTopicConfig(name="local.retention.ms", value="5")
                 topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=[config])
                 response = await result(loop, connection.request(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7))
                 assert response.topics[0].error_code == 0
@@ -30,7 +30,7 @@ def test_a_node_names_the_keys_that_do_nothing_once(caplog: pytest.LogCaptureFix
 
     run(main)
     assert sum("num.io.threads=8 has no effect" in line for line in caplog.messages) == 1
-    assert sum("cleanup.policy=compact has no effect" in line for line in caplog.messages) == 1
+    assert sum("local.retention.ms=5 has no effect" in line for line in caplog.messages) == 1
 
 
 @pytest.mark.parametrize("controlled", [True, False])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
@@ -389,3 +391,72 @@ def test_the_generation_tells_whether_a_plan_still_holds(log: Log) -> None:
         seen.append(log.generation)
     assert seen == sorted(set(seen))
     assert log.closed
+
+
+def test_preallocated_segments_are_trimmed_when_they_are_rolled_or_closed(disk: VirtualDisk, clock: ManualClock) -> None:
+    one = batch(1, size=500)
+    config = topic_config(segment_bytes=len(one) * 3 + 10, preallocate="true")
+    log = open_log(disk, clock, config)
+
+    def file_size(base: int) -> int:
+        return disk.open(f"{DIRECTORY}/{base:020d}.log").size()
+
+    assert (file_size(0), log.active.size, log.size) == (config.segment_bytes, 0, 0)
+    for _ in range(4):
+        log.append_as_leader(one, 0)
+    assert (file_size(0), file_size(3), log.active.size) == (len(one) * 3, config.segment_bytes, len(one))
+    assert log.size == len(one) * 4
+    assert [record.offset for record in read_all(log)] == [0, 1, 2, 3]
+    # A process that is killed leaves the zeros behind; recovery cuts them.
+    survivor = open_log(disk.kill(), clock, config)
+    assert (survivor.log_end_offset, survivor.active.size) == (4, len(one))
+    survivor.append_as_leader(one, 0)
+    assert [record.offset for record in read_all(survivor)] == [0, 1, 2, 3, 4]
+    log.close(durable=True)
+    assert file_size(3) == len(one)
+    # Truncated and started over, the new segment is preallocated again.
+    log = open_log(disk, clock, config, clean=True)
+    log.truncate_to(2)
+    assert (file_size(0), log.active.size) == (len(one) * 2, len(one) * 2)
+    log.truncate_fully_and_start_at(7)
+    assert (file_size(7), log.active.size) == (config.segment_bytes, 0)
+
+
+def test_a_preallocated_segment_without_records_is_trimmed_too(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(preallocate="true"), clean=True)
+    log.close(durable=True)
+    assert disk.open(f"{DIRECTORY}/{0:020d}.log").size() == 0
+    for parent in ("/", "/data"):
+        disk.fsync_dir(parent)
+    assert disk.crash(random.Random(1)).open(f"{DIRECTORY}/{0:020d}.log").size() == 0
+
+
+def test_zeros_that_a_clean_shutdown_left_behind_are_found(disk: VirtualDisk, clock: ManualClock) -> None:
+    """A marker that outlived the trimming of the file it vouches for."""
+    log = open_log(disk, clock)
+    for _ in range(3):
+        log.append_as_leader(batch(2), 0)
+    log.close(durable=True)
+    file = disk.open(f"{DIRECTORY}/{0:020d}.log")
+    file.truncate(file.size() + 100_000)
+    again = open_log(disk, clock, clean=True)
+    assert again.log_end_offset == 6
+    again.append_as_leader(batch(1), 0)
+    assert [record.offset for record in read_all(again)] == list(range(7))
+
+
+@pytest.mark.parametrize("rested", [False, True])
+def test_a_full_index_rolls_after_a_restart_too(disk: VirtualDisk, clock: ManualClock, rested: bool) -> None:
+    config = topic_config(index_interval_bytes=1, segment_index_bytes=8 * 5)
+    log = open_log(disk, clock, config)
+    while not log.active.is_index_full:
+        log.append_as_leader(batch(1), 0)
+    assert len(log.segments) == 1
+    if rested:
+        log.rest()
+        log.rest()
+    else:
+        log.close(durable=True)
+        log = open_log(disk, clock, config, clean=True)
+    log.append_as_leader(batch(1), 0)
+    assert len(log.segments) == 2

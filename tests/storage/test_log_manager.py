@@ -11,7 +11,8 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition
 from odradek.storage.checkpoints import read_offset_checkpoint, read_partition_metadata, write_offset_checkpoint
-from odradek.storage.log_manager import LoadProgress, LogManager
+from odradek.storage.loading import LoadProgress
+from odradek.storage.log_manager import LogManager
 from odradek.storage.meta_properties import (
     MetaProperties,
     complete_identities,
@@ -244,7 +245,11 @@ def test_identities_must_fit() -> None:
         verify_identities(found, metadata_directory="/a", node_id=1, cluster_id="other")
     with pytest.raises(StorageError, match="not formatted"):
         verify_identities(found, metadata_directory="/c", node_id=1)
-    complete = complete_identities(disk, found, lambda: UUID(int=7777))
+    with pytest.raises(StorageError, match=r"No meta\.properties found in /c"):
+        complete_identities(disk, found, lambda: UUID(int=7777))
+    assert read_meta_properties(disk, "/c") is None
+    write_meta_properties(disk, "/c", MetaProperties("cluster", 1))
+    complete = complete_identities(disk, read_identities(disk, ["/a", "/b", "/c"]), lambda: UUID(int=7777))
     assert complete["/c"] == read_meta_properties(disk, "/c") == MetaProperties("cluster", 1, UUID(int=7777))
     write_meta_properties(disk, "/b", MetaProperties("cluster", 1, UUID(int=1000)))
     with pytest.raises(StorageError, match="Duplicate directory id"):
@@ -310,3 +315,103 @@ def test_a_checkpoint_collected_earlier_never_replaces_one_collected_later() -> 
     late.run()  # the executor gets to it only now
     assert read_offset_checkpoint(disk, "/data/recovery-point-offset-checkpoint") == {PARTITION: log.recovery_point}
     assert log.recovery_point < 3
+
+
+# -- moves that a crash cut short ---------------------------------------------------------------------------------------------------
+
+
+A_ID, B_ID = UUID(int=(1 << 70) + 1), UUID(int=(1 << 70) + 2)
+
+
+def two_logs(count: int = 3) -> tuple[VirtualDisk, LogManager]:
+    """A partition in /a with its copy in /b, and the note that they are about to change places."""
+    disk = VirtualDisk()
+    logs = moving(disk)
+    current = logs.create_log(PARTITION, TOPIC_ID, CONFIG, directory_id=A_ID)
+    current.append_as_leader(batch(count), 0)
+    future = logs.create_future_log(PARTITION, TOPIC_ID, CONFIG, "/b")
+    future.append_as_follower(batch(count, epoch=0), 0)
+    logs.note_move(current, future)()
+    return disk, logs
+
+
+def moving(disk: VirtualDisk) -> LogManager:
+    made = LogManager(disk, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
+    made.load(lambda _: CONFIG)
+    return made
+
+
+def test_of_two_logs_of_a_partition_the_one_that_was_moved_here_stays() -> None:
+    """The new name reached the disk and the loss of the old one did not."""
+    disk, logs = two_logs()
+    future = logs.get_log(PARTITION, future=True)
+    assert future is not None
+    disk.rename(future.directory, "/b/orders-0")
+    after = moving(disk.kill())
+    after.settle_moves(lambda topic_partition, topic_id: A_ID)
+    log = after.get_log(PARTITION)
+    assert log is not None
+    assert log.directory == "/b/orders-0"
+    assert not after.directories[0].logs
+    assert after.directories[1].logs == {PARTITION: log}
+
+
+def test_a_log_whose_exchange_was_cut_short_takes_its_place_whatever_the_metadata_says() -> None:
+    disk, _ = two_logs()
+    disk.rename("/a/orders-0", "/a/orders-0.0123-delete")
+    after = moving(disk.kill())
+    after.settle_moves(lambda topic_partition, topic_id: A_ID)
+    log = after.get_log(PARTITION)
+    assert log is not None
+    assert log.directory == "/b/orders-0"
+    assert len(read_all(log)) == 3
+
+
+@pytest.mark.parametrize("note", [False, True])
+def test_a_copy_does_not_replace_a_log_whose_directory_is_offline(note: bool) -> None:
+    disk, logs = two_logs()
+    future = logs.get_log(PARTITION, future=True)
+    assert future is not None
+    if not note:
+        disk.remove(f"{future.directory}/moved-from")
+    survivor = disk.kill()
+    survivor.fail("/a", "read")
+    after = LogManager(survivor, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
+    after.load(lambda _: CONFIG)
+    after.settle_moves(lambda topic_partition, topic_id: B_ID)
+    assert after.get_log(PARTITION) is None
+    assert after.get_log(PARTITION, future=True) is not None
+    with pytest.raises(KafkaError) as caught:
+        after.create_log(PARTITION, TOPIC_ID, CONFIG, directory_id=A_ID)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_log_made_where_one_was_does_not_inherit_its_recovery_point() -> None:
+    """Deleted and made again before the checkpoint was written: what the file says of the old log is not true of the new one."""
+    disk = VirtualDisk()
+    logs = moving(disk)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG, directory_id=A_ID)
+    log.append_as_leader(batch(20), 0)
+    log.flush()
+    logs.checkpoint_recovery_points()
+    logs.on_created = lambda: None  # nothing becomes durable by itself
+    logs.delete_log(PARTITION)
+    assert PARTITION in read_offset_checkpoint(disk, "/a/recovery-point-offset-checkpoint")
+    logs.create_log(PARTITION, UUID(int=99), CONFIG, directory_id=A_ID)
+    assert PARTITION not in read_offset_checkpoint(disk, "/a/recovery-point-offset-checkpoint")
+
+
+def test_what_the_cleaner_left_out_is_no_damage_after_the_policy_changed() -> None:
+    """The last batches of a cleaned segment may be gone; under cleanup.policy=delete a crash must not take that for a lost end."""
+    disk = VirtualDisk()
+    logs = manager(disk)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    while len(log.segments) < 3:
+        log.append_as_leader(batch(3), 0)
+    end, segment = log.log_end_offset, log.segments[0]
+    last = [found.position for found in segment.scan()][-1]
+    disk.open(segment.log_path).truncate(last)
+    write_offset_checkpoint(disk, "/data/cleaner-offset-checkpoint", {PARTITION: log.bases[1]})
+    again = manager(disk.kill()).get_log(PARTITION)
+    assert again is not None
+    assert again.log_end_offset == end

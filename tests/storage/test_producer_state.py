@@ -232,3 +232,29 @@ def test_snapshots_come_back_and_damage_is_noticed(saved: list[ProducerSnapshotE
         decode_snapshot(bytes(damaged))
     with pytest.raises(CorruptSnapshotError):
         decode_snapshot(encoded[:position])
+
+
+def test_markers_of_transaction_version_2_raise_the_epoch(log: Log) -> None:
+    """ProducerAppendInfo.checkProducerEpoch of 4.3 (KIP-890)."""
+
+    def data(epoch: int, sequence: int = 0) -> None:
+        log.append_as_leader(batch(1, producer_id=7, producer_epoch=epoch, sequence=sequence, transactional=True), 0)
+
+    def end(epoch: int, version: int) -> None:
+        log.append_as_leader(marker(7, epoch, commit=True), 0, origin=AppendOrigin.COORDINATOR, transaction_version=version)
+
+    data(3)
+    for epoch in (2, 3):
+        with pytest.raises(KafkaError) as caught:
+            end(epoch, 2)
+        assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    end(4, 2)
+    assert log.producer_state.first_undecided_offset is None
+    end(4, 2)  # the coordinator did not hear of it and says it again
+    data(4)
+    with pytest.raises(KafkaError):
+        end(4, 2)
+    end(4, 1)
+    data(32767)
+    end(32767, 2)
+    assert log.producer_state.first_undecided_offset is None

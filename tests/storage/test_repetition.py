@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.storage.recovery import recent_batches
 from odradek.testing.disk import VirtualDisk
 from tests.storage.support import ManualClock, batch, open_log, topic_config
 
@@ -53,3 +54,30 @@ def test_under_flush_messages_what_was_recovered_is_flushed() -> None:
     again = open_log(disk.kill(), ManualClock(), config)
     assert again.recovery_point == again.log_end_offset == 3
     assert open_log(disk.kill(), ManualClock()).recovery_point == 0
+
+
+def test_the_search_for_repetitions_goes_back_step_by_step_and_ends_early() -> None:
+    """At the first batch out of order after a restart; it must not hold the loop up however long the log is."""
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), topic_config(index_interval_bytes=4096, segment_bytes=400_000))
+    for index in range(5):
+        log.append_as_leader(batch(1, producer_id=6, producer_epoch=0, sequence=index), 0)
+    for index in range(17_000):
+        log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=index), 0)
+    for index in range(5):
+        log.append_as_leader(batch(1, producer_id=5, producer_epoch=0, sequence=index), 0)
+    log.append_as_leader(batch(1, producer_id=6, producer_epoch=0, sequence=5), 0)
+    assert len(log.segments) > 2
+    read = 0
+
+    def count(operation: str, path: str) -> None:
+        nonlocal read
+        read += operation == "read" and path.endswith(".log")
+
+    disk.fault = count
+    assert [found.last_sequence for found in recent_batches(log.segments, 5, 0)] == [0, 1, 2, 3, 4]
+    assert read == 1
+    # Those of producer 6 lie too far back, all but the last.
+    assert [found.last_sequence for found in recent_batches(log.segments, 6, 0)] == [5]
+    assert [found.last_sequence for found in recent_batches(log.segments, 7, 0)] == [16995, 16996, 16997, 16998, 16999]
+    assert [found.last_sequence for found in recent_batches(log.segments[:1], 6, 0)] == [0, 1, 2, 3, 4]

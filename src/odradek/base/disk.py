@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class File(Protocol):
-    """An open file. Offsets and sizes are bytes. Not thread-safe except for `pread` and `fsync`."""
+    """An open file. Offsets and sizes are bytes. Not thread-safe except for `pread`, `pread_into` and `fsync`."""
 
     path: str
 
@@ -26,6 +26,10 @@ class File(Protocol):
 
     def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`; shorter only at end of file."""
+        ...
+
+    def pread_into(self, buffer: memoryview, offset: int) -> int:
+        """As `pread`, into the caller's buffer: how many bytes, fewer than it holds only at end of file."""
         ...
 
     def pread_cached(self, size: int, offset: int) -> bytes | bytearray | None:
@@ -94,6 +98,10 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int:
         """Modification time, milliseconds since the Unix epoch."""
+        ...
+
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the file system that `path` lies on: in all, and still usable by this process."""
         ...
 
     def set_modified_ms(self, path: str, time_ms: int) -> None: ...

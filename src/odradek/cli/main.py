@@ -11,7 +11,7 @@ import sys
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "start a broker"),
     "storage": ("odradek.cli.storage", "format and inspect log directories"),
-    "topics": ("odradek.cli.topics", "create, list, describe and delete topics"),
+    "topics": ("odradek.cli.topics", "create, list, describe, configure and delete topics"),
     "produce": ("odradek.cli.produce", "write records to a topic"),
     "consume": ("odradek.cli.consume", "read records of a topic"),
 }

@@ -1,4 +1,4 @@
-"""`odradek storage format|info|random-uuid`: kafka-storage.sh's options and output."""
+"""`odradek storage format|info|random-uuid`: kafka-storage.sh's options and output; and `scrub`, which Kafka has not."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import argparse
 import random
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from odradek.base.errors import OdradekError
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
+_PROGRESS_SECONDS = 2.0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -16,6 +22,9 @@ def _parser() -> argparse.ArgumentParser:
     info = commands.add_parser("info", help="say what is in the log directories")
     form = commands.add_parser("format", help="format the log directories")
     commands.add_parser("random-uuid", help="print a new id for a cluster or a directory")
+    scrub = commands.add_parser("scrub", help="read all logs of a stopped broker and list what is damaged")
+    scrub.add_argument("config", metavar="CONFIG", help="the node's server.properties")
+    scrub.add_argument("-q", "--quiet", action="store_true", help="no progress on standard error")
     for command in (info, form):
         command.add_argument("-c", "--config", required=True, metavar="FILE", help="the node's server.properties")
     form.add_argument("-t", "--cluster-id", required=True, help="the id of the cluster, the same on all of its nodes")
@@ -53,6 +62,8 @@ def main(arguments: list[str]) -> int:
             info = storage_info(OsDisk(), config)
             print("\n".join(info.lines))
             return 1 if info.problems else 0
+        if options.command == "scrub":
+            return _scrub(config, quiet=options.quiet)
         result = format_storage(
             OsDisk(),
             config,
@@ -70,6 +81,31 @@ def main(arguments: list[str]) -> int:
         raise _Failure(str(error)) from None
     print("\n".join(result.lines))
     return 0
+
+
+def _scrub(config: BrokerConfig, *, quiet: bool) -> int:
+    """One line a finding; 1 when there is damage that no recovery mends."""
+    from odradek.controller.format import log_directories
+    from odradek.storage.disk import OsDisk
+    from odradek.storage.scrub import Progress, scrub
+
+    logs = bytes_read = damaged = recovered = 0
+    told = time.monotonic()
+
+    def on_progress(progress: Progress) -> None:
+        nonlocal logs, bytes_read, told
+        logs, bytes_read = progress.logs, progress.bytes_read
+        if not quiet and time.monotonic() - told >= _PROGRESS_SECONDS:
+            told = time.monotonic()
+            print(f"{progress.directory}/{progress.log}: {bytes_read / 1e6:.0f} MB of {logs} logs read", file=sys.stderr)
+
+    for finding in scrub(OsDisk(), log_directories(config), on_progress):
+        recovered += finding.unflushed
+        damaged += not finding.unflushed
+        print(finding, flush=True)
+    mended = f", {recovered} that the next start recovers" if recovered else ""
+    print(f"{damaged} findings{mended} in {logs} logs, {bytes_read / 1e6:.1f} MB read", file=sys.stderr)
+    return 1 if damaged else 0
 
 
 def _levels(texts: list[str]) -> dict[str, int]:

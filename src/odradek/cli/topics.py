@@ -1,4 +1,4 @@
-"""`odradek topics create|list|describe|delete`."""
+"""`odradek topics create|list|describe|config|delete`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from odradek.base.ids import uuid_to_string
 from odradek.cli.client_command import client_settings, connection_options, run
 from odradek.client.admin.blocking import Admin
 from odradek.client.core.metadata import TopicInfo
-from odradek.client.types import ConfigResource, NewTopic
+from odradek.client.types import ConfigChange, ConfigResource, NewTopic
+
+SOURCE_TOPIC = 1
+"""DescribeConfigs: set on the topic itself."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Create, list, describe and delete topics."""
+    """Create, list, describe, configure and delete topics."""
 
 
 @command.command()
@@ -38,12 +41,7 @@ def create(
     settings: tuple[str, ...],
 ) -> int:
     """Create topics."""
-    chosen: dict[str, str | None] = {}
-    for config in configs:
-        key, equals, value = config.partition("=")
-        if not equals or not key.strip():
-            raise click.UsageError(f"--config {config}: this must be key=value")
-        chosen[key.strip()] = value
+    chosen: dict[str, str | None] = dict(_pairs("--config", configs))
     failed = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
         wanted = [NewTopic(name, partitions or -1, replication_factor or -1, chosen) for name in dict.fromkeys(names)]
@@ -59,6 +57,48 @@ def create(
                 failed += 1
                 click.echo(f"odradek topics: {topic.name}: {KafkaError(topic.error, topic.message)}", err=True)
     return 1 if failed else 0
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"{option} {text}: this must be key=value")
+        pairs.append((key.strip(), value))
+    return pairs
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-s", "--set", "set_", multiple=True, metavar="KEY=VALUE", help="Set a key; may be repeated.")
+@click.option("-d", "--delete", multiple=True, metavar="KEY", help="Let a key go back to its default; may be repeated.")
+@click.option("-a", "--all", "all_", is_flag=True, help="Show defaults too.")
+@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@connection_options
+def config(
+    names: tuple[str, ...],
+    set_: tuple[str, ...],
+    delete: tuple[str, ...],
+    all_: bool,
+    validate_only: bool,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """Change the configuration of topics, or show it when nothing is to be changed."""
+    changes = [ConfigChange(key, value) for key, value in _pairs("--set", set_)]
+    changes += [ConfigChange(key, operation="delete") for key in delete]
+    resources = [ConfigResource("topic", name) for name in dict.fromkeys(names)]
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        if changes:
+            for resource in resources:
+                admin.incremental_alter_configs({resource: changes}, validate_only=validate_only)
+                click.echo(f"{'Would change' if validate_only else 'Changed'} topic {resource.name}.")
+            return
+        for resource, entries in admin.describe_configs(resources).items():
+            for entry in entries:
+                if all_ or entry.source == SOURCE_TOPIC:
+                    click.echo(f"{resource.name}\t{entry.name}={'' if entry.value is None else entry.value}")
 
 
 @command.command(name="list")
@@ -86,8 +126,7 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, settings: tu
         resources = [ConfigResource("topic", topic.name) for topic in topics]
         found = admin.describe_configs(resources)
     for topic, resource in zip(topics, resources, strict=True):
-        # 1: set on the topic itself (DescribeConfigs source TOPIC_CONFIG).
-        changed = {entry.name: entry.value for entry in found[resource] if entry.source == 1}
+        changed = {entry.name: entry.value for entry in found[resource] if entry.source == SOURCE_TOPIC}
         click.echo(_json_line(topic, changed) if as_json else _text(topic, changed))
 
 

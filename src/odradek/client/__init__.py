@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from odradek.client.producer.aio import AsyncProducer as AsyncProducer
     from odradek.client.producer.blocking import Producer as Producer
     from odradek.client.producer.futures import RecordFuture as RecordFuture
+    from odradek.client.types import ConfigChange as ConfigChange
     from odradek.client.types import ConfigResource as ConfigResource
     from odradek.client.types import ConsumerRecord as ConsumerRecord
     from odradek.client.types import NewTopic as NewTopic
@@ -28,6 +29,7 @@ _HOMES = {
     "AsyncAdmin": "odradek.client.admin.aio",
     "AsyncConsumer": "odradek.client.consumer.aio",
     "AsyncProducer": "odradek.client.producer.aio",
+    "ConfigChange": "odradek.client.types",
     "ConfigError": "odradek.base.errors",
     "ConfigResource": "odradek.client.types",
     "Consumer": "odradek.client.consumer.blocking",
@@ -45,6 +47,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "ConfigChange",
     "ConfigError",
     "ConfigResource",
     "Consumer",

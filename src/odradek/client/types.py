@@ -93,6 +93,14 @@ class ConfigResource(NamedTuple):
     name: str
 
 
+class ConfigChange(NamedTuple):
+    """What to do to one key: `operation` is "set", "delete" (back to the default), "append" or "subtract" (items of a list)."""
+
+    name: str
+    value: str | None = None
+    operation: str = "set"
+
+
 class ConfigEntry(NamedTuple):
     """One key of a resource's configuration; `source` is Kafka's DescribeConfigs number for where the value comes from."""
 

@@ -189,6 +189,12 @@ class BrokerConfig:
         return self.items("log.dirs") or self.items("log.dir")
 
     @property
+    def cordoned_log_dirs(self) -> list[str]:
+        """cordoned.log.dirs, where `*` stands for all log dirs."""
+        given = self.items("cordoned.log.dirs")
+        return self.log_dirs if "*" in given else given
+
+    @property
     def metadata_log_dir(self) -> str:
         """metadata.log.dir, else the first of the log dirs."""
         return self.optional_text("metadata.log.dir") or self.log_dirs[0]

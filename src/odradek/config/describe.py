@@ -22,6 +22,7 @@ from odradek.config.topic import (
     SYNONYMS,
     TOPIC_CONFIG,
     TopicConfig,
+    override_problem,
 )
 
 
@@ -85,6 +86,7 @@ def default_text(name: str) -> str | None:
 
 def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
     """A topic's keys, all or those named."""
+    overrides = {name: text for name, text in overrides.items() if override_problem(name, text) is None}
     effective = TopicConfig.build(layers.config, overrides, (layers.dynamic, layers.dynamic_default))
     described: list[DescribedConfig] = []
     for key in TOPIC_CONFIG:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from odradek.config.deviations import OWN_DEFAULTS
+from odradek.config.dynamic import DYNAMIC_KEYS, unserved_at_run_time
 from odradek.config.unserved import UNSERVED, UNSERVED_PREFIXES, UNSERVED_SECURITY, UNSERVED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON
 
@@ -32,13 +33,27 @@ ends the start; a topic with such a key is not created (INVALID_CONFIG).
 _INEFFECTIVE = """
 ## Keys without effect
 They are accepted, because nothing a client can rely on changes with them; the broker writes one warning for each that is given.
-`cleanup.policy=compact` belongs here too for now: such a topic is accepted and keeps all its records, with a warning.
+"""
+
+
+_AT_RUN_TIME = """
+## Broker keys set at run time
+IncrementalAlterConfigs sets them for one broker, or for all brokers (the broker named ""); the broker's own outdo those of all, and both
+outdo the file. They are kept in the metadata log and hold before the logs are loaded. Every topic key can be set for a topic at any time,
+but for those that are refused above.
+
+These take effect at once:
+"""
+
+_FIXED = """
+Kafka lets these change too; here they are refused (INVALID_REQUEST). Found in the metadata of another implementation, they are ignored
+with a warning.
 """
 
 
 def document() -> str:
     """The whole page, in Markdown."""
-    return "".join((_HEAD, *_defaults(), *_refused(), *_without_effect()))
+    return "".join((_HEAD, *_defaults(), *_refused(), *_without_effect(), *_at_run_time()))
 
 
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
@@ -73,6 +88,21 @@ def _without_effect() -> Iterator[str]:
     yield from _table(("Topic key", "Why"), rows)
     by_reason = ((", ".join(f"`{name}`" for name in names), reason) for reason, names in WITHOUT_EFFECT_BY_REASON.items())
     yield from _table(("Broker keys", "Why"), by_reason)
+
+
+def _at_run_time() -> Iterator[str]:
+    yield _AT_RUN_TIME
+    refused: dict[str, list[str]] = {}
+    followed: list[str] = []
+    for name in sorted(DYNAMIC_KEYS):
+        reason = unserved_at_run_time(name) or (f"needs {UNSERVED[name][1]}" if name in UNSERVED else None)
+        if reason is None:
+            followed.append(f"`{name}`")
+        else:
+            refused.setdefault(reason, []).append(f"`{name}`")
+    yield ",\n".join(followed) + ".\n"
+    yield _FIXED
+    yield from _table(("Broker keys", "Why"), ((", ".join(names), reason) for reason, names in refused.items()))
 
 
 if __name__ == "__main__":

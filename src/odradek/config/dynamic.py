@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
+from odradek.config.definition import LONG, MEDIUM, Key, at_least
 from odradek.config.unserved import UNSERVED_SECURITY, unserved_prefix
 from odradek.config.without_effect import WITHOUT_EFFECT
 
@@ -145,9 +146,20 @@ FIXED_AT_THE_START: dict[str, str] = {
     "leader.replication.throttled.rate": _REPLICATION_QUOTAS,
     "listener.security.protocol.map": _LISTENERS,
     "listeners": _LISTENERS,
-    "replica.alter.log.dirs.io.max.bytes.per.second": _REPLICATION_QUOTAS,
 }
 """Keys that Kafka lets change at run time and Odradek does not, beside those that have no effect at all -> why."""
+
+NEVER_IN_A_FILE: dict[str, Key] = {
+    "replica.alter.log.dirs.io.max.bytes.per.second": Key(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG,
+        str(0x7FFF_FFFF_FFFF_FFFF),
+        MEDIUM,
+        "Bytes per second that moves of replicas between log directories may copy, all together.",
+        at_least(0),
+    ),
+}
+"""Keys that can be set at run time only (QuotaConfig.brokerQuotaConfigs); the file of a broker does not know them."""
 
 THREAD_COUNTS = ("background.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir")
 """May at most double or halve in one step (kafka.server.DynamicThreadPool, LogCleaner.validateReconfiguration)."""

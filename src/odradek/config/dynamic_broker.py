@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
-from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms, check_thread_count, unserved_at_run_time
-from odradek.config.topic import TopicConfig, topic_defaults
+from odradek.config.dynamic import DYNAMIC_KEYS, NEVER_IN_A_FILE, broker_synonyms, check_thread_count, unserved_at_run_time
+from odradek.config.topic import TopicConfig, override_problem, topic_defaults
 from odradek.config.unserved import check_served_setting
 
 _TOPIC_CONFIGS_KEPT = 1024
@@ -40,6 +41,9 @@ class DynamicBrokerConfig:
 
     def integer(self, name: str) -> int:
         """The current value; as `BrokerConfig.integer`."""
+        if name in NEVER_IN_A_FILE:
+            key = NEVER_IN_A_FILE[name]
+            return cast(int, key.parse(self.node.get(name, self.cluster.get(name, key.default))))
         return self.current.integer(name)
 
     def number(self, name: str) -> float:
@@ -61,14 +65,16 @@ class DynamicBrokerConfig:
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The configuration of a topic with these settings of its own, over the current broker's. Equal settings share one object.
 
-        ConfigError for a setting that is no topic key or does not fit.
+        A setting that cannot hold is left out (`without_effect.TopicWarnings` says so): a topic may have been made by another version.
         """
         key = tuple(sorted(overrides.items()))
         known = self._topic_configs.get(key)
         if known is None:
             if len(self._topic_configs) >= _TOPIC_CONFIGS_KEPT:
                 self._topic_configs.clear()
-            known = self._topic_configs[key] = TopicConfig.over(self._defaults, overrides)
+            known = self._topic_configs[key] = TopicConfig.over(
+                self._defaults, {name: text for name, text in key if override_problem(name, text) is None}
+            )
         return known
 
     # -- changes ----------------------------------------------------------------------------------------------------------------------
@@ -122,7 +128,8 @@ class DynamicBrokerConfig:
                 # A key set at run time also outdoes the file's keys for the same thing in a finer unit.
                 for synonym in broker_synonyms(name):
                     given.pop(synonym, None)
-                given[name] = text
+                if name not in NEVER_IN_A_FILE:
+                    given[name] = text
         return BrokerConfig(given)
 
 
@@ -131,6 +138,9 @@ def check_setting(name: str, text: str) -> None:
     reason = unserved_at_run_time(name)
     if reason is not None:
         raise ConfigError(f"{name} cannot be set while the broker runs: {reason}")
+    if name in NEVER_IN_A_FILE:
+        NEVER_IN_A_FILE[name].parse(text)
+        return
     if name not in BROKER_CONFIG:
         raise ConfigError(f"Unknown broker config name: {name}")
     if name not in DYNAMIC_KEYS:

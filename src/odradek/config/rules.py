@@ -46,6 +46,7 @@ def check(config: BrokerConfig) -> None:
     _check_times(config)
     _check_limits(config)
     _check_groups(config)
+    _check_cordoned(config)
 
 
 # -- listeners and the quorum -------------------------------------------------------------------------------------------------------------
@@ -182,3 +183,13 @@ def _check_groups(config: BrokerConfig) -> None:
     for name in config.items("group.consumer.assignors"):
         if CLASS_NAMES.get(name, name) not in ASSIGNORS:
             raise ConfigError(f"group.consumer.assignors names {name}, which is none of {', '.join(ASSIGNORS)}")
+
+
+def _check_cordoned(config: BrokerConfig) -> None:
+    """ConfigError unless cordoned.log.dirs names log directories, or `*` alone (KafkaConfig.validateCordonedLogDirs)."""
+    given = config.items("cordoned.log.dirs")
+    if "*" in given and len(given) > 1:
+        raise ConfigError("cordoned.log.dirs: when it is set to *, it must not contain other values")
+    unknown = [path for path in given if path != "*" and path not in config.log_dirs]
+    if unknown:
+        raise ConfigError(f"cordoned.log.dirs: {', '.join(unknown)} must be present in log.dirs")

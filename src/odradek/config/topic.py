@@ -107,6 +107,7 @@ class TopicConfig:
         "index_interval_bytes",
         "max_compaction_lag_ms",
         "max_message_bytes",
+        "max_segment_ms",
         "message_timestamp_after_max_ms",
         "message_timestamp_before_max_ms",
         "message_timestamp_type",
@@ -148,6 +149,7 @@ class TopicConfig:
         self.cleanup_policy: tuple[str, ...] = tuple(cast("list[str]", values["cleanup.policy"]))
         self.compact: bool = "compact" in self.cleanup_policy
         self.delete: bool = "delete" in self.cleanup_policy
+        self.max_segment_ms: int = self._max_segment_ms()
         self.compression_type: str = cast(str, values["compression.type"])
         self.compression_gzip_level: int = integer("compression.gzip.level")
         self.compression_lz4_level: int = integer("compression.lz4.level")
@@ -158,6 +160,10 @@ class TopicConfig:
         self.message_timestamp_after_max_ms: int = integer("message.timestamp.after.max.ms")
         self.preallocate: bool = cast(bool, values["preallocate"])
         self.unclean_leader_election_enable: bool = cast(bool, values["unclean.leader.election.enable"])
+
+    def _max_segment_ms(self) -> int:
+        """When the active segment is rolled at the latest: what is in it cannot be compacted (LogConfig.maxSegmentMs)."""
+        return min(self.max_compaction_lag_ms, self.segment_ms) if self.compact and self.max_compaction_lag_ms > 0 else self.segment_ms
 
     def _integer(self, name: str) -> int:
         return cast(int, self._values[name])
@@ -187,6 +193,17 @@ class TopicConfig:
                 raise ConfigError(f"Unknown topic config name: {name}")
             values[name] = TOPIC_CONFIG[name].parse(text)
         return cls(values, overrides)
+
+
+def override_problem(name: str, text: str) -> str | None:
+    """Why a setting that is found in the metadata cannot hold (another version's key, say); None when it can."""
+    if name not in TOPIC_CONFIG:
+        return f"Unknown topic config name: {name}"
+    try:
+        TOPIC_CONFIG[name].parse(text)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:

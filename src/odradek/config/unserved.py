@@ -22,13 +22,11 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "config.providers": (("",), "configuration providers"),
     "connections.max.reauth.ms": (("0",), "SASL re-authentication"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
-    "cordoned.log.dirs": (("",), "cordoning of log directories"),
     "create.topic.policy.class.name": (("",), "policies for topic creation"),
     "delegation.token.secret.key": (("",), "delegation tokens"),
     "early.start.listeners": (("",), "early listeners"),
     "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
-    "log.preallocate": (("false",), "preallocation of segments"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
     "principal.builder.class": (
         ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
@@ -66,7 +64,6 @@ UNSERVED_PREFIXES: dict[str, str] = {
 UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
     "follower.replication.throttled.replicas": (("",), "replication quotas"),
     "leader.replication.throttled.replicas": (("",), "replication quotas"),
-    "preallocate": (("false",), "preallocation of segments"),
     "remote.storage.enable": (("false",), "tiered storage"),
     "remote.log.copy.disable": (("false",), "tiered storage"),
     "remote.log.delete.on.disable": (("false",), "tiered storage"),

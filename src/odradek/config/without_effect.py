@@ -1,6 +1,6 @@
 """Keys that are accepted and change nothing, each with the reason; whoever sets one is told so once.
 
-What an operator must be able to rely on (security, tiered storage, quotas, preallocation) is refused instead: `config.unserved`.
+What an operator must be able to rely on (security, tiered storage, quotas) is refused instead: `config.unserved`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator
 
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
 _ONE_NODE = "there are no other nodes to talk to yet"
-_COMPACTION = "logs are not compacted yet: a topic with cleanup.policy=compact keeps everything"
 _SHARE = "share groups are not served yet"
 _STREAMS = "streams groups are not served yet"
 _QUOTAS = "quotas are not served yet"
@@ -20,18 +19,9 @@ _LOCAL_CONTROLLER = "the controller is in the same process"
 _JVM = "measures or tunes a part that only the JVM implementation has"
 
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
-    _THREADS: (
-        "group.coordinator.background.threads",
-        "group.coordinator.threads",
-        "num.io.threads",
-        "num.network.threads",
-        "num.recovery.threads.per.data.dir",
-    ),
+    _THREADS: ("group.coordinator.background.threads", "group.coordinator.threads", "num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
     _ONE_NODE: (
-        "alter.log.dirs.replication.quota.window.num",
-        "alter.log.dirs.replication.quota.window.size.seconds",
-        "num.replica.alter.log.dirs.threads",
         "num.replica.fetchers",
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",
@@ -45,9 +35,13 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
     ),
+    "the throttle of moves between log directories spreads the bytes evenly, without samples": (
+        "alter.log.dirs.replication.quota.window.num",
+        "alter.log.dirs.replication.quota.window.size.seconds",
+    ),
     "a quorum of one has no elections to lose": ("controller.quorum.election.backoff.max.ms",),
     "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),
-    _LOCAL_CONTROLLER: ("controller.socket.timeout.ms", "log.dir.failure.timeout.ms"),
+    _LOCAL_CONTROLLER: ("controller.socket.timeout.ms",),
     _JVM: (
         "group.coordinator.cached.buffer.max.bytes",
         "controller.performance.always.log.threshold.ms",
@@ -56,19 +50,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "server.max.startup.time.ms",
     ),
     "connections do not authenticate yet": ("connection.failed.authentication.delay.ms",),
-    _COMPACTION: (
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.delete.retention.ms",
-        "log.cleaner.enable",
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.buffer.size",
-        "log.cleaner.io.max.bytes.per.second",
-        "log.cleaner.max.compaction.lag.ms",
-        "log.cleaner.min.cleanable.ratio",
-        "log.cleaner.min.compaction.lag.ms",
-        "log.cleaner.threads",
-    ),
     _PURGATORY: (
         "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests",
@@ -170,12 +151,9 @@ WITHOUT_EFFECT: dict[str, str] = {name: reason for reason, names in WITHOUT_EFFE
 """Broker key -> reason."""
 
 TOPIC_WITHOUT_EFFECT: dict[str, str] = {
-    **dict.fromkeys(("delete.retention.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "min.compaction.lag.ms"), _COMPACTION),
     **dict.fromkeys(("local.retention.bytes", "local.retention.ms"), _TIERED),
 }
 """Topic key -> reason."""
-
-_COMPACT_KEYS = ("cleanup.policy", "log.cleanup.policy")
 
 
 def ineffective(given: dict[str, str]) -> Iterator[str]:
@@ -183,12 +161,10 @@ def ineffective(given: dict[str, str]) -> Iterator[str]:
     for name, text in given.items():
         if name in WITHOUT_EFFECT:
             yield f"{name}={text.strip()} has no effect: {WITHOUT_EFFECT[name]}"
-        elif name in _COMPACT_KEYS and "compact" in text:
-            yield f"{name}={text.strip()}: {_COMPACTION}"
 
 
 class TopicWarnings:
-    """Says once for each topic key without effect that a topic sets it."""
+    """Says once for each topic key without effect, or that cannot hold, that a topic sets it."""
 
     __slots__ = ("_said",)
 
@@ -197,9 +173,10 @@ class TopicWarnings:
 
     def lines(self, topic: str, overrides: Collection[tuple[str, str]]) -> Iterator[str]:
         """The lines for the keys that no topic had set before; `topic` is named as the first that does."""
+        from odradek.config.topic import override_problem
+
         for name, text in overrides:
-            compact = name == "cleanup.policy" and "compact" in text
-            reason = _COMPACTION if compact else TOPIC_WITHOUT_EFFECT.get(name)
+            reason = TOPIC_WITHOUT_EFFECT.get(name) or override_problem(name, text)
             if reason is not None and name not in self._said:
                 self._said.add(name)
                 yield f"topic {topic}: {name}={text} has no effect: {reason}"

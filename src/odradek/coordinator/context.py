@@ -209,9 +209,8 @@ class ShardContext(Generic[S]):
         deferred: Deferred[None] = Deferred()
         self.next_offset = offset + 1
         self._gathered.append(_Waiting(deferred, self.next_offset, None, None))
-        self._write_out(
-            marker_batch(producer_id, producer_epoch, coordinator_epoch, committed=committed, now_ms=self._clock.time_ms()), offset, None
-        )
+        batch = marker_batch(producer_id, producer_epoch, coordinator_epoch, committed=committed, now_ms=self._clock.time_ms())
+        self._write_out(batch, offset, None, version)
         return deferred
 
     def _take(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> Deferred[T]:
@@ -308,10 +307,10 @@ class ShardContext(Generic[S]):
         )
         self._write_out(batch, self.next_offset - len(records), guard)
 
-    def _write_out(self, batch: bytes, offset: int, guard: object | None) -> None:
+    def _write_out(self, batch: bytes, offset: int, guard: object | None, transaction_version: int = 0) -> None:
         gathered, self._gathered = self._gathered, []
         try:
-            base_offset = self.log.append(batch, self.leader_epoch, guard)
+            base_offset = self.log.append(batch, self.leader_epoch, guard, transaction_version)
         except KafkaError as error:
             self._revert(offset, gathered, append_error(error))
             return

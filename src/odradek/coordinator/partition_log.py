@@ -55,13 +55,13 @@ class PartitionLog:
     def max_batch_bytes(self) -> int:
         return self._log().config.max_message_bytes
 
-    def append(self, batch: bytes, leader_epoch: int, guard: object | None = None) -> int:
+    def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
         """See CoordinatorLog. Whoever waits for the records is told of them on the loop's next turn."""
         partition = self._partition
         if partition.leader_epoch != leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not led in epoch {leader_epoch} any more")
         verified = guard if isinstance(guard, VerificationGuard) else None
-        info, _ = partition.append_as_leader(memoryview(batch), ALL_IN_SYNC, AppendOrigin.COORDINATOR, verified)
+        info, _ = partition.append_as_leader(memoryview(batch), ALL_IN_SYNC, AppendOrigin.COORDINATOR, verified, transaction_version)
         log = partition.log
         if log is not None and log.log_end_offset - log.recovery_point >= log.config.flush_messages:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())

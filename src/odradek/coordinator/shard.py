@@ -103,8 +103,11 @@ class CoordinatorLog(Protocol):
         """The topic's max.message.bytes."""
         ...
 
-    def append(self, batch: bytes, leader_epoch: int, guard: object | None = None) -> int:
-        """Appends one batch, as a coordinator, with acks=-1; its base offset. KafkaError when nothing was written."""
+    def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
+        """Appends one batch, as a coordinator, with acks=-1; its base offset. KafkaError when nothing was written.
+
+        `transaction_version` is that of a marker: version 2 is fenced by its epoch more strictly.
+        """
         ...
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]]:

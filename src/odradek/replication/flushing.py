@@ -26,13 +26,14 @@ RunJob = Callable[[Callable[[], None]], Deferred[None]]
 class Flusher:
     """At most one flush of a log at a time. A failed fsync is never tried again: the log marks its directory as failed."""
 
-    __slots__ = ("_disk", "_run_job", "_waiting")
+    __slots__ = ("_disk", "_held", "_run_job", "_waiting")
 
     def __init__(self, disk: Disk, run_job: RunJob) -> None:
         self._disk = disk
         self._run_job = run_job
         self._waiting: dict[TopicPartition, list[Deferred[None]]] = {}
-        """Partitions under flush -> who waits for the next one."""
+        """Partitions under flush, or held -> who waits for the next one."""
+        self._held: dict[TopicPartition, Deferred[None]] = {}
 
     def flush(self, partition: Partition) -> Deferred[None]:
         """Done when everything in the log by now is durable; fails when the disk does."""
@@ -45,13 +46,33 @@ class Flusher:
             self._start(partition, [done])
         return done
 
+    def hold(self, partition: Partition) -> Deferred[None]:
+        """Begins no flush of the partition until `release`; done when none is under way any more. What is asked for meanwhile waits."""
+        key = partition.topic_partition
+        done = self._held[key] = Deferred()
+        if key not in self._waiting:
+            self._waiting[key] = []
+            done.complete(None)
+        return done
+
+    def release(self, partition: Partition) -> None:
+        """Flushes go on, with what waited; on the log that the partition has by now."""
+        held = self._held.pop(partition.topic_partition, None)
+        if held is not None and held.done:
+            self._next(partition)
+
     def _start(self, partition: Partition, callers: list[Deferred[None]]) -> None:
         log = partition.log
         if log is None:
             gone = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.topic_partition} went away while it was flushed")
             self._finished(partition, callers, gone)
             return
-        flush = log.begin_flush()
+        try:
+            flush = log.begin_flush()
+        except KafkaError as error:
+            # The disk failed since the append, perhaps under another log of the directory.
+            self._finished(partition, callers, error)
+            return
         if flush is None:
             self._finished(partition, callers, None)
             return
@@ -68,12 +89,24 @@ class Flusher:
         self._finished(partition, callers, error)
 
     def _finished(self, partition: Partition, callers: list[Deferred[None]], error: BaseException | None) -> None:
-        later = self._waiting.pop(partition.topic_partition)
-        if later:
-            self._waiting[partition.topic_partition] = []
-            self._start(partition, later)
+        held = self._held.get(partition.topic_partition)
+        if held is None:
+            self._next(partition)
         for caller in callers:
             if error is None:
                 caller.complete(None)
             else:
                 caller.fail(error)
+        if held is None:
+            return
+        if self._held.get(partition.topic_partition) is held:
+            held.complete(None)
+        else:
+            self._next(partition)
+
+    def _next(self, partition: Partition) -> None:
+        """Begins the flush that somebody waits for, if anybody does."""
+        later = self._waiting.pop(partition.topic_partition)
+        if later:
+            self._waiting[partition.topic_partition] = []
+            self._start(partition, later)

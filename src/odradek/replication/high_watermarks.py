@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from odradek.storage.checkpoints import read_offset_checkpoint, write_offset_che
 
 if TYPE_CHECKING:
     from odradek.storage.log import Log
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME = "replication-offset-checkpoint"
 
@@ -27,7 +30,11 @@ class HighWatermarkCheckpoints:
         self._written: dict[str, dict[TopicPartition, int]] = {}
 
     def restore(self, log: Log) -> None:
-        """Gives a log that was just opened the high watermark of the last checkpoint, within its bounds."""
+        """Gives a log that was just opened the high watermark of the last checkpoint, within its bounds.
+
+        A damaged checkpoint is taken for a missing one: the leader's high watermark rises again as soon as its in-sync replicas fetch.
+        (Kafka's ReplicaManager takes the directory offline.) OSError when the file cannot be read.
+        """
         directory = _parent(log.directory)
         saved = self._read.get(directory)
         if saved is None:
@@ -39,8 +46,9 @@ class HighWatermarkCheckpoints:
     def _load(self, directory: str) -> dict[TopicPartition, int]:
         try:
             return dict(read_offset_checkpoint(self._disk, f"{directory}/{FILE_NAME}"))
-        except OSError as error:
-            raise StorageError(f"{directory}/{FILE_NAME} cannot be read: {error}") from error
+        except StorageError as error:
+            logger.warning("Ignoring a damaged checkpoint: %s", error)
+            return {}
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """A deleted partition: one created later under its name starts at 0."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.replication.partition import NO_LEADER, Partition, Role
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class MetadataChanges:
             elif partition.make_follower(info.partition, log):
                 self.fetchers.stop(topic_partition)
                 self.fetchers.start(partition)
+            self._manager.future_replicas.resume(partition)
         except (KafkaError, OSError) as error:
             if isinstance(error, KafkaError) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 logger.error("%s cannot be served: %s", topic_partition, error)
@@ -120,5 +121,18 @@ class MetadataChanges:
             self._topic_config(topic_partition.topic, image),
             directory_id=info.partition.directory(self._manager.local_id),
         )
-        self._manager.checkpoints.restore(log)
+        try:
+            self._manager.checkpoints.restore(log)
+        except OSError as error:
+            self._log_manager.directory_failed(log.parent_directory, error)
+            raise
+        self._tell_directory(topic_partition, info, log)
         return log
+
+    def _tell_directory(self, topic_partition: TopicPartition, info: PartitionInfo, log: Log) -> None:
+        """The controller is to know where the log lies; it left the choice to this broker, or a disk came back under another id."""
+        directory = self._log_manager.directory(log.parent_directory)
+        if directory is None or directory.directory_id is None or self._manager.assign is None:
+            return
+        if directory.directory_id != info.partition.directory(self._manager.local_id):
+            self._manager.assign(TopicIdPartition(info.topic_id, topic_partition.topic, topic_partition.partition), directory.directory_id)

@@ -1,7 +1,7 @@
-"""The partitions of a broker and the four things done with them: append, fetch, look up offsets, follow the metadata.
+"""The partitions of a broker and what is done with them: append, fetch, look up offsets, delete records, follow the metadata.
 
-Each has a module of its own (`appender`, `reader`, `offsets`, `metadata_changes`); this class owns the parts and keeps the regular work:
-high-watermark checkpoints, ISR checks, failing directories, shutdown. (kafka.server.ReplicaManager)
+Each has a module of its own (`appender`, `reader`, `offsets`, `delete_records`, `metadata_changes`); this class owns the parts and keeps
+the regular work: high-watermark checkpoints, ISR checks, failing directories, shutdown. (kafka.server.ReplicaManager)
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from uuid import UUID
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.disk import Disk
-from odradek.base.ids import TopicPartition
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.replication.alter_partition import AlterPartitionManager, SendAlterPartition
 from odradek.replication.appender import Appender
 from odradek.replication.cluster_view import CurrentLeader, ImageClusterView, ImageHolder
 from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.delete_records import RecordsDeleter
 from odradek.replication.fetch_session import FetchSessionCache
 from odradek.replication.flushing import Flusher, RunJob
+from odradek.replication.future_replicas import AssignDirectory, FutureReplicas, check_destination
 from odradek.replication.high_watermarks import HighWatermarkCheckpoints
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.metadata_changes import MetadataChanges
@@ -30,6 +33,8 @@ from odradek.replication.offsets import OffsetLookup
 from odradek.replication.partition import Partition, Role
 from odradek.replication.reader import Reader
 from odradek.replication.verification import NoCoordinator, TransactionVerifier, VerifiedAppender
+from odradek.storage.log_directory import write_checkpoints
+from odradek.storage.names import LONGEST_NAME, future_directory_name
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -55,10 +60,12 @@ class ReplicaManager:
         run_job: RunJob,
         verifier: TransactionVerifier | None = None,
         dynamic_config: DynamicBrokerConfig | None = None,
+        assign: AssignDirectory | None = None,
     ) -> None:
         """`send_alter_partition` sends to the active controller, `run_job` runs blocking work in an executor.
 
-        `dynamic_config` is `config` with what is set at run time.
+        `dynamic_config` is `config` with what is set at run time. `assign` tells the controller where a replica lies; without it, nobody
+        is told.
         """
         self._clock = clock
         self._log_manager = log_manager
@@ -73,7 +80,7 @@ class ReplicaManager:
         self.checkpoints = HighWatermarkCheckpoints(disk)
         self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
         self._broker_epoch = broker_epoch
-        self._run_job = run_job
+        self.run_job = self._run_job = run_job
         self._checkpointing = False
         self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
@@ -81,6 +88,18 @@ class ReplicaManager:
         self.producer = VerifiedAppender(self.partitions, self.appender, verifier or NoCoordinator(), verify=verify)
         self.reader = Reader(self.partitions, self.delayed)
         self.offsets = OffsetLookup(self.partitions)
+        self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
+        self.assign = assign
+        self.future_replicas = FutureReplicas(
+            log_manager,
+            clock=clock,
+            disk=disk,
+            run_job=run_job,
+            flusher=self.flusher,
+            config=self.dynamic_config,
+            assign=assign,
+            on_moved=self._moved,
+        )
         self.fetch_sessions = FetchSessionCache(clock, rng, config.integer("max.incremental.fetch.session.cache.slots"))
         self.changes = MetadataChanges(self, log_manager)
 
@@ -121,6 +140,10 @@ class ReplicaManager:
         """Those this broker leads."""
         return (partition for partition in self.partitions.by_name.values() if partition.is_leader)
 
+    def verify_transactions(self, verify: bool) -> None:
+        """Whether appends that begin a transaction in a partition ask the coordinator first (KIP-890)."""
+        self.producer.verify = verify
+
     # -- regular work -----------------------------------------------------------------------------------------------------------
 
     def shrink_isrs(self) -> None:
@@ -144,9 +167,40 @@ class ReplicaManager:
         done.add_callback(finished)
         return done
 
+    def _checkpoint_log_starts(self) -> Deferred[None] | None:
+        """Writes them now, in the executor; None when the files say them already."""
+        writes = self._log_manager.begin_log_start_offsets()
+        if not writes:
+            return None
+        failed: list[tuple[str, OSError]] = []
+        done = self._run_job(lambda: failed.extend(write_checkpoints(writes)))
+        done.add_callback(lambda _: self._log_manager.finish_checkpoints(failed))
+        return done
+
     def _report_failed(self, failed: list[tuple[str, OSError]]) -> None:
         for directory, error in failed:
             self._log_manager.directory_failed(directory, error)
+
+    def alter_log_dir(self, topic_partition: TopicPartition, path: str) -> None:
+        """Moves the replica to the log directory at `path` (`FutureReplicas.alter`), or has it made there should it come here later.
+
+        INVALID_TOPIC_EXCEPTION when the directory's name would be too long, what `check_destination` raises, KAFKA_STORAGE_ERROR when
+        the replica is offline, NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION when it is not here.
+        """
+        if len(future_directory_name(topic_partition, ZERO_UUID)) > LONGEST_NAME:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        check_destination(self._log_manager, topic_partition, path)
+        partition = self.partitions.by_name.get(topic_partition)
+        if partition is not None and partition.role is Role.OFFLINE:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {topic_partition} is offline")
+        self._log_manager.prefer(topic_partition, path)
+        self.future_replicas.alter(self.partition(topic_partition), path)
+
+    def _moved(self, partition: Partition) -> None:
+        """The log is another one; who waits for it looks at it anew."""
+        partition.log_replaced()
+        self.checkpoint_high_watermarks()
+        self.delayed.drain()
 
     def directory_failed(self, directory: str) -> None:
         """For `LogManager.on_directory_failure`: what lies there answers KAFKA_STORAGE_ERROR from now on.
@@ -156,6 +210,7 @@ class ReplicaManager:
         lost = [
             partition for partition in self.online_partitions() if partition.log is not None and partition.log.parent_directory == directory
         ]
+        self.future_replicas.directory_failed(directory)
         for partition in lost:
             partition.mark_offline()
         logger.error("%d partition(s) are offline with the log directory %s", len(lost), directory)
@@ -163,6 +218,7 @@ class ReplicaManager:
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         """Takes a partition off the table; requests waiting for it are answered."""
+        self.future_replicas.stop(topic_partition, gone=True)
         partition = self.partitions.by_name.pop(topic_partition, None)
         if partition is not None and partition.role is not Role.DELETED:
             partition.mark_deleted()
@@ -170,6 +226,7 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Answers what waits, writes the high watermarks. The log manager closes the logs afterwards."""
+        self.future_replicas.close()
         self.alter_partition.close()
         self.delayed.close()
         logs = [partition.log for partition in self.online_partitions() if partition.log is not None]

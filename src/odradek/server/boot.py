@@ -34,6 +34,7 @@ STEPS: Final[tuple[Step, ...]] = (
     Step("replicas", "make the replica manager; at the end answer what waits and write the high watermarks", _BROKER, 30),
     Step("metadata", "follow the metadata log: partitions take their roles with every image", _BROKER, 5),
     Step("tasks", "begin the regular tasks: retention, checkpoints, deletions, ISR checks", _BROKER, 5),
+    Step("cleaner", "begin to compact logs", _BROKER, 10),
     Step("registration", "register with the controller, send heartbeats, be unfenced", _BROKER, 5),
     Step("broker_listeners", "answer clients; at the end have the leaders moved away and take no new requests", _BROKER, 30),
     Step("controller_registration", "register this controller with the active one, in the background", _CONTROLLER, 5),

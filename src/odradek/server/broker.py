@@ -22,7 +22,6 @@ from odradek.config.without_effect import ineffective
 from odradek.handlers.registration import BROKER, CONTROLLER
 from odradek.metadata.image import EMPTY
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
-from odradek.network.limits import AcceptorLimits
 from odradek.server.boot import STEPS, Step
 from odradek.server.channel import Forwarder, InterBrokerChannel
 from odradek.server.clock import LoopClock
@@ -30,6 +29,7 @@ from odradek.server.dispatch import Dispatcher
 from odradek.server.jobs import Jobs, as_future
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.metadata_cache import MetadataCache
+from odradek.server.reconfiguration import acceptor_limits, follow_limits, follow_producer_settings
 from odradek.server.services import Services
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.listeners import Endpoint
     from odradek.config.topic import TopicConfig
+    from odradek.server.cleaning import LogCleaner
     from odradek.server.controller_registration import ControllerRegistrar
     from odradek.server.registration import AdvertisedListener, BrokerRegistration
     from odradek.server.tasks import BrokerTasks
-    from odradek.storage.log import Log
+    from odradek.storage.loading import DirectoryLoading, LoadProgress
     from odradek.storage.log_directory import LogDirectory
-    from odradek.storage.log_manager import LoadProgress
 
 logger = logging.getLogger(__name__)
 
@@ -93,12 +93,15 @@ class Broker:
         self._started: list[Step] = []
         self._stopping: asyncio.Future[None] | None = None
         self._directory_ids: dict[str, UUID] = {}
-        self._offline_ids: list[UUID] = []
+        self._unusable: dict[str, Exception] = {}
+        """Log directories without a readable meta.properties."""
         self._bound: dict[str, BoundListener] = {}
         self._logs_loaded = False
+        self._failure: BaseException | None = None
         self._registration: BrokerRegistration | None = None
         self._registrar: ControllerRegistrar | None = None
         self._tasks: BrokerTasks | None = None
+        self._cleaner: LogCleaner | None = None
         self._progress_at = 0.0
         services = self.services
         services.config = config
@@ -196,6 +199,8 @@ class Broker:
             identities = read_identities(self.disk, directories)
         verify_identities(identities, metadata_directory=self.config.metadata_log_dir, node_id=self.config.node_id)
         complete = complete_identities(self.disk, identities, lambda: random_uuid(self.random))
+        self._unusable = identities.failed
+        verify_identities(identities, metadata_directory=self.config.metadata_log_dir, node_id=self.config.node_id)
         for directory, properties in complete.items():
             assert properties.directory_id is not None
             self._directory_ids[directory] = properties.directory_id
@@ -216,6 +221,7 @@ class Broker:
             logger.info("%s", line)
 
     async def start_directories(self) -> None:
+        from odradek.server.log_directories import LogDirectories
         from odradek.storage.log_manager import LogManager
 
         self.services.log_manager = LogManager(
@@ -227,10 +233,15 @@ class Broker:
             directory_ids=self._directory_ids,
             producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
             verify_transactions=self.config.flag("transaction.partition.verification.enable"),
-            on_directory_failure=self._directory_failed,
             new_lock=threading.Lock,
         )
+        self._directories = LogDirectories(
+            self.services.dynamic_config, self.services.log_manager, self._directory_ids, self._directories_failed
+        )
+        for path, error in self._unusable.items():
+            self.services.log_manager.directory_failed(path, error)
         self.services.log_manager.lock_directories()
+        self._raise_failure()
 
     async def stop_directories(self) -> None:
         log_manager = self.services.log_manager
@@ -240,36 +251,17 @@ class Broker:
         for directory in log_manager.directories:
             directory.release()
 
-    def _directory_failed(self, path: str, error: Exception) -> None:
-        log_manager = self.services.log_manager
-        if not log_manager.online_directories or path == self.config.metadata_log_dir:
-            self._fatal(StorageError(f"the log directory {path} failed: {error}"))
-            return
-        if path in self._directory_ids:
-            self._offline_ids.append(self._directory_ids[path])
-        if hasattr(self.services, "replica_manager"):
-            self.services.replica_manager.directory_failed(path)
-        if self._registration is not None:
-            self._registration.directories_changed()
+    def _directories_failed(self, error: BaseException) -> None:
+        """No log directory is left, or that of the metadata failed."""
+        self._failure = error
+        self._fatal(error)
+
+    def _raise_failure(self) -> None:
+        """For steps of the start that find out after they have begun."""
+        if self._failure is not None:
+            raise self._failure
 
     # -- network ---------------------------------------------------------------------------------------------------------------
-
-    def _limits(self) -> AcceptorLimits:
-        config = self.config
-        overrides = (entry.rpartition(":") for entry in config.text("max.connections.per.ip.overrides").split(",") if entry.strip())
-        memory = config.integer("queued.max.request.bytes")
-        idle_ms = config.integer("connections.max.idle.ms")
-        return AcceptorLimits(
-            request_size=config.integer("socket.request.max.bytes"),
-            request_memory=memory if memory > 0 else 1 << 62,
-            idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
-            max_connections=config.integer("max.connections"),
-            max_connections_per_ip=config.integer("max.connections.per.ip"),
-            per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
-            creation_rate=config.integer("max.connection.creation.rate"),
-            receive_buffer=config.integer("socket.receive.buffer.bytes"),
-            send_buffer=config.integer("socket.send.buffer.bytes"),
-        )
 
     async def start_listeners(self) -> None:
         config = self.config
@@ -277,8 +269,9 @@ class Broker:
             self.services, unstable_versions=config.flag("unstable.api.versions.enable")
         )
         self._acceptor = Acceptor(
-            self.loop, self.clock, self._dispatcher, self._limits(), backlog=config.integer("socket.listen.backlog.size")
+            self.loop, self.clock, self._dispatcher, acceptor_limits(config), backlog=config.integer("socket.listen.backlog.size")
         )
+        follow_limits(self.services.dynamic_config, self._acceptor)
         controller_names = config.controller_listener_names
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in controller_names else BROKER
@@ -376,8 +369,14 @@ class Broker:
         dynamic_config = self.services.dynamic_config
         apply_broker_settings(dynamic_config, image)
 
+        configs: dict[str, TopicConfig] = {}
+
         def topic_config(topic_partition: TopicPartition) -> TopicConfig:
-            return dynamic_config.topic_config(image.configs.topic(topic_partition.topic))
+            topic = topic_partition.topic
+            config = configs.get(topic)
+            if config is None:
+                config = configs[topic] = dynamic_config.topic_config(image.configs.topic(topic))
+            return config
 
         def is_stray(topic_partition: TopicPartition, topic_id: UUID | None) -> bool:
             if topic_id is None:
@@ -385,12 +384,25 @@ class Broker:
             partition = image.topics.partition_by_id(topic_id, topic_partition.partition)
             return partition is None or self.config.node_id not in partition.replicas
 
-        def load(directory: LogDirectory) -> asyncio.Future[list[Log] | Exception]:
-            return as_future(self.loop, self.jobs.run(lambda: log_manager.load_directory(directory, topic_config, self._report)))
+        workers = dynamic_config.integer("num.recovery.threads.per.data.dir")
 
-        loading = [(directory, load(directory)) for directory in log_manager.online_directories]
-        for directory, loaded in loading:
-            log_manager.adopt(directory, await loaded, is_stray)
+        def assigned(topic_partition: TopicPartition, topic_id: UUID | None) -> UUID | None:
+            partition = None if topic_id is None else image.topics.partition_by_id(topic_id, topic_partition.partition)
+            return partition.directory(self.config.node_id) if partition and self.config.node_id in partition.replicas else None
+
+        async def load(directory: LogDirectory) -> DirectoryLoading:
+            loading = log_manager.begin_loading(directory, topic_config, self._report)
+            # A pool for each directory: a slow disk does not take the threads from the others.
+            with self.jobs.pool(workers) as run:
+                await as_future(self.loop, run(loading.open))
+                await asyncio.gather(*[as_future(self.loop, run(loading.work)) for _ in range(workers)])
+            return loading
+
+        for loading in await asyncio.gather(*[load(directory) for directory in log_manager.online_directories]):
+            log_manager.adopt(loading, is_stray)
+        self._raise_failure()
+        log_manager.settle_moves(assigned)
+        self._raise_failure()
         self._logs_loaded = True
 
     def _report(self, progress: LoadProgress) -> None:
@@ -401,20 +413,25 @@ class Broker:
         elif now >= self._progress_at:
             self._progress_at = now + _PROGRESS_INTERVAL_S
             logger.info(
-                "loading %s: log %d of %d (%s), segment %d of %d",
+                "loading %s: log %d of %d (%s), segment %d of %d, %.0f MB/s",
                 progress.directory,
                 progress.done + 1,
                 progress.total,
                 progress.log,
                 progress.segments_done,
                 progress.segments_total,
+                progress.bytes_per_second / 1e6,
             )
 
     async def start_replicas(self) -> None:
         from odradek.replication.replica_manager import ReplicaManager
+        from odradek.server.assignments import AssignmentsManager
         from odradek.server.senders import alter_partition_sender
 
         services = self.services
+        self._assignments = AssignmentsManager(
+            services.channel, self.clock, self.config.node_id, self._broker_epoch, lambda: services.metadata.image
+        )
         services.replica_manager = ReplicaManager(
             self.config,
             clock=self.clock,
@@ -426,12 +443,16 @@ class Broker:
             broker_epoch=self._broker_epoch,
             run_job=self.jobs.run,
             dynamic_config=services.dynamic_config,
+            assign=self._assignments.assign,
         )
+        self._directories.replica_manager = services.replica_manager
+        follow_producer_settings(services.dynamic_config, services.log_manager, services.replica_manager)
 
     def _broker_epoch(self) -> int:
         return self._registration.broker_epoch if self._registration is not None else -1
 
     async def stop_replicas(self) -> None:
+        self._assignments.close()
         self.services.replica_manager.close()
         # The answers that this set free go out before the logs close.
         await self._acceptor.close()
@@ -468,11 +489,27 @@ class Broker:
         from odradek.server.tasks import BrokerTasks
 
         services = self.services
-        self._tasks = BrokerTasks(self.config, self.clock, self.jobs, services.log_manager, services.replica_manager, services.coordinators)
+        config = services.dynamic_config
+        self._tasks = BrokerTasks(config, self.clock, self.jobs, services.log_manager, services.replica_manager, services.coordinators)
+        self._tasks.configured(services.metadata.image)
+        self._publisher.on_configured = self._tasks.configured
 
     async def stop_tasks(self) -> None:
         if self._tasks is not None:
             self._tasks.stop()
+
+    async def start_cleaner(self) -> None:
+        config = self.services.dynamic_config
+        if not config.flag("log.cleaner.enable"):
+            return
+        from odradek.server.cleaning import LogCleaner
+
+        self._cleaner = LogCleaner(config, self.clock, self.jobs, self.disk, self.services.log_manager)
+        self._cleaner.start()
+
+    async def stop_cleaner(self) -> None:
+        if self._cleaner is not None:
+            await as_future(self.loop, self._cleaner.stop())
 
     # -- registration ----------------------------------------------------------------------------------------------------------
 
@@ -487,7 +524,7 @@ class Broker:
             services.incarnation_id,
             self._reached_at(config.advertised_listeners),
             config.rack,
-            [self._directory_ids[directory.path] for directory in log_manager.online_directories if directory.path in config.log_dirs],
+            self._directories.online_ids,
             log_manager.previous_broker_epoch,
         )
         self._registration = BrokerRegistration(
@@ -498,8 +535,12 @@ class Broker:
             heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
             session_timeout_s=config.broker_session_timeout_ms / 1000,
             metadata_offset=lambda: services.metadata.image.offset,
-            offline_log_dirs=lambda: self._offline_ids,
+            offline_log_dirs=lambda: self._directories.offline_ids,
+            cordoned_log_dirs=lambda: self._directories.cordoned_ids,
+            failure_timeout_s=config.integer("log.dir.failure.timeout.ms") / 1000,
+            on_fatal=self._fatal,
         )
+        self._directories.registration = self._registration
         self._registration.ready()
         self._registration.start()
         patience_ms = config.integer("initial.broker.registration.timeout.ms")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +20,9 @@ T = TypeVar("T")
 
 Work = Callable[[], Deferred[None] | None]
 """A run of a task; a Deferred where it goes on in an executor."""
+
+Pool = Callable[[Callable[[], None]], Deferred[None]]
+"""Runs a job in a thread of a pool."""
 
 
 class Jobs:
@@ -26,6 +33,20 @@ class Jobs:
 
     def run(self, job: Callable[[], T]) -> Deferred[T]:
         """The result of `job`, which runs in another thread; callbacks run on the loop."""
+        return self._run(None, job)
+
+    @contextmanager
+    def pool(self, threads: int) -> Generator[Pool]:
+        """As `run`, in threads that nobody else uses and that go when the block ends."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        executor = ThreadPoolExecutor(threads, "pool")
+        try:
+            yield lambda job: self._run(executor, job)
+        finally:
+            executor.shutdown(wait=False)
+
+    def _run(self, executor: Executor | None, job: Callable[[], T]) -> Deferred[T]:
         result: Deferred[T] = Deferred()
 
         def finished(future: asyncio.Future[T]) -> None:
@@ -36,7 +57,7 @@ class Jobs:
             else:
                 result.complete(future.result())
 
-        self._loop.run_in_executor(None, job).add_done_callback(finished)
+        self._loop.run_in_executor(executor, job).add_done_callback(finished)
         return result
 
 

@@ -73,8 +73,18 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number.name)
-    loop.set_default_executor(ThreadPoolExecutor(config.integer("background.threads"), "background"))
+    executor = ThreadPoolExecutor(config.integer("background.threads"), "background")
+    loop.set_default_executor(executor)
     broker = Broker(config, format_if_empty=format_if_empty)
+
+    def resize() -> None:
+        """The new executor takes what comes; the old one ends what it has."""
+        nonlocal executor
+        old, executor = executor, ThreadPoolExecutor(broker.services.dynamic_config.integer("background.threads"), "background")
+        loop.set_default_executor(executor)
+        old.shutdown(wait=False)
+
+    broker.services.dynamic_config.subscribe(("background.threads",), resize)
     broker.on_fatal = lambda error: None if stopped.done() else stopped.set_exception(error)
     starting = asyncio.ensure_future(broker.start())
     try:

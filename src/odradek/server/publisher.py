@@ -46,6 +46,8 @@ class BrokerPublisher:
         self._coordinators = coordinators
         self._on_published = on_published
         self._warnings = TopicWarnings()
+        self.on_configured: Callable[[MetadataImage], object] | None = None
+        """Called when configurations have changed and hold."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
@@ -65,6 +67,8 @@ class BrokerPublisher:
                     logger.warning("%s", line)
         apply_broker_settings(self._config, image)
         self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic)))
+        if self.on_configured is not None:
+            self.on_configured(image)
 
 
 def apply_broker_settings(config: DynamicBrokerConfig, image: MetadataImage) -> None:

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.handlers.registration import TO_CONTROLLER
 from odradek.metadata.features import supported_features
 from odradek.server.channel import InterBrokerChannel
@@ -72,7 +72,11 @@ class BrokerRegistration:
         session_timeout_s: float,
         metadata_offset: Callable[[], int],
         offline_log_dirs: Callable[[], list[UUID]],
+        cordoned_log_dirs: Callable[[], list[UUID]] = list,
+        failure_timeout_s: float = 30.0,
+        on_fatal: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
+        """`failure_timeout_s` (log.dir.failure.timeout.ms): `on_fatal` when the controller could not be told of a failed directory."""
         self._identity = identity
         self._channel = channel
         self._clock = clock
@@ -82,6 +86,13 @@ class BrokerRegistration:
         self._longest_retry_s = session_timeout_s / 2
         self._metadata_offset = metadata_offset
         self._offline_log_dirs = offline_log_dirs
+        self._cordoned_log_dirs = cordoned_log_dirs
+        self._failure_timeout_s = failure_timeout_s
+        self._on_fatal = on_fatal
+        self._known_offline: set[UUID] = set()
+        """Failed directories that the controller has heard of."""
+        self._reported: list[UUID] = []
+        """Those in the heartbeat under way."""
         self._timer: TimerHandle | None = None
         self._in_flight = False
         self._again = False
@@ -111,8 +122,20 @@ class BrokerRegistration:
             self._beat_now()
 
     def directories_changed(self) -> None:
-        """A log directory went offline: the controller should know now."""
+        """Log directories were cordoned or freed: the controller should know now."""
         self._beat_now()
+
+    def directory_failed(self, directory_id: UUID) -> None:
+        """A log directory went offline. As long as the controller does not know, clients are sent here for its partitions: when it cannot
+        be told in time the broker ends, so that its session does.
+        """
+        self._beat_now()
+        self._clock.call_later(self._failure_timeout_s, self._check_told, directory_id)
+
+    def _check_told(self, directory_id: UUID) -> None:
+        if not self._stopped and directory_id not in self._known_offline:
+            reason = f"the controller could not be told within {self._failure_timeout_s:g} s that log directory {directory_id} has failed"
+            self._on_fatal(StorageError(reason))
 
     def leave(self) -> Deferred[None]:
         """Asks the controller to move the leaders away; completes when it has, or when there is nobody to ask."""
@@ -208,6 +231,7 @@ class BrokerRegistration:
 
         self._in_flight = True
         self._again = False
+        self._reported = list(self._offline_log_dirs())
         caught_up = self._states.state not in (BrokerState.STARTING, BrokerState.NOT_RUNNING)
         request = BrokerHeartbeatRequest(
             broker_id=self._identity.broker_id,
@@ -215,9 +239,11 @@ class BrokerRegistration:
             current_metadata_offset=self._metadata_offset(),
             want_fence=not (self._ready and caught_up) or (self._leaving and self._states.state < BrokerState.RUNNING),
             want_shut_down=self._leaving,
-            offline_log_dirs=self._offline_log_dirs(),
+            offline_log_dirs=self._reported,
+            # Not before RECOVERY: the metadata must have reached the version that knows it.
+            cordoned_log_dirs=self._cordoned_log_dirs() if caught_up else None,
         )
-        self._channel.send(TO_CONTROLLER, request.API_KEY, request, 1, timeout_s=self._timeout_s).add_callback(self._beaten)
+        self._channel.send(TO_CONTROLLER, request.API_KEY, request, 2, timeout_s=self._timeout_s).add_callback(self._beaten)
 
     def _beaten(self, done: Deferred[Message]) -> None:
         self._in_flight = False
@@ -239,6 +265,7 @@ class BrokerRegistration:
             self._later(self._beat, code.name)
             return
         self._retry_s = _FIRST_RETRY_S
+        self._known_offline.update(self._reported)
         if self._follow(response) or self._again:
             self._beat()
         else:

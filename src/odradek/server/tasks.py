@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
@@ -10,18 +11,22 @@ from odradek.server.jobs import Jobs, Task, Work
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock, TimerHandle
-    from odradek.config.broker import BrokerConfig
+    from odradek.config.dynamic_broker import DynamicBrokerConfig
+    from odradek.metadata.image import MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.server.coordinators import Coordinators
     from odradek.storage.log import Log
-    from odradek.storage.log_directory import CheckpointWrite, NewNames
+    from odradek.storage.log_directory import DirectoryWrite
     from odradek.storage.log_manager import LogManager
 
 _INITIAL_DELAY_S = 30.0
 """LogManager.InitialTaskDelayMs."""
-_NEW_NAMES_DELAY_S = 0.05
-"""New logs of one request are made durable together, in the executor."""
 _DELETE_INTERVAL_S = 10.0
+_RETENTION_SLICE = 50
+"""Logs looked at in one turn of the loop: some milliseconds when their timestamps have to be read."""
+_SHORTEST_FLUSH_INTERVAL_S = 0.01
+_TOPIC = 2
+"""ConfigResource.Type.TOPIC."""
 _NEVER_S = 10 * 365 * 86400.0
 """Intervals of ten years and more mean "off" (log.flush.scheduler.interval.ms is Long.MAX by default)."""
 
@@ -31,19 +36,21 @@ class BrokerTasks:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: DynamicBrokerConfig,
         clock: Clock,
         jobs: Jobs,
         log_manager: LogManager,
         replica_manager: ReplicaManager,
         coordinators: Coordinators,
     ) -> None:
+        self._config = config
         self._clock = clock
         self._jobs = jobs
         self._log_manager = log_manager
         self._replica_manager = replica_manager
         self._tasks: list[Task] = []
         self._new_names: TimerHandle | None = None
+        self._syncing_names = False
         log_manager.on_roll = self._flush_rolled
         log_manager.on_created = self._created
 
@@ -69,7 +76,8 @@ class BrokerTasks:
             coordinators.remove_expired_transactional_ids,
             None,
         )
-        self._add("log-flush", config.log_flush_interval_ms / 1000, self._flush, _INITIAL_DELAY_S)
+        self._flush_task: Task | None = None
+        self._flush_interval_s = _NEVER_S
         self._add("isr-expiration", config.integer("replica.lag.time.max.ms") / 2000, replica_manager.shrink_isrs, None)
         self._add("log-deletion", _DELETE_INTERVAL_S, self._delete, None)
 
@@ -77,16 +85,51 @@ class BrokerTasks:
         if interval_s < _NEVER_S:
             self._tasks.append(Task(name, interval_s, work, self._clock, delay_s=delay_s))
 
+    def configured(self, image: MetadataImage) -> None:
+        """Configurations have changed: logs are looked at as often as the shortest flush.ms of a topic, or of the broker, asks for.
+
+        (Kafka looks every log.flush.scheduler.interval.ms only, which is never by default, whatever flush.ms says.)
+        """
+        shortest_ms = self._config.current.log_flush_interval_ms
+        for (kind, topic), overrides in image.configs.resources.items():
+            if kind == _TOPIC and "flush.ms" in overrides:
+                shortest_ms = min(shortest_ms, self._config.topic_config(image.configs.topic(topic)).flush_ms)
+        interval_s = max(shortest_ms / 1000, _SHORTEST_FLUSH_INTERVAL_S)
+        if interval_s == self._flush_interval_s:
+            return
+        self._flush_interval_s = interval_s
+        if self._flush_task is not None:
+            self._flush_task.stop()
+            self._flush_task = None
+        if interval_s < _NEVER_S:
+            self._flush_task = Task("log-flush", interval_s, self._flush, self._clock)
+
     def stop(self) -> None:
         """No further runs."""
+        if self._flush_task is not None:
+            self._flush_task.stop()
         if self._new_names is not None:
             self._new_names.cancel()
         for task in self._tasks:
             task.stop()
         self._tasks.clear()
 
-    def _retention(self) -> None:
-        self._log_manager.cleanup()
+    def _retention(self) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+        self._retain(self._log_manager.cleanup_steps(), done)
+        return done
+
+    def _retain(self, steps: Iterator[object], done: Deferred[None]) -> None:
+        """Some logs now, the others after whatever else waits for the loop."""
+        try:
+            seen = len(list(islice(steps, _RETENTION_SLICE)))
+        except Exception as error:
+            done.fail(error)
+            return
+        if seen < _RETENTION_SLICE:
+            done.complete(None)
+        else:
+            self._clock.call_later(0, self._retain, steps, done)
 
     def _recovery_points(self) -> Deferred[None] | None:
         return self._checkpoint(self._log_manager.begin_recovery_points())
@@ -95,14 +138,23 @@ class BrokerTasks:
         return self._checkpoint(self._log_manager.begin_log_start_offsets())
 
     def _created(self) -> None:
-        if self._new_names is None:
-            self._new_names = self._clock.call_later(_NEW_NAMES_DELAY_S, self._sync_new_names)
+        """Logs that come and go within one turn of the loop, or while others are seen to, are made durable together."""
+        if self._new_names is None and not self._syncing_names:
+            self._new_names = self._clock.call_later(0, self._sync_new_names)
 
     def _sync_new_names(self) -> None:
         self._new_names = None
-        self._checkpoint(self._log_manager.begin_new_names())
+        done = self._checkpoint(self._log_manager.begin_new_names())
+        if done is not None:
+            self._syncing_names = True
+            done.add_callback(self._names_synced)
 
-    def _checkpoint(self, writes: Sequence[CheckpointWrite | NewNames]) -> Deferred[None] | None:
+    def _names_synced(self, _: Deferred[None]) -> None:
+        self._syncing_names = False
+        if self._log_manager.has_new_names:
+            self._created()
+
+    def _checkpoint(self, writes: Sequence[DirectoryWrite]) -> Deferred[None] | None:
         if not writes:
             return None
         failed: list[tuple[str, OSError]] = []

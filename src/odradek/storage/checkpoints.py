@@ -1,6 +1,7 @@
 """Kafka's small text files: offset checkpoints, leader epochs, partition.metadata and the clean-shutdown marker.
 
-Readers raise StorageError on malformed content and OSError from the disk; a missing file reads as empty.
+Readers raise StorageError on malformed content (DamagedFileError where it is no file of any release's) and OSError from the disk; a missing
+file reads as empty.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from odradek.base.ids import TopicPartition, uuid_from_string, uuid_to_string
 _VERSION = 0
 
 
+class DamagedFileError(StorageError):
+    """Not what was written: torn, emptied or overwritten."""
+
+
 def _read_lines(disk: Disk, path: str, columns: int) -> list[list[str]]:
     try:
         text = disk.read_bytes(path).decode("utf-8", "replace")
@@ -27,7 +32,7 @@ def _read_lines(disk: Disk, path: str, columns: int) -> list[list[str]]:
         version = int(lines[0])
         expected = int(lines[1]) if len(lines) > 1 else -1
     except ValueError:
-        raise StorageError(f"{path}: the first two lines must be the version and the number of entries") from None
+        raise DamagedFileError(f"{path}: the first two lines must be the version and the number of entries") from None
     if version != _VERSION:
         raise StorageError(f"{path}: unknown checkpoint version {version}, this release reads {_VERSION}")
     if expected < 0:
@@ -35,9 +40,9 @@ def _read_lines(disk: Disk, path: str, columns: int) -> list[list[str]]:
     rows = [line.split() for line in lines[2:]]
     for row in rows:
         if len(row) != columns:
-            raise StorageError(f"{path}: malformed line {' '.join(row)!r}")
+            raise DamagedFileError(f"{path}: malformed line {' '.join(row)!r}")
     if len(rows) != expected:
-        raise StorageError(f"{path}: {expected} entries were announced, {len(rows)} found")
+        raise DamagedFileError(f"{path}: {expected} entries were announced, {len(rows)} found")
     return rows
 
 
@@ -50,7 +55,7 @@ def _number(path: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise StorageError(f"{path}: {text!r} is not a number") from None
+        raise DamagedFileError(f"{path}: {text!r} is not a number") from None
 
 
 def read_offset_checkpoint(disk: Disk, path: str) -> dict[TopicPartition, int]:

@@ -45,6 +45,16 @@ class OsFile:
             missing -= len(data)
         return b"".join(parts)
 
+    def pread_into(self, buffer: memoryview, offset: int) -> int:
+        count = os.preadv(self._descriptor, [buffer], offset)
+        while 0 < count < len(buffer):
+            # Stopped by a signal, or the end; only an empty read tells them apart.
+            more = os.preadv(self._descriptor, [buffer[count:]], offset + count)
+            if not more:
+                break
+            count += more
+        return count
+
     def pread_cached(self, size: int, offset: int) -> bytes | bytearray | None:
         if not _RWF_NOWAIT:
             return None
@@ -196,6 +206,10 @@ class OsDisk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def space(self, path: str) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
         nanoseconds = time_ms * 1_000_000

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from odradek.base.disk import Disk, File
+from odradek.storage.leader_epochs import EpochWrite
 from odradek.storage.segment import Segment
 from odradek.storage.slices import Pin
 
@@ -19,12 +20,16 @@ class Flush:
     It holds its own pins and paths, so that a roll, a truncation or a deletion meanwhile does not disturb it.
     """
 
-    __slots__ = ("_directories", "_files", "_paths", "_segments", "generation", "up_to")
+    __slots__ = ("_directories", "_files", "_paths", "_segments", "epochs", "generation", "index_point", "up_to")
 
-    def __init__(self, up_to: int, generation: int, paths: list[str]) -> None:
+    def __init__(self, up_to: int, generation: int, paths: list[str], index_point: int = 0) -> None:
+        """`index_point` is the base offset of the segment whose indexes (unlike those before it) need not become durable."""
         self.up_to = up_to
         self.generation = generation
+        self.index_point = index_point
         self._paths = paths
+        self.epochs: EpochWrite | None = None
+        """What leader-epoch-checkpoint is to hold, None when it needs no change."""
         self._files: list[tuple[File, Pin]] = []
         self._directories: set[str] = set()
         self._segments: list[Segment] = []
@@ -44,6 +49,10 @@ class Flush:
         self._paths += files
         self._directories.update(path.rpartition("/")[0] for path in names)
 
+    def add_epochs(self, write: EpochWrite) -> None:
+        """Includes leader-epoch-checkpoint, which must know the epochs of records before these count as flushed."""
+        self.epochs = write
+
     def run(self, disk: Disk) -> None:
         """Fsyncs data, then indexes and snapshots, then the directory entries; OSError means that the directory failed for good."""
         for file, _ in self._files:
@@ -58,9 +67,18 @@ class Flush:
                 file.fsync()
             finally:
                 file.close()
+        if self.epochs is not None:
+            if disk.exists(self.epochs.directory):
+                self.epochs.run(disk)
+            else:
+                # Renamed or deleted since: the log still owes it.
+                self.epochs = None
         for directory in sorted(self._directories):
-            if disk.exists(directory):
+            try:
                 disk.fsync_dir(directory)
+            except FileNotFoundError:
+                # Renamed or gone with its log; whoever did that sees to its names.
+                continue
 
     def release(self, *, durable: bool = False) -> None:
         """Lets go of the segments; `durable` when `run` succeeded. Idempotent."""

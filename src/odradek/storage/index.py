@@ -8,6 +8,7 @@ Files hold exactly the entries (Kafka preallocates and trims on roll and close):
 from __future__ import annotations
 
 import struct
+import sys
 from array import array
 from bisect import bisect_right
 
@@ -79,6 +80,11 @@ class _IndexFile:
     def _load_block(self, first: int) -> None:
         self._block_first = first
         self._block = self._read(first, min(_BLOCK_ENTRIES, self.file_entries - first))
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether there are entries that the file does not hold yet."""
+        return bool(self._pending)
 
     def write_pending(self) -> None:
         """Puts the entries gathered in memory into the file."""
@@ -155,6 +161,19 @@ class OffsetIndex(_IndexFile):
         pending += _OFFSET_ENTRY.pack(offset - self.base_offset, position)
         if len(pending) >= _WRITE_ENTRIES * 8:
             self.write_pending()
+
+    def extend(self, offsets: array[int], positions: array[int]) -> None:
+        """As `append` for many, in rising order, written at once and not kept in memory."""
+        self.drop_memory()
+        base = self.base_offset
+        entries = array("i", bytes(8 * len(offsets)))
+        entries[0::2] = array("i", [offset - base for offset in offsets])
+        entries[1::2] = array("i", positions)
+        if sys.byteorder == "little":
+            entries.byteswap()
+        self._open().pwritev([entries.tobytes()], self.file_entries * 8)
+        self.file_entries += len(offsets)
+        self.last_offset = offsets[-1]
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last entry (offset, position) at or below `offset`; (base offset, 0) when there is none."""
@@ -277,6 +296,17 @@ class TimeIndex(_IndexFile):
         pending += _TIME_ENTRY.pack(timestamp, offset - self.base_offset)
         if len(pending) >= _WRITE_ENTRIES * 12:
             self.write_pending()
+
+    def extend(self, timestamps: array[int], offsets: array[int]) -> None:
+        """As `maybe_append` for many, each larger than the one before, written at once and not kept in memory."""
+        if not timestamps:
+            return
+        self.drop_memory()
+        base = self.base_offset
+        data = b"".join([_TIME_ENTRY.pack(timestamp, offset - base) for timestamp, offset in zip(timestamps, offsets, strict=True)])
+        self._open().pwritev([data], self.file_entries * 12)
+        self.file_entries += len(timestamps)
+        self.last_timestamp, self.last_offset = timestamps[-1], offsets[-1]
 
     def entry(self, index: int) -> tuple[int, int]:
         if index >= self.file_entries:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from odradek.base.disk import Disk
@@ -17,26 +19,70 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
+class _Order:
+    """Keeps the writes of one checkpoint in the order in which they were begun, whatever threads they run in."""
+
+    __slots__ = ("begun", "lock", "written")
+
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self.lock = lock
+        self.begun = 0
+        self.written = 0
+
+
+class EpochWrite:
+    """What the checkpoint is to hold, collected on the loop; `run` may be called in any thread."""
+
+    __slots__ = ("_order", "_path", "entries", "number")
+
+    def __init__(self, path: str, entries: list[EpochEntry], order: _Order) -> None:
+        order.begun += 1
+        self._path = path
+        self._order = order
+        self.entries = entries
+        self.number = order.begun
+
+    @property
+    def directory(self) -> str:
+        return self._path.rpartition("/")[0]
+
+    def run(self, disk: Disk) -> None:
+        """Writes the file durably, unless one collected later has been written; OSError from the disk."""
+        order = self._order
+        with order.lock:
+            if self.number > order.written:
+                write_epoch_checkpoint(disk, self._path, self.entries)
+                order.written = self.number
+
+
 class LeaderEpochCache:
-    """Entries with rising epochs and rising start offsets, written through to the checkpoint file on change.
+    """Entries with rising epochs and rising start offsets. The checkpoint file follows when the log is flushed (`is_behind`):
+    before that recovery finds the epochs in the batches themselves and drops entries that lie outside the log, and an epoch without a
+    record is dropped by the next start anyway.
 
     Errors: OSError from the disk; StorageError from `load` when the file is malformed.
     """
 
-    __slots__ = ("_disk", "_epochs", "_starts", "latest_epoch", "path")
+    __slots__ = ("_disk", "_epochs", "_order", "_starts", "_written", "latest_epoch", "path")
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, lock: AbstractContextManager[object] | None = None) -> None:
+        """`lock` is one of threading where flushes run in other threads than truncations."""
         self._disk = disk
+        self._order = _Order(lock or nullcontext())
         self.path = path
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest_epoch = UNDEFINED_EPOCH
+        self._written: list[EpochEntry] | None = None
+        """What the file holds, None when it is what we hold."""
 
     def load(self) -> None:
         self._epochs.clear()
         self._starts.clear()
+        self._written = [EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)]  # in case that it cannot be read
         for epoch, start_offset in read_epoch_checkpoint(self._disk, self.path):
             self._assign(epoch, start_offset)
+        self._written = None
         self._refresh()
 
     @property
@@ -56,14 +102,20 @@ class LeaderEpochCache:
         """The epoch before the latest, or -1."""
         return self._epochs[-2] if len(self._epochs) > 1 else UNDEFINED_EPOCH
 
-    def assign(self, epoch: int, start_offset: int, *, flush: bool = True) -> None:
+    def assign(self, epoch: int, start_offset: int, *, flush: bool = False) -> None:
         """Notes that `epoch` begins at `start_offset`; entries that contradict it are dropped. ValueError when negative."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} at offset {start_offset}: neither may be negative")
+        before = self._kept()
         if self._assign(epoch, start_offset):
+            self._written = before
             self._refresh()
             if flush:
                 self.flush()
+
+    def _kept(self) -> list[EpochEntry]:
+        """What the file holds, to be noted before a change."""
+        return self.entries if self._written is None else self._written
 
     def _assign(self, epoch: int, start_offset: int) -> bool:
         epochs, starts = self._epochs, self._starts
@@ -105,33 +157,67 @@ class LeaderEpochCache:
         """Drops the entries that begin at or after `end_offset`."""
         if end_offset < 0 or not self._starts or self._starts[-1] < end_offset:
             return
+        self._written = self._kept()
         while self._starts and self._starts[-1] >= end_offset:
             self._epochs.pop()
             self._starts.pop()
         self._refresh()
-        self.flush()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drops entries wholly before `start_offset`; the one that covers it then begins there."""
         covered = bisect_right(self._starts, start_offset)
         if not covered or (covered == 1 and self._starts[0] == start_offset):
             return
+        self._written = self._kept()
         del self._epochs[: covered - 1], self._starts[: covered - 1]
         self._starts[0] = start_offset
-        self.flush()
 
     def clear(self) -> None:
         if self._epochs:
+            self._written = self._kept()
             self._epochs.clear()
             self._starts.clear()
             self._refresh()
-            self.flush()
+
+    def complete(self, entries: Sequence[EpochEntry]) -> None:
+        """Puts in front what is missing: those of `entries` (rising in both columns) that begin before the first one known."""
+        if not self._epochs:
+            return
+        missing = [entry for entry in entries if entry.start_offset < self._starts[0] and entry.epoch <= self._epochs[0]]
+        if missing:
+            known = self.entries
+            self.begin_with([*missing, *(known[1:] if missing[-1].epoch == known[0].epoch else known)])
+
+    def begin_with(self, entries: Sequence[EpochEntry]) -> None:
+        """Takes over these entries, which rise in both columns, instead of what there was."""
+        self._written = self._kept()
+        self._epochs = [entry.epoch for entry in entries]
+        self._starts = [entry.start_offset for entry in entries]
+        self._refresh()
 
     @property
-    def on_disk(self) -> bool:
-        """Whether there is a checkpoint file yet."""
-        return self._disk.exists(self.path)
+    def dirty(self) -> bool:
+        """Whether the file holds anything else."""
+        return self._written is not None
 
-    def flush(self, *, durable: bool = True) -> None:
-        """Writes the checkpoint file durably; `durable` as in `Disk.write_atomic`."""
-        write_epoch_checkpoint(self._disk, self.path, list(zip(self._epochs, self._starts, strict=True)), durable=durable)
+    def is_behind(self, log_end_offset: int) -> bool:
+        """Whether the file differs in what counts after a restart: the epochs that begin below the log end."""
+        if self._written is None:
+            return False
+        return [entry for entry in self.entries if entry[1] < log_end_offset] != [
+            entry for entry in self._written if entry[1] < log_end_offset
+        ]
+
+    def begin_write(self) -> EpochWrite:
+        """For a flush: what the file is to hold by now."""
+        return EpochWrite(self.path, self.entries, self._order)
+
+    def finish_write(self, write: EpochWrite) -> None:
+        """It ran. Nothing follows from that when a truncation has written its own entries meanwhile, before or after it."""
+        if self._order.written == write.number:
+            self._written = None if write.entries == self.entries else write.entries
+
+    def flush(self) -> None:
+        """Writes the checkpoint file durably, on this thread."""
+        self.begin_write().run(self._disk)
+        self._written = None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.base.clock import Clock
 from odradek.base.disk import Disk
 from odradek.base.errors import KafkaError, StorageError
 from odradek.base.ids import TopicPartition
-from odradek.storage.checkpoints import read_partition_metadata
+from odradek.storage.checkpoints import DamagedFileError, read_partition_metadata
 from odradek.storage.index import CorruptIndexError
 from odradek.storage.leader_epochs import LeaderEpochCache
 from odradek.storage.log import Log
+from odradek.storage.lost_aborts import find_lost_aborts
 from odradek.storage.names import (
     CLEANED_SUFFIX,
     DELETE_DIR_SUFFIX,
@@ -24,11 +26,12 @@ from odradek.storage.names import (
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
+    TXN_INDEX_SUFFIX,
     offset_of_file,
     segment_file,
 )
 from odradek.storage.producer_state import ProducerStateManager
-from odradek.storage.recovery import Recovered, rebuild_producer_state, recover_segment
+from odradek.storage.recovery import Recovered, note_epochs, rebuild_producer_state, recover_segment
 from odradek.storage.segment import Segment, SegmentLimits
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ PRODUCER_EXPIRATION_MS = 86_400_000
 class LogOptions:
     """What all logs of a broker share."""
 
-    __slots__ = ("jitter", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
+    __slots__ = ("jitter", "new_lock", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
 
     def __init__(
         self,
@@ -55,7 +58,10 @@ class LogOptions:
         on_io_error: Callable[[Log, OSError], None] | None = None,
         on_roll: Callable[[Log], None] | None = None,
         on_truncated: Callable[[Log], None] | None = None,
+        new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
+        """`new_lock` makes a lock (threading.Lock) where flushes run in other threads."""
+        self.new_lock = new_lock
         self.producer_expiration_ms = producer_expiration_ms
         self.verify_transactions = verify_transactions
         self.jitter = jitter
@@ -74,16 +80,28 @@ def load_log(
     log_start_offset: int = 0,
     recovery_point: int = 0,
     clean: bool = False,
+    compacted: bool = False,
     options: LogOptions | None = None,
-    on_segment: Callable[[int, int], None] | None = None,
+    on_segment: Callable[[int, int, int], None] | None = None,
 ) -> Log:
     """Opens the log in `directory` (which exists), creating an empty one when there are no segments.
 
-    `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was. `on_segment(done, total)`
-    is called as segments are recovered. Raises OSError and, for files that Kafka too refuses, StorageError.
+    `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was,
+    `compacted` that the cleaner has been here, so that offsets may be missing whatever the policy is now. `on_segment(done, total, bytes)`
+    is called as segments are recovered, with the size of the one before. Raises OSError, and StorageError for files that Kafka too refuses.
     """
     return _Loader(
-        disk, clock, topic_partition, directory, config, log_start_offset, recovery_point, clean, options or LogOptions(), on_segment
+        disk,
+        clock,
+        topic_partition,
+        directory,
+        config,
+        log_start_offset,
+        recovery_point,
+        clean,
+        compacted,
+        options or LogOptions(),
+        on_segment,
     ).load()
 
 
@@ -98,8 +116,9 @@ class _Loader:
         log_start_offset: int,
         recovery_point: int,
         clean: bool,
+        compacted: bool,
         options: LogOptions,
-        on_segment: Callable[[int, int], None] | None,
+        on_segment: Callable[[int, int, int], None] | None,
     ) -> None:
         self.disk = disk
         self.clock = clock
@@ -109,12 +128,17 @@ class _Loader:
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
         self.clean = clean
+        self.compacted = compacted
         self.options = options
         self.on_segment = on_segment
         self.limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
         self.segments: list[Segment] = []
-        self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+        self.recovered: set[int] = set()
+        """Base offsets of the segments whose indexes were made again."""
+        self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}", options.new_lock())
         self.state = self._new_state()
+        self.rebuilt: list[Segment] = []
+        """Those below the recovery point: the next flush or shutdown owes their fsync, because it need not reach back to them."""
 
     def _new_state(self) -> ProducerStateManager:
         return ProducerStateManager(
@@ -139,8 +163,10 @@ class _Loader:
         never_flushed = self.recovery_point <= 0
         topic_id = self._tolerant(lambda: read_partition_metadata(self.disk, f"{self.directory}/{PARTITION_METADATA}"))
         names = finish_swaps(self.disk, self.directory)
-        self._tolerant(self.leader_epochs.load)
+        epochs_lost = not self._load_epochs()
         self._load_segments(names)
+        if epochs_lost:
+            self._rebuild_epochs()
         if self.directory.endswith(DELETE_DIR_SUFFIX):
             end_offset = self.recovery_point = 0
         else:
@@ -159,9 +185,14 @@ class _Loader:
             end_offset = self.log_start_offset
         self.leader_epochs.truncate_from_end(end_offset)
         log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        if not self.clean:
+            self._complete_epochs(log_start_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
         rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
+        if not self.directory.endswith(DELETE_DIR_SUFFIX):
+            present = {*names, *(segment_file(base, TXN_INDEX_SUFFIX) for base in self.recovered)}
+            find_lost_aborts(self.disk, self.segments, present, self.state, log_start_offset, self._new_state, self.clock.time_ms())
         log = Log(
             self.disk,
             self.clock,
@@ -175,11 +206,15 @@ class _Loader:
             recovery_point=end_offset if self.clean else min(self.recovery_point, end_offset),
             leader_epochs=self.leader_epochs,
             producer_state=self.state,
+            clean=self.clean and not self.rebuilt,
             jitter=self.options.jitter,
             on_io_error=self.options.on_io_error,
             on_roll=self.options.on_roll,
             on_truncated=self.options.on_truncated,
         )
+        for segment in self.rebuilt:
+            for path in segment.index_paths():
+                log.owe_fsync(path)
         if not self.clean and never_flushed:
             # The process that made these files may have been killed before it could make them durable.
             for name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT):
@@ -196,8 +231,48 @@ class _Loader:
             segment.rest()
         return log
 
+    def _load_epochs(self) -> bool:
+        """False when there is no usable checkpoint: none at all, an empty one, or one that a power cut or a bad sector tore."""
+        try:
+            self.leader_epochs.load()
+        except DamagedFileError as error:
+            logger.warning("The leader epochs are read from the batches: %s", error)
+            return False
+        return bool(self.leader_epochs.entries)
+
+    def _rebuild_epochs(self) -> None:
+        """The checkpoint is a function of the batches (but for epochs without any). Those that recovery reads anyway are left to it."""
+        # A segment whose indexes had to be made again has told its epochs already: no earlier ones could follow them.
+        self.leader_epochs.clear()
+        for segment in self.segments[: None if self.clean else self._first_unflushed()]:
+            note_epochs(segment, self.leader_epochs)
+        if self.leader_epochs.is_behind(1 << 62):
+            self.leader_epochs.flush()
+
+    def _complete_epochs(self, log_start_offset: int) -> None:
+        """The log start may have gone back, its checkpoint being older than that of the epochs. Without the epochs of what has come back
+        a follower would keep records there that are none of ours.
+        """
+        earliest = self.leader_epochs.earliest
+        if earliest is None or earliest.start_offset <= log_start_offset:
+            return
+        found = LeaderEpochCache(self.disk, self.leader_epochs.path)
+        for segment in self.segments:
+            if segment.base_offset < earliest.start_offset:
+                note_epochs(segment, found)
+        self.leader_epochs.complete(found.entries)
+
+    def _first_unflushed(self) -> int:
+        """Index of the segment that holds the recovery point."""
+        first = 0
+        for index, segment in enumerate(self.segments):
+            if segment.base_offset <= self.recovery_point:
+                first = index
+        return first
+
     def _new_segment(self, base_offset: int) -> Segment:
-        return Segment.create(self.disk, self.directory, base_offset, self.limits, self.clock.time_ms())
+        preallocate = self.config.segment_bytes if self.config.preallocate else 0
+        return Segment.create(self.disk, self.directory, base_offset, self.limits, self.clock.time_ms(), preallocate=preallocate)
 
     def _load_segments(self, names: list[str]) -> None:
         present = set(names)
@@ -221,14 +296,22 @@ class _Loader:
             # What lies at or beyond the recovery point is recovered in a moment anyway, in its turn.
             if self.clean or offset < self.recovery_point:
                 logger.warning("Rebuilding the indexes of %s: %s", segment.log_path, error)
-                self._recover_segment(segment)
+                segment.txn_index.begin_anew()
+                self._recover_segment(segment, below_recovery_point=True)
+                segment.txn_index.complete()
+                self.rebuilt.append(segment)
         self.segments.append(segment)
 
-    def _recover_segment(self, segment: Segment) -> Recovered:
+    def _recover_segment(self, segment: Segment, *, below_recovery_point: bool = False) -> Recovered:
         state = self._new_state()
+        if below_recovery_point:
+            # The snapshots behind it are as good as before.
+            state.overlook_snapshots_above(segment.base_offset)
         rebuild_producer_state(state, self.segments, self.log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
+        self.recovered.add(segment.base_offset)
         recovered = recover_segment(segment, state, self.leader_epochs)
-        self.leader_epochs.flush()
+        if self.leader_epochs.is_behind(1 << 62):
+            self.leader_epochs.flush()
         state.take_snapshot()
         # The snapshot is on disk; the state that is kept reads it when its turn comes.
         self.state = self._new_state()
@@ -236,10 +319,7 @@ class _Loader:
 
     def _recover(self) -> None:
         """Recovers from the segment that holds the recovery point; behind the first damage nothing is kept."""
-        first = 0
-        for index, segment in enumerate(self.segments):
-            if segment.base_offset <= self.recovery_point:
-                first = index
+        first = self._first_unflushed()
         unflushed = self.segments[first:]
         del self.segments[first:]
         if unflushed and not self.config.compact:
@@ -247,7 +327,7 @@ class _Loader:
             self.leader_epochs.truncate_from_end(unflushed[0].base_offset)
         for done, segment in enumerate(unflushed):
             if self.on_segment is not None:
-                self.on_segment(done, len(unflushed))
+                self.on_segment(done, len(unflushed), unflushed[done - 1].size if done else 0)
             recovered = self._recover_segment(segment)
             # Its name may live in the page cache only, left there by a process that was killed.
             segment.directory_entry_durable = False
@@ -262,11 +342,12 @@ class _Loader:
                     self.disk.fsync_dir(self.directory)
                 break
         if self.on_segment is not None:
-            self.on_segment(len(unflushed), len(unflushed))
+            self.on_segment(len(unflushed), len(unflushed), self.segments[-1].size if unflushed else 0)
 
     def _tail_is_missing(self, recovered: Recovered, rest: list[Segment]) -> bool:
         """A power cut may have kept a later segment and lost the end of this one, leaving a hole where compaction made none."""
-        return bool(rest) and recovered.contiguous and not self.config.compact and recovered.next_offset < rest[0].base_offset
+        never_compacted = not self.config.compact and not self.compacted
+        return bool(rest) and recovered.contiguous and never_compacted and recovered.next_offset < rest[0].base_offset
 
     def _drop(self, segment: Segment) -> None:
         for path in segment.mark_deleted():
@@ -283,6 +364,7 @@ class _Loader:
                 self._drop(segment)
             self.segments.clear()
             self.leader_epochs.clear()
+            self.leader_epochs.flush()
             self.state.truncate_fully(self.log_start_offset)
         return max(end_offset, self.log_start_offset)
 
@@ -333,7 +415,12 @@ def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:
         return
     for name in disk.listdir(directory):
         offset = offset_of_file(name)
-        if offset is not None and low <= offset < high and name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)):
+        if offset is None or not low <= offset < high:
+            continue
+        # As in the swap itself, the snapshot where the new segment begins stays: it may know batches of producers that are compacted away.
+        if name.endswith(SEGMENT_SUFFIXES) or (
+            name.endswith(SNAPSHOT_SUFFIX) and segment_file(offset, LOG_SUFFIX + SWAP_SUFFIX) not in swaps
+        ):
             disk.remove(f"{directory}/{name}")
 
 

@@ -40,6 +40,7 @@ from odradek.storage.reading import (
 from odradek.storage.recovery import rebuild_producer_state, recent_batches
 from odradek.storage.retention import delete_old_segments
 from odradek.storage.segment import Segment
+from odradek.storage.starting_state import StartingState
 from odradek.storage.txn_index import AbortedTransaction
 
 __all__ = ["AppendInfo", "AppendOrigin", "Flush", "Log", "LogRead", "OffsetPosition", "TimestampedOffset"]
@@ -65,8 +66,10 @@ class Log(LogBase):
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         verification_guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> AppendInfo:
-        """Validates, gives offsets and writes. A client sends one batch; other origins may send several.
+        """Validates, gives offsets and writes. A client sends one batch; other origins may send several. `transaction_version` is that of
+        the markers among them (0 for those of a coordinator that does not say).
 
         KafkaError with Kafka's code for what is refused (nothing is written then), KAFKA_STORAGE_ERROR when the disk fails.
         """
@@ -77,13 +80,13 @@ class Log(LogBase):
         header = read_header(records, 0)
         size = header.batch_length + LOG_OVERHEAD
         if size == len(records):
-            return self._append_batch(records, header, leader_epoch, origin, verification_guard)
+            return self._append_batch(records, header, leader_epoch, origin, verification_guard, transaction_version)
         batches = [(records[position : position + each.size], each) for position, each in iter_headers(records)]
         if not batches or (len(batches) > 1 and origin == AppendOrigin.CLIENT):
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, f"Records appended to {self.name} must be exactly one record batch, not {len(batches)}"
             )
-        infos = [self._append_batch(batch, each, leader_epoch, origin, verification_guard) for batch, each in batches]
+        infos = [self._append_batch(batch, each, leader_epoch, origin, verification_guard, transaction_version) for batch, each in batches]
         first, last = infos[0], infos[-1]
         return AppendInfo(
             first.first_offset,
@@ -97,7 +100,13 @@ class Log(LogBase):
         )
 
     def _append_batch(
-        self, batch: memoryview, header: BatchHeader, leader_epoch: int, origin: AppendOrigin, guard: VerificationGuard | None
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None,
+        transaction_version: int,
     ) -> AppendInfo:
         now_ms = self._clock.time_ms()
         rules = self._rules if origin != AppendOrigin.RAFT_LEADER else self._rules._replace(max_message_bytes=0x7FFFFFFF)
@@ -112,7 +121,7 @@ class Log(LogBase):
         marker: ControlMarker | None = None
         if header.producer_id >= 0:
             if header.is_control:
-                marker = self._check_marker(batch, header)
+                marker = self._check_marker(batch, header, transaction_version)
             else:
                 duplicate = self._check_producer(header, origin, guard)
                 if duplicate is not None:
@@ -173,10 +182,10 @@ class Log(LogBase):
             entry.complete_from(recent_batches(self.segments, header.producer_id, entry.epoch))
             return state.check_client(*asked)
 
-    def _check_marker(self, batch: memoryview, header: BatchHeader) -> ControlMarker | None:
+    def _check_marker(self, batch: memoryview, header: BatchHeader, transaction_version: int) -> ControlMarker | None:
         marker = read_marker(batch, 0, header)
         if marker is not None:
-            self.producer_state.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch)
+            self.producer_state.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch, transaction_version)
         return marker
 
     def _follow_producer(self, header: BatchHeader, base_offset: int, max_timestamp: int, marker: ControlMarker | None) -> None:
@@ -223,7 +232,7 @@ class Log(LogBase):
             if segment.should_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._segment_ms):
                 segment = self._roll(base_offset)
             if leader_epoch > self.leader_epochs.latest_epoch:
-                self.leader_epochs.assign(leader_epoch, base_offset)
+                self.leader_epochs.assign(leader_epoch, base_offset, flush=False)
             position = segment.size
             segment.file.pwritev(chunks, position)
             segment.note_batch(position, size, last_offset, max_timestamp)
@@ -342,7 +351,9 @@ class Log(LogBase):
     def truncate_to(self, offset: int) -> bool:
         """Cuts the log so that it ends at `offset`; True when something was removed. ValueError below zero.
 
-        Ends earlier when `offset` lies inside a batch: the whole batch goes.
+        Ends earlier when `offset` lies inside a batch: the whole batch goes. Fsyncs on this thread, rare as it is: until the cut is durable
+        nothing may be written in its place, or a power cut could bring whole batches back behind the new ones; and the next append comes
+        in the same turn of the loop.
         """
         if offset < 0:
             raise ValueError(f"{self.name} cannot be truncated to {offset}")
@@ -361,13 +372,21 @@ class Log(LogBase):
             return True
 
     def _truncated(self) -> None:
-        """The stored recovery point must not stay above the end: what is written from now on up to it would count as flushed."""
+        """The stored recovery point must not stay above the end: what is written from now on up to it would count as flushed. The
+        epochs that were cut go from their file too: in a compacted log recovery would keep them.
+        """
+        if self.leader_epochs.dirty:
+            self.leader_epochs.flush()
         if self._on_truncated is not None:
             self._on_truncated(self)
 
     def _truncate(self, offset: int) -> None:
+        removed = self.bases[-1] > offset
         while self.bases[-1] > offset:
             self._remove(len(self.segments) - 1)
+        if removed:
+            # Or a power cut could bring a later segment back although this one is cut, with a hole between them.
+            self._disk.fsync_dir(self.directory)
         self.active = self.segments[-1]
         wanted = offset
         offset = self.active.truncate_to(offset, self._clock.time_ms())
@@ -377,48 +396,89 @@ class Log(LogBase):
             return
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
+        self._index_point = min(self._index_point, self.active.base_offset)
         self.leader_epochs.truncate_from_end(offset)
         self.log_start_offset = min(offset, self.log_start_offset)
         rebuild_producer_state(self.producer_state, self.segments, self.log_start_offset, offset, self._clock.time_ms(), clean=False)
         if self.high_watermark >= offset:
             self.update_high_watermark(offset)
 
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drops everything; the next append gets `offset`. The log start becomes `offset` unless given."""
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None, *, state: StartingState | None = None) -> None:
+        """Drops everything; the next append gets `offset`. The log start becomes `offset` unless given.
+
+        With `state`, the epochs and producers that the records before `offset` have left elsewhere, the log goes on from there. A crash
+        leaves a beginning of the old log, maybe nothing of it, or the new one with its state. StorageError, and nothing has changed,
+        when the state cannot be one at `offset`.
+        """
+        if state is not None:
+            state.producers_before(offset)
         with Guarded(self):
             self._generation += 1
             self._untouched_end = -1
-            self._start_over(offset)
+            self._start_over(offset, state=state)
             if log_start_offset is not None:
                 self.log_start_offset = log_start_offset
                 self.high_watermark = max(log_start_offset, min(self.high_watermark, offset))
             self._truncated()
 
-    def _start_over(self, offset: int, *, keep_epochs: bool = False) -> None:
+    def _start_over(self, offset: int, *, keep_epochs: bool = False, state: StartingState | None = None) -> None:
+        """The new segment comes last: before, a crash leaves the old log or none; from then on all that belongs to it is there."""
         self._forget_boundaries()
         while self.segments:
             self._remove(len(self.segments) - 1)
-        self._add(self._new_segment(offset))
-        self.log_start_offset = self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
+        self.producer_state.truncate_fully(offset)
         if keep_epochs:
             self.leader_epochs.truncate_from_end(offset)
         else:
             self.leader_epochs.clear()
-        self.producer_state.truncate_fully(offset)
+        if state is not None:
+            # A power cut must not bring old segments back beside the new state.
+            self._disk.fsync_dir(self.directory)
+            self.leader_epochs.begin_with(state.epochs)
+            self.leader_epochs.flush()
+            self.producer_state.begin_with(offset, state.producers_before(offset), self._clock.time_ms())
+        self._add(self._new_segment(offset))
+        self.log_start_offset = self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._index_point = offset
         self.high_watermark = offset
 
     def _remove(self, index: int) -> None:
         """Takes a segment out of the log; its files wait as `.deleted` for `take_deletions`."""
+        self._untouched_end = -1
         segment = self.segments.pop(index)
         del self.bases[index]
         self._deletions += segment.mark_deleted()
-        self.producer_state.delete_snapshot(segment.base_offset)
+        self._deletions += self.producer_state.retire_snapshot(segment.base_offset)
+
+    def replace_segments(self, new: Segment, old: Sequence[Segment]) -> None:
+        """`new` takes the place of `old`, neighbours without the active segment, the first of which begins where it does.
+
+        Their files have been exchanged; see `compaction.swap`, the only caller.
+        """
+        first = self.segments.index(old[0])
+        self.segments[first : first + len(old)] = [new]
+        self.bases[first : first + len(old)] = [new.base_offset]
+        for segment in old[1:]:
+            self._deletions += self.producer_state.retire_snapshot(segment.base_offset)
+
+    def delete_later(self, paths: Sequence[str]) -> None:
+        """Files renamed `.deleted`, for `take_deletions`."""
+        self._deletions += paths
 
     def delete_old_segments(self) -> int:
         """Retention by log start, size and time; how many segments went. Their files wait for `take_deletions`."""
         with Guarded(self):
             return delete_old_segments(self, self._clock.time_ms())
+
+    def rest(self) -> None:
+        """Closes what is not in use: the files of all segments but the active one, and of that too if nothing was appended since the
+        last call. They are opened again when they are needed; slices that are out stay readable.
+        """
+        idle, self._rested_end = self._rested_end == self.log_end_offset, self.log_end_offset
+        for segment in self.segments:
+            if idle or segment is not self.active:
+                segment.rest()
 
     def remove_oldest(self, count: int) -> None:
         """Drops the `count` oldest segments, rolling first when that is all of them, and raises the log start accordingly."""
@@ -443,13 +503,17 @@ class Log(LogBase):
         with Guarded(self):
             self.producer_state.take_snapshot()
 
-    def rename_directory(self, name: str) -> None:
-        """Renames the directory within its log directory; descriptors stay open, slices stay readable."""
+    def rename_directory(self, name: str, *, durable: bool = True) -> None:
+        """Renames the directory within its log directory; descriptors stay open, slices stay readable.
+
+        With `durable` False the caller fsyncs the log directory, off the loop.
+        """
         with Guarded(self):
             target = f"{self.parent_directory}/{name}"
             self._generation += 1
             self._disk.rename(self.directory, target)
-            self._disk.fsync_dir(self.parent_directory)
+            if durable:
+                self._disk.fsync_dir(self.parent_directory)
             old = self.directory
             self._unsynced_files = [target + path.removeprefix(old) for path in self._unsynced_files]
             self._unsynced_names = [target + path.removeprefix(old) for path in self._unsynced_names]
@@ -466,7 +530,7 @@ class Log(LogBase):
         self._closed = True
         self._generation += 1
         with Guarded(self):
-            changed = self.log_end_offset != self._untouched_end
+            changed = self.log_end_offset != self._untouched_end or self.active.is_preallocated
             if changed:
                 self.producer_state.take_snapshot()
                 self.active.become_inactive()

@@ -40,11 +40,13 @@ class LogBase:
         "_deletions",
         "_disk",
         "_generation",
+        "_index_point",
         "_jitter",
         "_limits",
         "_on_io_error",
         "_on_roll",
         "_on_truncated",
+        "_rested_end",
         "_rules",
         "_segment_bytes",
         "_segment_ms",
@@ -84,6 +86,7 @@ class LogBase:
         recovery_point: int,
         leader_epochs: LeaderEpochCache,
         producer_state: ProducerStateManager,
+        clean: bool = False,
         jitter: Callable[[int], int] = lambda limit: 0,
         on_io_error: Callable[[Log, OSError], None] | None = None,
         on_roll: Callable[[Log], None] | None = None,
@@ -118,9 +121,14 @@ class LogBase:
         self._unsynced_files: list[str] = []
         self._unsynced_names: list[str] = []
         self._generation = 0
-        self._untouched_end = log_end_offset if recovery_point == log_end_offset else -1
-        """The log end as it was loaded from a clean shutdown: a log that still ends there needs nothing at the next."""
+        self._index_point = segments[-1].base_offset if recovery_point == log_end_offset else recovery_point
+        """Segments that end at or below it have durable indexes."""
+        self._untouched_end = log_end_offset if clean else -1
+        """The log end as it was loaded from a clean shutdown: a log that still ends there needs nothing at the next. Recovery, rolls and
+        removals leave files and names that are not durable, without moving the end.
+        """
         self._closed = False
+        self._rested_end = -1
         self.update_config(config)
 
     def __repr__(self) -> str:
@@ -131,7 +139,7 @@ class LogBase:
         self.config = config
         self._rules = rules_of(config)
         self._segment_bytes = config.segment_bytes
-        self._segment_ms = config.segment_ms
+        self._segment_ms = config.max_segment_ms
         self._limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
         for segment in self.segments:
             segment.update_limits(self._limits)
@@ -214,15 +222,8 @@ class LogBase:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"The log of {self.name} belongs to topic id {self.topic_id}, not {topic_id}")
 
     def assign_epoch_start(self, leader_epoch: int, start_offset: int) -> None:
-        """A new leader notes where its epoch begins."""
-        with Guarded(self):
-            if self.log_end_offset or self.leader_epochs.on_disk:
-                self.leader_epochs.assign(leader_epoch, start_offset)
-            else:
-                # A new log: the file becomes durable with the first records, which are all it is about.
-                self.leader_epochs.assign(leader_epoch, start_offset, flush=False)
-                self.leader_epochs.flush(durable=False)
-                self.owe_fsync(self.leader_epochs.path)
+        """A new leader notes where its epoch begins. The file is written when the first records of the epoch are flushed."""
+        self.leader_epochs.assign(leader_epoch, start_offset, flush=False)
 
     @property
     def unsynced_paths(self) -> tuple[list[str], list[str]]:
@@ -258,9 +259,8 @@ class LogBase:
                 raise StorageError(f"{self.name} cannot roll at {base_offset}, the base offset of its active segment")
             active.reset_indexes()
             return active
+        self._untouched_end = -1
         active.become_inactive()
-        # Its indexes are not durable yet, so that it must not lie below the recovery point before the next flush.
-        self.recovery_point = min(self.recovery_point, active.base_offset)
         segment = self._new_segment(base_offset)
         self._add(segment)
         # The snapshot at a segment's base lets recovery begin right there.
@@ -273,7 +273,9 @@ class LogBase:
         return segment
 
     def _new_segment(self, base_offset: int) -> Segment:
-        segment = Segment.create(self._disk, self.directory, base_offset, self._limits, self._clock.time_ms())
+        preallocate = self._segment_bytes if self.config.preallocate else 0
+        now_ms = self._clock.time_ms()
+        segment = Segment.create(self._disk, self.directory, base_offset, self._limits, now_ms, preallocate=preallocate)
         segment.roll_jitter_ms = self._jitter(min(self.config.segment_jitter_ms, self.config.segment_ms))
         return segment
 
@@ -293,13 +295,15 @@ class LogBase:
 
     @property
     def checkpointed_recovery_point(self) -> int:
-        """What recovery-point-offset-checkpoint may say.
-
-        A segment's indexes become durable only after it is rolled, so that the point must stay inside the active segment until then: at
-        its very end a roll followed by a crash would put the segment below the recovery point.
+        """What recovery-point-offset-checkpoint may say: at most the last offset of the first segment whose indexes are not durable,
+        because what lies wholly below the point is not looked at by recovery. They become durable with the flush after the roll.
         """
-        point = self.recovery_point
-        return point - 1 if not self._closed and point == self.log_end_offset and point > self.active.base_offset else point
+        if self._closed:
+            return self.recovery_point
+        following = self.segment_at(self._index_point) + 1
+        base = self.bases[following - 1]
+        end = self.bases[following] if following < len(self.bases) else self.log_end_offset
+        return min(self.recovery_point, max(end - 1, base))
 
     def needs_flush(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms asks for a flush now."""
@@ -308,28 +312,46 @@ class LogBase:
         return self.unflushed_messages >= self.config.flush_messages or now_ms - self.last_flush_ms >= self.config.flush_ms
 
     def begin_flush(self, up_to: int | None = None) -> Flush | None:
-        """What must be fsynced so that everything below `up_to` (the log end) is durable; None when it is."""
+        """What must be fsynced so that everything below `up_to` (the log end) is durable; None when it is.
+
+        KAFKA_STORAGE_ERROR when the log is closed, or its directory went offline, before that.
+        """
         end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if end <= self.recovery_point and not self._unsynced_snapshots:
+        if end <= self.recovery_point and not self._unsynced_snapshots and self._index_point >= self.active.base_offset:
             return None
-        return self._plan_flush(end, closing=False)
+        if self._closed:
+            raise self._gone()
+        with Guarded(self):
+            return self._plan_flush(end, closing=False)
 
     def _plan_flush(self, end: int, *, closing: bool) -> Flush:
         snapshots, self._unsynced_snapshots = self._unsynced_snapshots, []
-        flush = Flush(end, self._generation, snapshots)
+        flush = Flush(end, self._generation, snapshots, self.active.base_offset)
         files, self._unsynced_files = self._unsynced_files, []
         names, self._unsynced_names = self._unsynced_names, []
         flush.add_paths(files, names)
-        for segment in self.segments[self.segment_at(self.recovery_point) :]:
+        if self.leader_epochs.is_behind(self.log_end_offset):
+            flush.add_epochs(self.leader_epochs.begin_write())
+        for segment in self.segments[self.segment_at(min(self.recovery_point, self._index_point)) :]:
             # The indexes of the active segment need no fsync: recovery rebuilds those of the segment that holds the recovery point.
             flush.add(segment, indexes=closing or segment is not self.active)
+        if closing:
+            # A transaction index or a snapshot may have been made since the directory was last made durable.
+            flush.add_paths([], [f"{self.directory}/{PARTITION_METADATA}"])
         return flush
 
     def finish_flush(self, flush: Flush) -> None:
         """The flush ran without error: the recovery point moves, unless the log was truncated meanwhile."""
-        flush.release(durable=True)
-        if flush.generation == self._generation:
+        holds = flush.generation == self._generation
+        flush.release(durable=holds)
+        if flush.epochs is not None:
+            self.leader_epochs.finish_write(flush.epochs)
+        if not holds:
+            # In case that the directory got another name: what was not found under the old one is owed still.
+            self.owe_fsync(f"{self.directory}/{PARTITION_METADATA}")
+        else:
             self.recovery_point = max(self.recovery_point, flush.up_to)
+            self._index_point = max(self._index_point, flush.index_point)
             self.last_flush_ms = self._clock.time_ms()
 
     def flush(self, up_to: int | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from uuid import UUID
 
 from odradek.base.disk import DirectoryLock, Disk
@@ -20,8 +20,10 @@ from odradek.storage.flushing import Flush
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
+    MOVED_FROM,
     RECOVERY_POINT_CHECKPOINT,
 )
 
@@ -31,12 +33,14 @@ logger = logging.getLogger(__name__)
 class _Order:
     """Keeps the writes of one file in the order in which they were begun, whatever threads they run in."""
 
-    __slots__ = ("begun", "lock", "written")
+    __slots__ = ("begun", "durable", "lock", "written")
 
-    def __init__(self, lock: AbstractContextManager[object]) -> None:
+    def __init__(self, lock: AbstractContextManager[object], durable: dict[TopicPartition, int]) -> None:
         self.lock = lock
         self.begun = 0
         self.written = 0
+        self.durable = durable
+        """What the file says."""
 
 
 class CheckpointWrite:
@@ -59,6 +63,7 @@ class CheckpointWrite:
             if self._number > order.written:
                 write_offset_checkpoint(self._disk, f"{self.directory}/{self._name}", self._offsets)
                 order.written = self._number
+                order.durable = self._offsets
 
 
 class NewNames:
@@ -79,7 +84,41 @@ class NewNames:
         self._flush.run(self._disk)
 
 
-def write_checkpoints(writes: Sequence[CheckpointWrite | NewNames]) -> list[tuple[str, OSError]]:
+class FinishedMove:
+    """Makes durable that a replica has moved, the new name before the loss of the old one, and drops the note about it."""
+
+    __slots__ = ("_disk", "_source", "_target", "directory")
+
+    def __init__(self, disk: Disk, source: str, target: str) -> None:
+        """`source` is the log directory that the replica left, `target` the directory of its log now."""
+        self._disk = disk
+        self._source = source
+        self._target = target
+        self.directory = target.rpartition("/")[0]
+
+    def run(self) -> None:
+        """OSError from the disk."""
+        self.directory = self._target.rpartition("/")[0]
+        self._disk.fsync_dir(self.directory)
+        self.directory = self._source
+        self._disk.fsync_dir(self._source)
+        self.directory = self._target.rpartition("/")[0]
+        drop_move_note(self._disk, self._target)
+
+
+def drop_move_note(disk: Disk, directory: str) -> None:
+    """Removes the note of a move from a partition's directory, durably; no error when there is none, or no directory any more."""
+    note = f"{directory}/{MOVED_FROM}"
+    if disk.exists(note):
+        with suppress(FileNotFoundError):
+            disk.remove(note)
+            disk.fsync_dir(directory)
+
+
+DirectoryWrite = CheckpointWrite | NewNames | FinishedMove
+
+
+def write_checkpoints(writes: Sequence[DirectoryWrite]) -> list[tuple[str, OSError]]:
     """Runs all of them; the directories in which one failed, for `LogManager.finish_checkpoints`."""
     failed: list[tuple[str, OSError]] = []
     for write in writes:
@@ -101,6 +140,8 @@ class LogDirectory:
         "_written",
         "broker_epoch",
         "clean",
+        "compacted",
+        "cordoned",
         "directory_id",
         "failure",
         "future_logs",
@@ -108,6 +149,7 @@ class LogDirectory:
         "logs",
         "path",
         "recovery_points",
+        "takes_logs",
     )
 
     def __init__(
@@ -124,11 +166,17 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.future_logs: dict[TopicPartition, Log] = {}
         self.failure: Exception | None = None
+        self.takes_logs = True
+        """False for a metadata log directory that is not among log.dirs."""
+        self.cordoned = False
+        """No new replica is placed here (cordoned.log.dirs, KIP-1066)."""
         self.clean = False
         """Whether the last shutdown was clean; known after `open`."""
         self.broker_epoch = -1
         """The broker epoch in the clean-shutdown file, -1 when unknown."""
         self.recovery_points: dict[TopicPartition, int] = {}
+        self.compacted: frozenset[TopicPartition] = frozenset()
+        """The partitions that the cleaner had been at when the directory was opened, whatever their policy was then."""
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self._lock: DirectoryLock | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
@@ -162,6 +210,9 @@ class LogDirectory:
         self.broker_epoch = -1 if epoch is None else epoch
         self.recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
         self.log_start_offsets = self._read(LOG_START_OFFSET_CHECKPOINT)
+        self.compacted = frozenset(self._read(CLEANER_OFFSET_CHECKPOINT))
+        self._order(RECOVERY_POINT_CHECKPOINT).durable = self.recovery_points
+        self._order(LOG_START_OFFSET_CHECKPOINT).durable = self.log_start_offsets
         if self.clean:
             self._disk.remove(marker)
             self._disk.fsync_dir(self.path)
@@ -187,21 +238,43 @@ class LogDirectory:
         return self._begin(RECOVERY_POINT_CHECKPOINT, lambda log: log.checkpointed_recovery_point)
 
     def begin_log_start_offsets(self) -> CheckpointWrite | None:
-        """As `begin_recovery_points`; only log starts above their first segment are worth a line, as in Kafka."""
-        return self._begin(LOG_START_OFFSET_CHECKPOINT, lambda log: log.log_start_offset if log.log_start_offset > log.bases[0] else None)
+        """As `begin_recovery_points`. Kafka leaves out log starts at the base of their first segment; but as long as the removal of the
+        segments before is not durable, a power cut could bring back what DeleteRecords has deleted.
+        """
+        return self._begin(LOG_START_OFFSET_CHECKPOINT, lambda log: log.log_start_offset if log.log_start_offset > 0 else None)
 
     def _begin(self, name: str, value: Callable[[Log], int | None]) -> CheckpointWrite | None:
         offsets: dict[TopicPartition, int] = {}
-        for topic_partition, log in self.logs.items():
-            offset = value(log)
-            if offset is not None:
-                offsets[topic_partition] = offset
+        for logs in (self.logs, self.future_logs):
+            for topic_partition, log in logs.items():
+                offset = value(log)
+                if offset is not None:
+                    offsets[topic_partition] = offset
+        return self.begin_offsets(name, offsets)
+
+    def begin_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> CheckpointWrite | None:
+        """The writing of an offset checkpoint, None when the file says this already."""
         if self._written.get(name) == offsets:
             return None
         self._written[name] = offsets
-        order = self._orders.setdefault(name, _Order(self._new_lock()))
+        order = self._order(name)
         order.begun += 1
         return CheckpointWrite(self._disk, self.path, name, offsets, order)
+
+    def _order(self, name: str) -> _Order:
+        order = self._orders.get(name)
+        if order is None:
+            order = self._orders[name] = _Order(self._new_lock(), {})
+        return order
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Before a log is made here under a name that was here before: while the checkpoints on disk still speak of the old one, a
+        crash would make its recovery point that of the new log. They are written anew, on this thread, if they have not been yet.
+        """
+        if any(topic_partition in order.durable for order in self._orders.values()):
+            self._written.clear()
+            self.write_recovery_points()
+            self.write_log_start_offsets()
 
     def write_clean_marker(self, broker_epoch: int) -> None:
         write_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", broker_epoch)

@@ -1,16 +1,16 @@
 """All logs of a broker, over one or several log directories (Kafka's LogManager).
 
 Every method is synchronous. The server schedules the tasks (`cleanup`, `checkpoint_*`, `flush_due`, `run_deletions`) at Kafka's intervals;
-`load_directory` and `Deletion.run` may run in threads of their own, everything else on the loop.
+`DirectoryLoading.open` and `work` and `Deletion.run` may run in threads of their own, everything else on the loop.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.clock import Clock
@@ -18,38 +18,40 @@ from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
+from odradek.storage.common_prefix import common_end
 from odradek.storage.loader import PRODUCER_EXPIRATION_MS, LogOptions, load_log
+from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log import Log
-from odradek.storage.log_directory import CheckpointWrite, LogDirectory, NewNames, write_checkpoints
+from odradek.storage.log_directory import (
+    CheckpointWrite,
+    DirectoryWrite,
+    FinishedMove,
+    LogDirectory,
+    NewNames,
+    drop_move_note,
+    write_checkpoints,
+)
 from odradek.storage.names import (
-    DELETE_DIR_SUFFIX,
     FUTURE_DIR_SUFFIX,
+    LOCK_FILE,
+    MOVED_FROM,
     PARTITION_METADATA,
-    STRAY_DIR_SUFFIX,
     deleted_directory_name,
     directory_name,
-    parse_directory_name,
+    future_directory_name,
     stray_directory_name,
 )
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.topic import TopicConfig
+    from odradek.storage.compaction.hooks import CleanerHooks
 
 logger = logging.getLogger(__name__)
 
-METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
-
-
-class LoadProgress(NamedTuple):
-    """What is being loaded: the `done`-th of `total` logs of a directory, and within it segments recovered."""
-
-    directory: str
-    log: str
-    done: int
-    total: int
-    segments_done: int
-    segments_total: int
+_LAST_RESERVED_ID = 99
+"""Directory ids up to here mean something else: unassigned, lost (DirectoryId)."""
+_PREFERRED_KEPT = 10_000
 
 
 class Deletion:
@@ -106,6 +108,7 @@ class LogManager:
         self._clock = clock
         self.config = config
         self._random = random
+        self._new_lock = new_lock
         ids = directory_ids or {}
         self.directories = [LogDirectory(disk, path, ids.get(path), new_lock) for path in directories]
         self._by_path = {directory.path: directory for directory in self.directories}
@@ -120,10 +123,19 @@ class LogManager:
             on_io_error=self.on_io_error,
             on_roll=self._rolled,
             on_truncated=self._truncated,
+            new_lock=new_lock,
         )
         self.on_created: Callable[[], None] | None = None
-        """Called for each new log; `begin_new_names` should follow soon."""
+        """Called when a log came, went or was moved; `begin_new_names` should follow soon."""
+        self.cleaner: CleanerHooks | None = None
+        """Who compacts, where somebody does."""
+        self.on_truncated: Callable[[Log], None] | None = None
+        """Called when a log was cut, after the checkpoints."""
         self._new_logs: list[Log] = []
+        self._left: set[str] = set()
+        """Log directories that logs were taken from, whose names and checkpoints are not durable yet."""
+        self._moved: list[FinishedMove] = []
+        self._preferred: dict[TopicPartition, str] = {}
         self._doomed_files: list[tuple[int, str]] = []
         """(due time in ms, path)"""
         self._doomed_directories: list[tuple[int, str]] = []
@@ -146,6 +158,15 @@ class LogManager:
     def online_directories(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.online]
 
+    def directory(self, path: str) -> LogDirectory | None:
+        """The log directory at `path`, online or not."""
+        return self._by_path.get(path)
+
+    def cordon(self, paths: Collection[str]) -> None:
+        """No new replica is placed in these log directories, and in all others again (cordoned.log.dirs)."""
+        for directory in self.directories:
+            directory.cordoned = directory.path in paths
+
     @property
     def previous_broker_epoch(self) -> int:
         """The broker epoch of the last run if it ended cleanly in every directory, else -1 (for the registration, KIP-966)."""
@@ -163,6 +184,8 @@ class LogManager:
             return
         directory.failure = error
         logger.error("Log directory %s failed and goes offline: %s", path, error)
+        if self.cleaner is not None:
+            self.cleaner.directory_failed(path)
         for logs, mine in ((self._logs, directory.logs), (self._future_logs, directory.future_logs)):
             for topic_partition, log in mine.items():
                 log.close_handles()
@@ -181,88 +204,61 @@ class LogManager:
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> None:
-        """Locks and loads every directory, one after the other. To load them side by side use the three steps below."""
+        """Locks and loads every directory, one after the other. To load them side by side use the steps below."""
         self.lock_directories()
         for directory in self.online_directories:
-            loaded = self.load_directory(directory, topic_config, on_progress)
-            self.adopt(directory, loaded, is_stray)
+            loading = self.begin_loading(directory, topic_config, on_progress)
+            loading.open()
+            loading.work()
+            self.adopt(loading, is_stray)
 
-    def load_directory(
+    def begin_loading(
         self,
         directory: LogDirectory,
         topic_config: Callable[[TopicPartition], TopicConfig],
         on_progress: Callable[[LoadProgress], None] | None = None,
-    ) -> list[Log] | Exception:
-        """Opens and, where the shutdown was unclean, recovers every log of one directory. May run in a thread of its own: it
-        touches nothing that other directories share. An error that takes the directory offline is returned for `adopt`; StorageError
-        for what Kafka too refuses to start with (a directory that is no log) is raised.
-        """
-        logs: list[Log] = []
-        try:
-            directory.open()
-            names = [name for name in self._disk.listdir(directory.path) if self._is_log_directory(directory.path, name)]
-            for done, name in enumerate(names):
-                topic_partition = parse_directory_name(name)
-                report = _reporter(on_progress, directory.path, name, done, len(names))
-                report(0, 0)
-                logs.append(
-                    load_log(
-                        self._disk,
-                        self._clock,
-                        topic_partition,
-                        f"{directory.path}/{name}",
-                        topic_config(topic_partition),
-                        log_start_offset=directory.log_start_offsets.get(topic_partition, 0),
-                        recovery_point=directory.recovery_points.get(topic_partition, 0),
-                        clean=directory.clean,
-                        options=self._options,
-                        on_segment=report,
-                    )
-                )
-        except OSError as error:
-            for log in logs:
-                log.close_handles()
-            return error
-        except KafkaError as error:
-            return error
-        return logs
-
-    def _is_log_directory(self, parent: str, name: str) -> bool:
-        if not self._disk.is_dir(f"{parent}/{name}"):
-            return False
-        if name == directory_name(METADATA_PARTITION):
-            return False
-        if name.endswith(DELETE_DIR_SUFFIX):
-            self._doomed_directories.append((self._clock.time_ms(), f"{parent}/{name}"))
-            return False
-        if name.endswith(STRAY_DIR_SUFFIX):
-            self.strays.append(f"{parent}/{name}")
-            return False
-        return name != "lost+found"
+    ) -> DirectoryLoading:
+        """The loading of one directory: `open` and any number of `work`s belong into threads, `adopt` takes what they made."""
+        return DirectoryLoading(self._disk, self._clock, directory, topic_config, self._options, self._new_lock(), on_progress)
 
     def adopt(
         self,
-        directory: LogDirectory,
-        loaded: list[Log] | Exception,
+        loading: DirectoryLoading,
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
     ) -> None:
-        """Takes what `load_directory` returned into service. StorageError when two directories hold the same partition."""
+        """Takes what was loaded into service; a directory in which loading failed goes offline. StorageError when two directories hold
+        the same partition, or one holds what is no log.
+        """
+        directory = loading.directory
+        loaded = loading.result()
+        self._doomed_directories += [(self._clock.time_ms(), path) for path in loading.doomed]
+        self.strays += loading.strays
         if isinstance(loaded, Exception):
             self.directory_failed(directory.path, loaded)
             return
         for log in loaded:
             future = log.is_future
-            if not future and is_stray(log.topic_partition, log.topic_id):
+            if is_stray(log.topic_partition, log.topic_id):
                 self._set_aside(log)
                 continue
             logs, mine = (self._future_logs, directory.future_logs) if future else (self._logs, directory.logs)
             other = logs.get(log.topic_partition)
             if other is not None:
-                raise StorageError(
-                    f"Duplicate log directories for {log.topic_partition}: {other.directory} and {log.directory}. Remove one of them."
-                )
+                log = self._moved_one(other, log)
+                mine = self._by_path[log.parent_directory].logs
             logs[log.topic_partition] = log
             mine[log.topic_partition] = log
+
+    def _moved_one(self, one: Log, other: Log) -> Log:
+        """Of two logs of a partition the one that has taken the other's place, which is deleted; StorageError when none has."""
+        for log, replaced in ((one, other), (other, one)):
+            if self._noted_source(log) == replaced.directory:
+                self._by_path[replaced.parent_directory].logs.pop(log.topic_partition, None)
+                self._dispose(replaced)
+                return log
+        raise StorageError(
+            f"Duplicate log directories for {one.topic_partition}: {one.directory} and {other.directory}. Remove one of them."
+        )
 
     def _set_aside(self, log: Log) -> None:
         logger.warning("%s belongs to no replica of this broker: set aside with the suffix -stray", log.directory)
@@ -295,8 +291,15 @@ class LogManager:
             log.update_config(config)
             return log
         directory = self._choose(topic_partition, directory_id)
-        path = f"{directory.path}/{directory_name(topic_partition)}"
+        self._preferred.pop(topic_partition, None)
+        log = self._make(directory, directory_name(topic_partition), topic_partition, topic_id, config)
+        self._logs[topic_partition] = directory.logs[topic_partition] = log
+        return log
+
+    def _make(self, directory: LogDirectory, name: str, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig) -> Log:
+        path = f"{directory.path}/{name}"
         try:
+            directory.forget(topic_partition)
             self._disk.makedirs(path)
             if topic_id is not None:
                 write_partition_metadata(self._disk, f"{path}/{PARTITION_METADATA}", topic_id, durable=False)
@@ -305,40 +308,175 @@ class LogManager:
             log.owe_fsync(f"{path}/{PARTITION_METADATA}")
             log.owe_fsync(path, name_only=True)
             self._new_logs.append(log)
-            if self.on_created is not None:
-                self.on_created()
+            self._names_changed()
         except OSError as error:
             self.directory_failed(directory.path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic_partition} cannot be created in {path}: {error}") from error
-        self._logs[topic_partition] = directory.logs[topic_partition] = log
         return log
 
+    def _names_changed(self) -> None:
+        if self.on_created is not None:
+            self.on_created()
+        else:
+            self.finish_checkpoints(write_checkpoints(self.begin_new_names()))
+
     def _choose(self, topic_partition: TopicPartition, directory_id: UUID | None) -> LogDirectory:
-        online = self.online_directories
+        online = [directory for directory in self.online_directories if directory.takes_logs]
         if directory_id is not None:
             for directory in online:
                 if directory.directory_id == directory_id:
                     return directory
+            if directory_id.int > _LAST_RESERVED_ID and len(online) < sum([each.takes_logs for each in self.directories]):
+                # Its records may lie in a directory that is offline: an empty log in its place would lose them.
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} belongs into log directory {directory_id}, which is not online"
+                )
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No log directory is online to hold {topic_partition}")
-        return min(online, key=lambda directory: len(directory.logs) + len(directory.future_logs))
+        wanted = self._preferred.get(topic_partition)
+        if wanted is not None and self._by_path[wanted] in online:
+            return self._by_path[wanted]
+        # With everything cordoned the replica still has to go somewhere, as in Kafka.
+        free = [directory for directory in online if not directory.cordoned] or online[:1]
+        return min(free, key=lambda directory: len(directory.logs) + len(directory.future_logs))
+
+    def prefer(self, topic_partition: TopicPartition, path: str) -> None:
+        """Where the log is to be made should the partition come here later; without effect while it is here."""
+        if topic_partition not in self._logs:
+            if len(self._preferred) >= _PREFERRED_KEPT:
+                del self._preferred[next(iter(self._preferred))]
+            self._preferred[topic_partition] = path
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Renames the log's directory to `-delete`; `due_deletions` removes it after file.delete.delay.ms. Unknown logs are no error."""
-        for logs, future in ((self._logs, False), (self._future_logs, True)):
-            log = logs.pop(topic_partition, None)
-            if log is None:
-                continue
-            directory = self._by_path[log.parent_directory]
-            (directory.future_logs if future else directory.logs).pop(topic_partition, None)
-            log.close_handles()
-            log.rename_directory(deleted_directory_name(topic_partition, random_uuid(self._random)))
-            self._doomed_directories.append((self._clock.time_ms() + log.config.file_delete_delay_ms, log.directory))
+        """Renames the log's directory to `-delete`; `due_deletions` removes it after file.delete.delay.ms. Unknown logs are no error.
+
+        The log being moved goes with it. Names and checkpoints become durable with `begin_new_names`.
+        """
+        self.delete_future_log(topic_partition)
+        log = self._logs.pop(topic_partition, None)
+        if log is not None:
+            self._by_path[log.parent_directory].logs.pop(topic_partition, None)
+            if self.cleaner is not None:
+                self.cleaner.removed(topic_partition, log.parent_directory)
+            self._dispose(log)
+
+    def delete_future_log(self, topic_partition: TopicPartition) -> None:
+        """As `delete_log`, for the log that is being moved only."""
+        log = self._future_logs.pop(topic_partition, None)
+        if log is not None:
+            self._by_path[log.parent_directory].future_logs.pop(topic_partition, None)
+            self._dispose(log)
+
+    def _dispose(self, log: Log) -> None:
+        """The log is in no table any more."""
+        log.close_handles()
+        log.rename_directory(deleted_directory_name(log.topic_partition, random_uuid(self._random)), durable=False)
+        self._doomed_directories.append((self._clock.time_ms() + log.config.file_delete_delay_ms, log.directory))
+        self._left.add(log.parent_directory)
+        self._names_changed()
+
+    # -- moves between directories -----------------------------------------------------------------------------------------------
+
+    def create_future_log(self, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig, path: str) -> Log:
+        """The log that a replica is copied to before it moves to the log directory at `path`; made if missing.
+
+        KAFKA_STORAGE_ERROR when that directory is offline or fails.
+        """
+        log = self._future_logs.get(topic_partition)
+        if log is not None:
+            return log
+        directory = self._by_path[path]
+        if not directory.online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        name = future_directory_name(topic_partition, random_uuid(self._random))
+        log = self._make(directory, name, topic_partition, topic_id, config)
+        self._future_logs[topic_partition] = directory.future_logs[topic_partition] = log
+        return log
+
+    def replace_current_with_future(self, topic_partition: TopicPartition) -> Log:
+        """The future log, which holds all that the current one does, takes its place; the current one is deleted.
+
+        On the loop, without fsync. Whatever a crash leaves of the two renames, `adopt` and `settle_moves` find their way by the note
+        that `note_move` has left: until `begin_new_names` has made both durable, only what was flushed to both logs may count as such.
+        KAFKA_STORAGE_ERROR when a directory fails; the current log is in its place then, unless it was its directory.
+        """
+        current, future = self._logs[topic_partition], self._future_logs[topic_partition]
+        source, target = self._by_path[current.parent_directory], self._by_path[future.parent_directory]
+        name = directory_name(topic_partition)
+        current.rename_directory(deleted_directory_name(topic_partition, random_uuid(self._random)), durable=False)
+        try:
+            future.rename_directory(name, durable=False)
+        except KafkaError:
+            current.rename_directory(name, durable=False)
+            raise
+        # What is flushed to it from now on has to be found under its new name.
+        future.owe_fsync(future.directory, name_only=True)
+        future.update_high_watermark(current.high_watermark)
+        del self._future_logs[topic_partition], target.future_logs[topic_partition]
+        source.logs.pop(topic_partition, None)
+        self._logs[topic_partition] = target.logs[topic_partition] = future
+        self._doomed_directories.append((self._clock.time_ms() + current.config.file_delete_delay_ms, current.directory))
+        current.close_handles()
+        self._left.update((source.path, target.path))
+        if self.cleaner is not None:
+            self.cleaner.moved(topic_partition, source.path, target.path)
+        self._moved.append(FinishedMove(self._disk, source.path, future.directory))
+        self._names_changed()
+        return future
+
+    def note_move(self, current: Log, future: Log) -> Callable[[], None]:
+        """What writes down, durably and in an executor, that `future` is about to take the place of `current`."""
+        note, source = f"{future.directory}/{MOVED_FROM}", current.directory
+        return lambda: self._disk.write_atomic(note, source.encode())
+
+    def _noted_source(self, log: Log) -> str | None:
+        """The directory of the log that this one replaces, where a move was under way."""
+        try:
+            return self._disk.read_bytes(f"{log.directory}/{MOVED_FROM}").decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def settle_moves(self, assigned: Callable[[TopicPartition, UUID | None], UUID | None]) -> None:
+        """After all directories are loaded: finishes what a crash left of moves. `assigned` is the log directory of the partition in the
+        metadata, None for one that is not this broker's.
+
+        A future log takes its place when the current one is gone: renamed by an exchange that a crash cut short, or lost while the
+        metadata names the future one's directory already (LogManager.recoverAbandonedFutureLogs). Not while the current one may be in
+        a directory that is offline. All others are cut to what they share with the current log; their moves go on.
+        """
+        for topic_partition, future in list(self._future_logs.items()):
+            current = self._logs.get(topic_partition)
+            directory = self._by_path[future.parent_directory]
             try:
-                directory.write_recovery_points()
-                directory.write_log_start_offsets()
+                if current is not None:
+                    drop_move_note(self._disk, future.directory)
+                    end = common_end(current, future)
+                    if end < future.log_end_offset:
+                        future.truncate_to(end)
+                elif self._may_promote(future, assigned(topic_partition, future.topic_id), directory):
+                    logger.warning("%s takes the place of the log of %s, which is gone", future.directory, topic_partition)
+                    future.rename_directory(directory_name(topic_partition))
+                    drop_move_note(self._disk, future.directory)
+                    del self._future_logs[topic_partition], directory.future_logs[topic_partition]
+                    self._logs[topic_partition] = directory.logs[topic_partition] = future
             except OSError as error:
                 self.directory_failed(directory.path, error)
+            except KafkaError:
+                # The log has reported its directory as failed.
+                continue
+        if len(self.directories) > 1:
+            for log in self.logs:
+                try:
+                    drop_move_note(self._disk, log.directory)
+                except OSError as error:
+                    self.on_io_error(log, error)
+
+    def _may_promote(self, future: Log, assigned: UUID | None, directory: LogDirectory) -> bool:
+        source = self._noted_source(future)
+        if source is not None:
+            left = self._by_path.get(source.rpartition("/")[0])
+            return left is None or left.online
+        return assigned is not None and assigned == directory.directory_id and len(self.online_directories) == len(self.directories)
 
     def reconfigure(self, topic_config: Callable[[str], TopicConfig]) -> None:
         """Gives every log, future ones too, the configuration of its topic as it is now; equal ones by identity are left alone."""
@@ -347,15 +485,38 @@ class LogManager:
             if log.config is not config:
                 log.update_config(config)
 
+    def update_producer_settings(self, expiration_ms: int, *, verify_transactions: bool) -> None:
+        """producer.id.expiration.ms and transaction.partition.verification.enable, for the logs there are and those to come."""
+        self._options.producer_expiration_ms = expiration_ms
+        self._options.verify_transactions = verify_transactions
+        for log in [*self._logs.values(), *self._future_logs.values()]:
+            log.producer_state.update_settings(expiration_ms, verify_transactions=verify_transactions)
+
     # -- tasks -------------------------------------------------------------------------------------------------------------------
 
     def cleanup(self) -> int:
-        """Retention over all logs (log.retention.check.interval.ms); how many segments were dropped."""
-        deleted = 0
-        for log in self.logs:
-            if not log.config.compact or log.config.delete:
-                deleted += self._each(log, log.delete_old_segments)
-        return deleted
+        """Retention over all logs that are not compacted (log.retention.check.interval.ms); how many segments were dropped.
+
+        Compacted ones are the cleaner's to shorten, so that it never reads what is being deleted; without a cleaner they stay as they are.
+        """
+        return sum([deleted for _, deleted in self.cleanup_steps()])
+
+    def cleanup_steps(self) -> Iterator[tuple[Log, int]]:
+        """The same one log after the other, so that the loop can see to other work in between; closes the files of idle logs as well."""
+        for log in [*self._logs.values(), *self._future_logs.values()]:
+            if log.closed:
+                continue
+            cleaner = self.cleaner
+            deleted = 0
+            if not log.config.compact if cleaner is None else cleaner.may_delete(log):
+                deleted = self.delete_old_segments(log)
+            if not log.closed:
+                log.rest()
+            yield log, deleted
+
+    def delete_old_segments(self, log: Log) -> int:
+        """Retention of one log; how many segments were dropped. A failing disk takes its directory offline."""
+        return self._each(log, log.delete_old_segments)
 
     def _each(self, log: Log, task: Callable[[], int]) -> int:
         """A failing disk takes its directory offline and leaves the other logs alone."""
@@ -391,14 +552,29 @@ class LogManager:
         """log.flush.start.offset.checkpoint.interval.ms; as `begin_recovery_points`."""
         return [write for directory in self.online_directories if (write := directory.begin_log_start_offsets()) is not None]
 
-    def begin_new_names(self) -> list[NewNames]:
-        """What makes the logs durable that were created since the last call, one for each directory; for `write_checkpoints`."""
+    @property
+    def has_new_names(self) -> bool:
+        """Whether `begin_new_names` has something to do."""
+        return bool(self._new_logs or self._left or self._moved)
+
+    def begin_new_names(self) -> list[DirectoryWrite]:
+        """What makes durable that logs came, went or moved since the last call; for `write_checkpoints`."""
         found: dict[str, NewNames] = {}
         for log in self._new_logs:
-            if self._logs.get(log.topic_partition) is log:
+            if log in (self._logs.get(log.topic_partition), self._future_logs.get(log.topic_partition)):
                 found.setdefault(log.parent_directory, NewNames(self._disk, log.parent_directory)).add(*log.unsynced_paths)
         self._new_logs.clear()
-        return list(found.values())
+        writes: list[DirectoryWrite] = list(found.values())
+        moved, self._moved = self._moved, []
+        left, self._left = sorted(self._left), set()
+        for path in left:
+            directory = self._by_path[path]
+            if directory.online:
+                names = NewNames(self._disk, path)
+                names.add([], [f"{path}/{LOCK_FILE}"])
+                writes.append(names)
+                writes += [write for write in (directory.begin_recovery_points(), directory.begin_log_start_offsets()) if write is not None]
+        return [*moved, *writes]
 
     def finish_checkpoints(self, failed: Sequence[tuple[str, OSError]]) -> None:
         """Takes the directories offline whose checkpoints could not be written."""
@@ -414,7 +590,7 @@ class LogManager:
     def due_deletions(self, *, everything: bool = False) -> Deletion | None:
         """What may be removed for good now; None when there is nothing. Call every few seconds, run it in an executor."""
         now_ms = self._clock.time_ms()
-        for log in self.logs:
+        for log in [*self._logs.values(), *self._future_logs.values()]:
             due_ms = now_ms + log.config.file_delete_delay_ms
             self._doomed_files += [(due_ms, path) for path in log.take_deletions()]
         files = [path for due_ms, path in self._doomed_files if everything or due_ms <= now_ms]
@@ -433,6 +609,10 @@ class LogManager:
         directory = self._by_path[log.parent_directory]
         self._write(directory, directory.write_recovery_points)
         self._write(directory, directory.write_log_start_offsets)
+        if self.cleaner is not None:
+            self.cleaner.truncated(log)
+        if self.on_truncated is not None:
+            self.on_truncated(log)
 
     # -- shutdown ----------------------------------------------------------------------------------------------------------------
 
@@ -441,6 +621,7 @@ class LogManager:
 
         A directory in which any of this fails gets no marker: its next start recovers.
         """
+        self.finish_checkpoints(write_checkpoints(self.begin_new_names()))
         for directory in self.online_directories:
             try:
                 for log in list(directory.logs.values()) + list(directory.future_logs.values()):
@@ -456,16 +637,6 @@ class LogManager:
             directory.release()
         self._logs.clear()
         self._future_logs.clear()
-
-
-def _reporter(
-    on_progress: Callable[[LoadProgress], None] | None, directory: str, name: str, done: int, total: int
-) -> Callable[[int, int], None]:
-    def report(segments_done: int, segments_total: int) -> None:
-        if on_progress is not None:
-            on_progress(LoadProgress(directory, name, done, total, segments_done, segments_total))
-
-    return report
 
 
 def is_future_name(name: str) -> bool:

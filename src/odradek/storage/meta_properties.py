@@ -122,15 +122,23 @@ def verify_identities(identities: DirectoryIdentities, *, metadata_directory: st
 
 
 def complete_identities(disk: Disk, identities: DirectoryIdentities, new_directory_id: Callable[[], UUID]) -> Mapping[str, MetaProperties]:
-    """Formats new empty directories of a formatted node and gives an id to those without, as a Kafka broker does when it starts."""
-    first = next(iter(identities.formatted.values()))
+    """Gives an id to directories without, as a Kafka broker does when it starts. One where that fails is left out, and joins `failed`.
+
+    StorageError when a directory is not formatted (KafkaRaftServer.initializeLogDirs): what looks new may be a disk that is not mounted,
+    and the logs on it would begin anew beside it.
+    """
+    if identities.empty:
+        raise StorageError(
+            f"No meta.properties found in {', '.join(identities.empty)}. Is a disk not mounted? "
+            "New directories have to be formatted: odradek storage format --ignore-formatted"
+        )
     complete = dict(identities.formatted)
-    for directory in identities.empty:
-        disk.makedirs(directory)
-        complete[directory] = MetaProperties(first.cluster_id, first.node_id, new_directory_id())
-    for directory, properties in complete.items():
+    for directory, properties in list(complete.items()):
         if properties.directory_id is None:
             complete[directory] = properties._replace(directory_id=new_directory_id())
-        if complete[directory] is not identities.formatted.get(directory):
-            write_meta_properties(disk, directory, complete[directory])
+            try:
+                write_meta_properties(disk, directory, complete[directory])
+            except OSError as error:
+                identities.failed[directory] = error
+                del complete[directory]
     return complete

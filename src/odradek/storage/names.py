@@ -25,8 +25,13 @@ STRAY_DIR_SUFFIX = "-stray"
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+MOVED_FROM = "moved-from"
+"""In the directory of a replica that was moved here while the exchange with the old one is not durable: the old one's path. Kafka has no
+such file, and pays it no attention.
+"""
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
@@ -34,7 +39,7 @@ META_PROPERTIES = "meta.properties"
 
 _DELETED_DIR = re.compile(r"^(\S+)-(\S+)\.(\S+)-(delete|stray)$")
 _FUTURE_DIR = re.compile(r"^(\S+)-(\S+)\.(\S+)-future$")
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
@@ -55,7 +60,7 @@ def directory_name(topic_partition: TopicPartition) -> str:
 def _suffixed(topic_partition: TopicPartition, unique: UUID, suffix: str, *, capped: bool) -> str:
     tail = f"-{topic_partition.partition}.{unique.hex}{suffix}"
     topic = topic_partition.topic
-    return (topic[: _LONGEST_NAME - len(tail)] if capped else topic) + tail
+    return (topic[: LONGEST_NAME - len(tail)] if capped else topic) + tail
 
 
 def deleted_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:

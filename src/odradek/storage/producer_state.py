@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.storage.names import SNAPSHOT_SUFFIX, offset_of_file, segment_file
+from odradek.storage.names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_of_file, segment_file
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
 from odradek.storage.txn_index import AbortedTransaction
 
 BATCHES_KEPT = 5
 NO_SEQUENCE = -1
 _MAX_SEQUENCE = 0x7FFFFFFF
+_MAX_EPOCH = 0x7FFF
 
 
 class BatchMetadata(NamedTuple):
@@ -164,6 +165,11 @@ class ProducerStateManager:
 
     # -- checks ------------------------------------------------------------------------------------------------------------------
 
+    def update_settings(self, expiration_ms: int, *, verify_transactions: bool) -> None:
+        """Both hold from the next check on."""
+        self._expiration_ms = expiration_ms
+        self._verify = verify_transactions
+
     def check_client(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
         """A client's data batch: the earlier batch that it repeats, or None when it is the next one."""
         entry = self.producers.get(producer_id)
@@ -234,12 +240,21 @@ class ProducerStateManager:
         if verification is None or guard is not verification.guard:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
-    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """A transaction marker from a coordinator: fenced when either epoch went back."""
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int = 0) -> None:
+        """A transaction marker from a coordinator: fenced when either epoch went back.
+
+        With transaction version 2 (KIP-890) every marker comes with a higher epoch than the data before it, so that a late one cannot
+        end the next transaction; the same epoch is the repetition of a marker, or the last epoch there is.
+        """
         entry = self.producers.get(producer_id)
         if entry is None:
             return
         self.check_epoch(entry, epoch)
+        if transaction_version >= 2 and epoch == entry.epoch and entry.txn_first_offset >= 0 and epoch != _MAX_EPOCH:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch {epoch} of a marker of producer {producer_id} on {self._name} is not above that of the open transaction",
+            )
         if entry.coordinator_epoch > coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -336,6 +351,15 @@ class ProducerStateManager:
         self.on_high_watermark(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
+    def adopt(self, other: ProducerStateManager) -> None:
+        """Takes over what the same log's other copy knows and the batches here do not tell: producers whose batches are gone from the
+        log, and verifications under way.
+        """
+        for producer_id, entry in other.producers.items():
+            if producer_id not in self.producers and entry.txn_first_offset < 0:
+                self.producers[producer_id] = entry
+        self._verifications.update(other._verifications)
+
     def remove_expired(self, now_ms: int) -> None:
         """Forgets producers that wrote nothing for producer.id.expiration.ms and have no open transaction."""
         limit = now_ms - self._expiration_ms
@@ -367,7 +391,7 @@ class ProducerStateManager:
         if offset <= self.last_snapshot_offset:
             return None
         path = self.snapshot_path(offset)
-        data = encode_snapshot([_to_snapshot(entry) for entry in self.producers.values()])
+        data = self._encoded()
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)
@@ -383,6 +407,22 @@ class ProducerStateManager:
         self.last_snapshot_offset = offset
         return None if sync else path
 
+    def _encoded(self) -> bytes:
+        return encode_snapshot([_to_snapshot(entry) for entry in self.producers.values()])
+
+    def snapshot_at(self, offset: int) -> bytes | None:
+        """What a snapshot at `offset` says, None when there is none and the state is another's. OSError from the disk."""
+        if offset == self.map_end_offset:
+            return self._encoded()
+        if offset not in self.snapshots:
+            return None
+        data = self._disk.read_bytes(self.snapshot_path(offset))
+        try:
+            decode_snapshot(data)
+        except CorruptSnapshotError:
+            return None
+        return data
+
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
         """Keeps the snapshots at segment boundaries and the newest one beyond the last segment."""
         bases = set(base_offsets)
@@ -393,19 +433,38 @@ class ProducerStateManager:
             if offset != keep:
                 self.delete_snapshot(offset)
 
+    def overlook_snapshots_above(self, offset: int) -> None:
+        """For a state that follows a part of the log only: newer snapshots are neither read nor removed."""
+        self._snapshots = [snapshot for snapshot in self.snapshots if snapshot <= offset]
+
     def delete_snapshot(self, offset: int) -> None:
         if offset in self.snapshots:
             self.snapshots.remove(offset)
             if self._disk.exists(self.snapshot_path(offset)):
                 self._disk.remove(self.snapshot_path(offset))
 
+    def retire_snapshot(self, offset: int) -> list[str]:
+        """As `delete_snapshot`, for callers that must not wait: the file is renamed to `.deleted`, for the caller to remove later."""
+        if offset not in self.snapshots:
+            return []
+        self.snapshots.remove(offset)
+        path = self.snapshot_path(offset)
+        if not self._disk.exists(path):
+            return []
+        self._disk.rename(path, path + DELETED_SUFFIX)
+        return [path + DELETED_SUFFIX]
+
     def delete_snapshots_before(self, offset: int) -> None:
         for snapshot in [value for value in self.snapshots if value < offset]:
             self.delete_snapshot(snapshot)
 
     def reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Goes back to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`."""
-        for offset in [value for value in self.snapshots if value > log_end_offset or value <= log_start_offset]:
+        """Goes back to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`.
+
+        Kafka drops one right at the log start, too. It is all that is left of what lay before: of a log that began with a state from
+        elsewhere, and of producers whose records have been deleted, which the running broker remembers as well.
+        """
+        for offset in [value for value in self.snapshots if value > log_end_offset or value < max(log_start_offset, 1)]:
             self.delete_snapshot(offset)
         if log_end_offset == self.map_end_offset:
             self.on_log_start(log_start_offset)
@@ -454,6 +513,13 @@ class ProducerStateManager:
             self.delete_snapshot(snapshot)
         self.last_snapshot_offset = 0
         self.map_end_offset = offset
+
+    def begin_with(self, offset: int, producers: list[ProducerSnapshotEntry], now_ms: int) -> None:
+        """After `truncate_fully(offset)`: takes over a state from elsewhere, with a durable snapshot (reloadFromTieredSnapshot)."""
+        self._disk.write_atomic(self.snapshot_path(offset), encode_snapshot(producers))
+        self.snapshots.append(offset)
+        self.last_snapshot_offset = offset
+        self._adopt(producers, now_ms)
 
 
 def _to_snapshot(entry: ProducerEntry) -> ProducerSnapshotEntry:

@@ -102,8 +102,7 @@ def find_offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | N
         segment.ensure_max_timestamp()
         if segment.max_timestamp < timestamp:
             continue
-        indexed = segment.time_index.lookup(timestamp)[1]
-        position = segment.offset_index.lookup(max(indexed, log.log_start_offset))[1]
+        position = segment.position_before(max(segment.offset_before(timestamp), log.log_start_offset))
         for batch in segment.scan(position):
             if batch.max_timestamp >= timestamp and batch.last_offset >= log.log_start_offset:
                 found = _first_record(segment, batch, timestamp, log.log_start_offset)
@@ -121,7 +120,7 @@ def find_offset_for_max_timestamp(log: Log) -> TimestampedOffset | None:
             best = segment
     if best is None:
         return None
-    position = best.offset_index.lookup(best.max_timestamp_offset)[1]
+    position = best.position_before(best.max_timestamp_offset)
     for batch in best.scan(position):
         if batch.max_timestamp == best.max_timestamp:
             return _first_record(best, batch, batch.max_timestamp, 0)

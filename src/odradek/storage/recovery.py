@@ -6,15 +6,32 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.base.errors import KafkaError, OdradekError, ProtocolError
-from odradek.records.batch import HEADER_SIZE, BatchHeader, check_crc, iter_headers, read_header
+from odradek.records.batch import (
+    CONTROL_MASK,
+    HEADER_SIZE,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    check_crc,
+    increment_sequence,
+    iter_headers,
+    read_header,
+)
+from odradek.records.scan import Scan, ScanEnd, scan_batches
 from odradek.storage.append import read_marker
 from odradek.storage.leader_epochs import LeaderEpochCache
 from odradek.storage.producer_state import BATCHES_KEPT, BatchMetadata, ProducerStateManager
 from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 _CHUNK = 1 << 20
-_RECENT_BYTES = 16 << 20
-"""How far back a repeated batch is looked for: five requests of a megabyte, among those of other producers."""
+_RECOVERY_CHUNK = 1 << 20
+_RECOVERY_BATCHES = 2048
+"""Batches a call of the scan, so that its columns stay small."""
+_SMALLEST = 17
+"""Bytes of the shortest prefix that tells a batch's size and magic."""
+_RECENT_BYTES = tuple(1 << power for power in range(16, 25))
+"""How far back a repeated batch is looked for, step by step: at most five requests of a megabyte, among those of other producers."""
+_RECENT_BATCHES = 8192
+"""How many batches are looked at: some ten milliseconds."""
 
 
 def walk_batches(segment: Segment, position: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview, int, BatchHeader]]:
@@ -61,31 +78,10 @@ def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs
     """
     segment.reset_indexes()
     size = segment.size
-    segment.size = 0
     segment.bytes_since_index_entry = 0
     segment.first_batch_timestamp = None
     segment.max_timestamp, segment.max_timestamp_offset, segment.max_timestamp_known = -1, segment.base_offset, True
-    valid = 0
-    next_offset = segment.base_offset
-    contiguous = True
-    segment.size = size
-    try:
-        for position, buffer, at, header in walk_batches(segment, 0, size):
-            if not check_crc(buffer, at, header) or not _in_range(segment, header, next_offset):
-                break
-            epoch = header.partition_leader_epoch
-            if epoch > leader_epochs.latest_epoch:
-                leader_epochs.assign(epoch, header.base_offset, flush=False)
-            follow_batch(segment, state, buffer, at, header)
-            segment.note_batch(position, header.size, header.last_offset, header.max_timestamp)
-            valid = position + header.size
-            if header.base_offset != next_offset or header.record_count != header.last_offset_delta + 1:
-                contiguous = False
-            next_offset = header.next_offset
-            segment.size = size
-    except OdradekError:
-        # Bytes that are no batch: the log ends before them.
-        pass
+    valid, next_offset, contiguous = _Walk(segment, state, leader_epochs).run()
     segment.size = valid
     if valid < size:
         segment.file.truncate(valid)
@@ -97,6 +93,141 @@ def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs
     return Recovered(size - valid, next_offset, contiguous)
 
 
+class _Walk:
+    """One pass over a segment: many batches at a time through the compiled scan, the few that it leaves to us one by one."""
+
+    def __init__(
+        self, segment: Segment, state: ProducerStateManager | None, leader_epochs: LeaderEpochCache, *, check_crcs: bool = True
+    ) -> None:
+        """Without a producer state only the epochs are followed."""
+        self._segment = segment
+        self._state = state
+        self._check_crcs = check_crcs
+        self._needed = 0
+        self._ended = False
+        self._leader_epochs = leader_epochs
+        self._position = 0
+        self._next_offset = segment.base_offset
+        self._contiguous = True
+
+    def run(self) -> tuple[int, int, bool]:
+        """(bytes that are valid, the offset after them, whether no offset is missing)."""
+        segment = self._segment
+        size, file = segment.size, segment.file
+        want = _RECOVERY_CHUNK
+        # One buffer for all reads: it stays in the processor's cache, and its pages are there already.
+        room = memoryview(bytearray(min(want, size)))
+        while self._position + _SMALLEST <= size:
+            if want > len(room):
+                room = memoryview(bytearray(want))
+            begin = self._position
+            left = file.pread_into(room[: min(want, size - begin)], begin)
+            buffer = room[:left]
+            goes_on = True
+            while goes_on and self._position - begin < left:
+                goes_on = self._some(buffer, begin)
+            if self._position == begin:
+                # Not even one batch: it is larger than what was read, or the log ends here.
+                needed = self._needed
+                if needed <= left or needed > size - begin:
+                    break
+                want = needed
+            else:
+                want = _RECOVERY_CHUNK
+            if self._ended:
+                break
+        return self._position, self._next_offset, self._contiguous
+
+    def _some(self, buffer: memoryview, begin: int) -> bool:
+        """Takes what one call of the scan finds in the buffer, which lies at `begin` in the file; False when more has to be read."""
+        scan = scan_batches(
+            buffer, self._position - begin, limit=_RECOVERY_BATCHES, check_crcs=self._check_crcs, next_offset=self._next_offset
+        )
+        if scan.batches:
+            if scan.next_offset - 1 - self._segment.base_offset > MAX_RELATIVE_OFFSET:
+                self._one_by_one(buffer, begin, scan)
+                self._ended = True
+                return False
+            self._take(scan, scan.batches - self._last_jumped(scan, buffer), buffer, begin)
+        self._needed = scan.needed
+        if scan.reason is ScanEnd.LIMIT:
+            return True
+        if scan.reason is ScanEnd.LEGACY and scan.needed <= len(buffer) - scan.end:
+            return self._legacy(buffer, begin)
+        self._ended = scan.reason not in (ScanEnd.BUFFER, ScanEnd.CUT_OFF, ScanEnd.LEGACY)
+        return False
+
+    def _last_jumped(self, scan: Scan, buffer: memoryview) -> bool:
+        """Whether the last batch is the damaged one where the next begins below its end: its base offset is not covered by the CRC."""
+        if scan.reason is not ScanEnd.OFFSETS or scan.needed > len(buffer) - scan.end:
+            return False
+        before = scan.last_offsets[scan.batches - 2] + 1 if scan.batches > 1 else self._next_offset
+        return before <= read_header(buffer, scan.end).base_offset and scan.base_offsets[scan.batches - 1] > before
+
+    def _one_by_one(self, buffer: memoryview, begin: int, scan: Scan) -> None:
+        """The batches up to the first whose offset the segment cannot hold."""
+        fits = 0
+        while scan.last_offsets[fits] - self._segment.base_offset <= MAX_RELATIVE_OFFSET:
+            fits += 1
+        self._take(scan, fits, buffer, begin)
+
+    def _take(self, scan: Scan, count: int, buffer: memoryview, begin: int) -> None:
+        if not count:
+            return
+        if max(scan.leader_epochs[:count]) > self._leader_epochs.latest_epoch:
+            for index in range(count):
+                if scan.leader_epochs[index] > self._leader_epochs.latest_epoch:
+                    self._leader_epochs.assign(scan.leader_epochs[index], scan.base_offsets[index], flush=False)
+        state = self._state
+        if state is not None:
+            if scan.has_producers:
+                for index in range(count):
+                    if scan.producer_ids[index] >= 0:
+                        self._follow(state, scan, index, buffer)
+            state.map_end_offset = scan.last_offsets[count - 1] + 1
+            self._segment.note_batches(
+                begin, scan.positions[:count], scan.sizes[:count], scan.last_offsets[:count], scan.max_timestamps[:count]
+            )
+        self._contiguous = self._contiguous and scan.contiguous
+        self._next_offset = scan.last_offsets[count - 1] + 1
+        self._position = begin + scan.positions[count - 1] + scan.sizes[count - 1]
+
+    def _follow(self, state: ProducerStateManager, scan: Scan, index: int, buffer: memoryview) -> None:
+        if scan.attributes[index] & CONTROL_MASK:
+            at = scan.positions[index]
+            follow_batch(self._segment, state, buffer, at, read_header(buffer, at))
+            return
+        base_offset, last_offset = scan.base_offsets[index], scan.last_offsets[index]
+        sequence = scan.base_sequences[index]
+        state.apply_data(
+            scan.producer_ids[index],
+            scan.producer_epochs[index],
+            increment_sequence(sequence, last_offset - base_offset) if sequence >= 0 else sequence,
+            base_offset,
+            last_offset,
+            scan.max_timestamps[index],
+            transactional=bool(scan.attributes[index] & TRANSACTIONAL_MASK),
+        )
+
+    def _legacy(self, buffer: memoryview, begin: int) -> bool:
+        """One message of magic 0 or 1; False when it is not right."""
+        at = self._position - begin
+        try:
+            header = read_header(buffer, at)
+            if check_crc(buffer, at, header) and _in_range(self._segment, header, self._next_offset):
+                if self._state is not None:
+                    follow_batch(self._segment, self._state, buffer, at, header)
+                    self._segment.note_batch(self._position, header.size, header.last_offset, header.max_timestamp)
+                self._next_offset = header.next_offset
+                self._position += header.size
+                self._contiguous = False
+                return True
+        except OdradekError:
+            pass
+        self._ended = True
+        return False
+
+
 def _in_range(segment: Segment, header: BatchHeader, next_offset: int) -> bool:
     """Offsets must rise and stay within the segment's 31 bits."""
     return (
@@ -104,6 +235,11 @@ def _in_range(segment: Segment, header: BatchHeader, next_offset: int) -> bool:
         and header.last_offset_delta >= 0
         and header.last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
     )
+
+
+def note_epochs(segment: Segment, leader_epochs: LeaderEpochCache) -> None:
+    """Adds the epochs of a segment's batches that are newer than the cache's (unflushed), as far as headers can be read."""
+    _Walk(segment, None, leader_epochs, check_crcs=False).run()
 
 
 def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: memoryview, at: int, header: BatchHeader) -> None:
@@ -138,35 +274,51 @@ def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: m
 
 
 def recent_batches(segments: Sequence[Segment], producer_id: int, epoch: int) -> list[BatchMetadata]:
-    """The last batches (at most five) of a producer's epoch in the last 16 MiB of the log, oldest first."""
+    """The last batches (at most five) of a producer's epoch in the last 16 MiB of the log, or among the last 8,192 batches, oldest first.
+
+    Cheap enough for the loop: it goes back step by step and reads nothing twice.
+    """
     recent: list[BatchMetadata] = []
-    budget = _RECENT_BYTES
-    for segment in reversed(segments):
-        start = _tail_position(segment, budget)
-        budget -= segment.size - start
+    seen = 0
+    for segment, start, end in _tail_windows(segments):
         found: list[BatchMetadata] = []
-        for _, _, _, header in walk_batches(segment, start):
+        for _, _, _, header in walk_batches(segment, start, end):
+            seen += 1
             if header.magic == 2 and header.producer_id == producer_id and header.producer_epoch == epoch and not header.is_control:
                 delta = header.last_offset - header.base_offset
                 found.append(BatchMetadata(header.last_sequence, header.last_offset, delta, header.max_timestamp))
         recent = [*found[-BATCHES_KEPT:], *recent][-BATCHES_KEPT:]
-        if len(recent) == BATCHES_KEPT or start > 0:
+        if len(recent) == BATCHES_KEPT or seen >= _RECENT_BATCHES:
             break
     return recent
 
 
-def _tail_position(segment: Segment, size: int) -> int:
-    """The first position known to the index that is at most `size` bytes before the end; 0 when the whole segment is."""
-    if segment.size <= size:
-        return 0
-    low, high = segment.base_offset, segment.offset_index.last_offset
+def _tail_windows(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, int]]:
+    """Pieces of the log (segment, from, to), each before the one that came last, at batch boundaries."""
+    done = 0
+    for segment in reversed(segments):
+        end = segment.size
+        for reach in _RECENT_BYTES:
+            start = _boundary_before(segment, max(segment.size - max(reach - done, 0), 0))
+            if start < end:
+                yield segment, start, end
+                end = start
+        done += segment.size
+        if end:
+            return
+
+
+def _boundary_before(segment: Segment, position: int) -> int:
+    """The last batch boundary at or before `position` that the offset index knows; 0 when it knows none."""
+    index = segment.offset_index
+    low, high = 0, index.entries
     while low < high:
         middle = (low + high) // 2
-        if segment.offset_index.lookup(middle)[1] >= segment.size - size:
-            high = middle
-        else:
+        if index.entry(middle)[1] <= position:
             low = middle + 1
-    return segment.offset_index.lookup(low)[1]
+        else:
+            high = middle
+    return index.entry(low - 1)[1] if low else 0
 
 
 def rebuild_producer_state(

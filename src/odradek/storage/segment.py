@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Collection, Iterator
+from array import array
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.base.disk import Disk, File
@@ -31,6 +32,12 @@ _SCAN_HEADER = struct.Struct(">qiibIhiqq")
 """Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp: 43 of the 61 header bytes."""
 _LOG_OVERHEAD = 12
 _SMALLEST_BATCH = 61
+_SMALLEST_MESSAGE = 26
+"""Of magic 0; a message of magic 0 or 1, compressed or not, passes for a batch of one record with its last offset."""
+_MESSAGE_HEADER = struct.Struct(">bq")
+"""Attributes and, in magic 1, the timestamp."""
+_MESSAGE_ATTRIBUTES = 17
+_MESSAGE_ATTRIBUTES_USED = 0x0F
 
 
 class BatchPosition(NamedTuple):
@@ -63,6 +70,7 @@ class Segment:
         "_disk",
         "_file",
         "_index_full",
+        "_indexes_trusted",
         "_limits",
         "_offset_index",
         "_time_index",
@@ -72,6 +80,7 @@ class Segment:
         "directory",
         "directory_entry_durable",
         "first_batch_timestamp",
+        "is_preallocated",
         "max_timestamp",
         "max_timestamp_known",
         "max_timestamp_offset",
@@ -87,6 +96,8 @@ class Segment:
         self.base_offset = base_offset
         self._limits = limits
         self._index_full = False
+        self._indexes_trusted = True
+        """Made by this process, from the batches."""
         self._file: File | None = None
         self.size = 0
         self.created_ms = created_ms
@@ -98,20 +109,27 @@ class Segment:
         self.bytes_since_index_entry = 0
         self.roll_jitter_ms = 0
         self.directory_entry_durable = False
+        self.is_preallocated = False
+        """The file may be longer than `size`: zeros follow until `trim`."""
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self.txn_index = TransactionIndex(disk, f"{directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}", base_offset)
         self.pin = Pin(self._close_file)
 
     @classmethod
-    def create(cls, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int) -> Segment:
-        """A new empty segment; files of the same name are emptied."""
+    def create(
+        cls, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int, *, preallocate: int = 0
+    ) -> Segment:
+        """A new empty segment; files of the same name are emptied. `preallocate` is the size (bytes) that the file gets at once."""
         segment = cls(disk, directory, base_offset, limits, created_ms)
         file = disk.open(segment.log_path, create=True)
         if file.size():
             file.truncate(0)
             # Old batches must not come back, after a power cut, behind the new ones.
             file.fsync()
+        if preallocate:
+            file.truncate(preallocate)
+            segment.is_preallocated = True
         segment._file = file
         segment.reset_indexes()
         return segment
@@ -122,6 +140,7 @@ class Segment:
         segment = cls(disk, directory, base_offset, limits, created_ms)
         segment.size = segment.file.size()
         segment.max_timestamp_known = False
+        segment._indexes_trusted = False
         segment.directory_entry_durable = True
         return segment
 
@@ -175,6 +194,7 @@ class Segment:
     def _rebuild_indexes(self) -> None:
         size = self.size
         offsets, times = self.offset_index, self.time_index
+        self._indexes_trusted = True
         offsets.reset()
         times.reset()
         self.bytes_since_index_entry = 0
@@ -210,6 +230,48 @@ class Segment:
         self.bytes_since_index_entry += size
         self.size = position + size
 
+    def note_batches(
+        self, begin: int, positions: Sequence[int], sizes: Sequence[int], last_offsets: Sequence[int], max_timestamps: Sequence[int]
+    ) -> None:
+        """As `note_batch` for many that follow one another, as recovery finds them; positions count from `begin`."""
+        if begin + positions[0] == 0:
+            self.first_batch_timestamp = max_timestamps[0]
+        largest, largest_offset, since = self.max_timestamp, self.max_timestamp_offset, self.bytes_since_index_entry
+        interval = self._limits.index_interval_bytes
+        offsets, places, times, time_offsets = array("q"), array("q"), array("q"), array("q")
+        last_time = self.time_index.last_timestamp
+        if since > interval < min(sizes):
+            # Large batches, an entry for each: the same as below in fewer steps.
+            offsets = array("q", last_offsets)
+            places = array("q", [begin + position for position in positions])
+            for last_offset, timestamp in zip(last_offsets, max_timestamps, strict=True):
+                if timestamp > largest:
+                    largest, largest_offset = timestamp, last_offset
+                if largest > last_time:
+                    last_time = largest
+                    times.append(largest)
+                    time_offsets.append(largest_offset)
+            since = sizes[-1]
+        else:
+            for position, size, last_offset, timestamp in zip(positions, sizes, last_offsets, max_timestamps, strict=True):
+                if timestamp > largest:
+                    largest, largest_offset = timestamp, last_offset
+                if since > interval:
+                    offsets.append(last_offset)
+                    places.append(begin + position)
+                    if largest > last_time:
+                        last_time = largest
+                        times.append(largest)
+                        time_offsets.append(largest_offset)
+                    since = 0
+                since += size
+        self.max_timestamp, self.max_timestamp_offset, self.bytes_since_index_entry = largest, largest_offset, since
+        if offsets:
+            self.offset_index.extend(offsets, places)
+            self.time_index.extend(times, time_offsets)
+            self._index_full = self.is_index_full
+        self.size = max(self.size, begin + positions[-1] + sizes[-1])
+
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, segment_bytes: int, segment_ms: int) -> bool:
         """Whether `size` more bytes up to `last_offset` belong into a new segment (LogSegment.shouldRoll)."""
         own_size = self.size
@@ -232,7 +294,8 @@ class Segment:
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
-        """Completes and trims the indexes; what they kept in memory is let go."""
+        """Completes the indexes and trims all files; what they kept in memory is let go."""
+        self.trim()
         self.ensure_max_timestamp()
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         for index in (self.offset_index, self.time_index):
@@ -240,15 +303,65 @@ class Segment:
             index.drop_memory()
             index.close()
 
+    def trim(self) -> None:
+        """Gives back what was preallocated and not used."""
+        if self.is_preallocated:
+            self.is_preallocated = False
+            self.file.truncate(self.size)
+
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
     def scan(self, position: int = 0, end: int | None = None, *, read_ahead: int = _SCAN_BYTES) -> Iterator[BatchPosition]:
         """The batches from `position` (a batch boundary) to `end`, headers only; `read_ahead` bytes are read at a time."""
         return _walk(self, position, self.size if end is None else end, read_ahead)
 
+    def position_before(self, offset: int) -> int:
+        """A batch boundary at or before the batch that holds `offset` (or comes after it): what the offset index says, if that can be.
+
+        An index that was found on disk is not believed: where its entry points there must be a batch that begins at or below the entry's
+        offset. An index that lies is rebuilt, on the spot.
+        """
+        found, position = self.offset_index.lookup(offset)
+        if self._indexes_trusted or position == 0 or self._begins_batch(position, found):
+            return position
+        self._distrust(f"{self.offset_index.path}: no batch of offset {found} begins at {position}")
+        return self.offset_index.lookup(offset)[1]
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset below which no record is as late as `timestamp`: what the time index says, checked as in `position_before`."""
+        found, offset = self.time_index.lookup(timestamp)
+        if self._indexes_trusted or found < 0 or self._is_largest(found, offset):
+            return offset
+        self._distrust(f"{self.time_index.path}: no batch with the largest timestamp {found} holds offset {offset}")
+        return self.time_index.lookup(timestamp)[1]
+
+    def _begins_batch(self, position: int, offset: int) -> bool:
+        if not 0 < position <= self.size - _SMALLEST_BATCH:
+            return False
+        head = self.file.pread(_SCAN_HEADER.size, position)
+        fields: tuple[int, ...] = _SCAN_HEADER.unpack(head)
+        base_offset, length, _, magic, _, _, delta, _, _ = fields
+        size = length + _LOG_OVERHEAD
+        return (
+            magic == 2
+            and _SMALLEST_BATCH <= size <= self.size - position
+            and delta >= 0
+            and self.base_offset <= base_offset <= offset <= self.base_offset + MAX_RELATIVE_OFFSET
+        )
+
+    def _is_largest(self, timestamp: int, offset: int) -> bool:
+        if offset < self.base_offset:
+            return False
+        batch = self.find(offset)
+        return batch is not None and batch.base_offset <= offset and batch.max_timestamp == timestamp
+
+    def _distrust(self, why: str) -> None:
+        logger.warning("Rebuilding an index that does not fit its log: %s", why)
+        self._rebuild_indexes()
+
     def find(self, offset: int, start_position: int | None = None) -> BatchPosition | None:
         """The first batch whose last offset is >= `offset`, None when the segment ends before it."""
-        position = self.offset_index.lookup(offset)[1] if start_position is None else start_position
+        position = self.position_before(offset) if start_position is None else start_position
         for batch in _walk(self, position, self.size, _SCAN_BYTES):
             if batch.last_offset >= offset:
                 return batch
@@ -265,7 +378,7 @@ class Segment:
         next_offset = self.base_offset
         if self.size == 0:
             return next_offset
-        position = self.offset_index.lookup(self.offset_index.last_offset)[1]
+        position = self.position_before(self.offset_index.last_offset)
         for batch in _walk(self, position, self.size, 64 * 1024):
             next_offset = batch.last_offset + 1
         return next_offset
@@ -275,8 +388,11 @@ class Segment:
         if self.max_timestamp_known:
             return
         times = self.time_index
-        timestamp, offset = times.last_timestamp, times.last_offset
-        position = self.offset_index.lookup(offset)[1] if times.entries else 0
+        offset = self.offset_before(times.last_timestamp)
+        if self.max_timestamp_known:
+            return  # The index had to be rebuilt.
+        timestamp = times.last_timestamp
+        position = self.position_before(offset) if times.entries else 0
         largest, largest_offset = timestamp, offset
         if self.size:
             for batch in _walk(self, position, self.size, 64 * 1024):
@@ -286,8 +402,12 @@ class Segment:
         self.max_timestamp_known = True
 
     def largest_timestamp(self) -> int:
-        """By record time; the file's modification time (ms) when no record carries one."""
-        self.ensure_max_timestamp()
+        """By record time; the file's modification time (ms) when no record carries one. Leaves no file open that was closed."""
+        if not self.max_timestamp_known:
+            closed = self._file is None
+            self.ensure_max_timestamp()
+            if closed:
+                self.rest()
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.log_path)
 
     def open_as(self, path: str) -> None:
@@ -321,6 +441,7 @@ class Segment:
         self.txn_index.truncate_to(offset)
         if batch is not None:
             self.file.truncate(batch.position)
+            self.is_preallocated = False
             # As in recovery: what is cut must not come back behind what is written in its place.
             self.file.fsync()
             self.size = batch.position
@@ -350,6 +471,7 @@ class Segment:
         """Empties all three indexes, whatever their files hold."""
         if self._offset_index is None or self._time_index is None:
             self._attach_indexes()
+        self._indexes_trusted = True
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
@@ -357,18 +479,25 @@ class Segment:
 
     def update_limits(self, limits: SegmentLimits) -> None:
         """New index.interval.bytes and segment.index.bytes."""
-        if limits is not self._limits:
-            self._limits = limits
-            for index in (self._offset_index, self._time_index):
-                if index is not None:
-                    index.max_entries = limits.segment_index_bytes // index.ENTRY_SIZE
-            self._index_full = self._offset_index is not None and self.is_index_full
-
-    def rest(self) -> None:
-        """Closes every descriptor until it is needed again; nothing may be pending and no slice out."""
+        if limits == self._limits:
+            return
+        self._limits = limits
         for index in (self._offset_index, self._time_index):
             if index is not None:
-                index.close()
+                index.max_entries = limits.segment_index_bytes // index.ENTRY_SIZE
+        if self._offset_index is not None:
+            self._index_full = self.is_index_full
+
+    def rest(self) -> None:
+        """Closes every descriptor until it is needed again, except that of a file which somebody reads; indexes that are wholly in their
+        files are forgotten.
+        """
+        offsets, times = self._offset_index, self._time_index
+        if offsets is not None and times is not None:
+            offsets.close()
+            times.close()
+            if not offsets.has_pending and not times.has_pending:
+                self._offset_index = self._time_index = None
         if self.pin.readers == 0:
             self._close_file()
 
@@ -410,19 +539,27 @@ def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterato
     window = b""
     window_start = position
     unpack = _SCAN_HEADER.unpack_from
-    while position + _SMALLEST_BATCH <= end:
+    while position + _SMALLEST_MESSAGE <= end:
         at = position - window_start
         if at + _SCAN_HEADER.size > len(window):
             window = file.pread(max(read_ahead, _SMALLEST_BATCH), position)
             window_start, at = position, 0
             if len(window) < _SCAN_HEADER.size:
-                return
+                # The last one, of magic 0 or 1, may be shorter; a file may also have been cut meanwhile.
+                if len(window) < _SMALLEST_MESSAGE:
+                    return
+                window = window.ljust(_SCAN_HEADER.size, b"\0")
         base_offset, length, epoch, magic, _, attributes, delta, base_timestamp, max_timestamp = unpack(window, at)
         size = length + _LOG_OVERHEAD
         if magic != 2 or size < _SMALLEST_BATCH or delta < 0:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})"
-            )
+            if not 0 <= magic < 2 or size < _SMALLEST_MESSAGE:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})",
+                )
+            attributes, base_timestamp = _MESSAGE_HEADER.unpack_from(window, at + _MESSAGE_ATTRIBUTES)
+            attributes &= _MESSAGE_ATTRIBUTES_USED
+            epoch, delta, max_timestamp = -1, 0, base_timestamp if magic else -1
         if position + size > end:
             return
         yield BatchPosition(position, size, base_offset, base_offset + delta, epoch, attributes, base_timestamp, max_timestamp)

@@ -24,15 +24,16 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The file exists only when there is something in it."""
+    """The file exists when there is something in it, or when it was looked for and nothing was found (`leave_file`)."""
 
-    __slots__ = ("_disk", "_entries", "path", "start_offset")
+    __slots__ = ("_disk", "_entries", "_held", "path", "start_offset")
 
     def __init__(self, disk: Disk, path: str, start_offset: int) -> None:
         self._disk = disk
         self.path = path
         self.start_offset = start_offset
         self._entries: list[AbortedTransaction] | None = None
+        self._held = False
 
     def entries(self) -> list[AbortedTransaction]:
         """In the order of their markers; CorruptIndexError when the file cannot be read as such."""
@@ -61,12 +62,31 @@ class TransactionIndex:
 
     def append(self, entry: AbortedTransaction) -> None:
         entries = self.entries()
+        if self._held:
+            entries.append(entry)
+            return
         file = self._disk.open(self.path, create=True)
         try:
             file.pwritev([_ENTRY.pack(_VERSION, *entry)], len(entries) * ENTRY_SIZE)
         finally:
             file.close()
         entries.append(entry)
+
+    def begin_anew(self) -> None:
+        """From here to `complete` the file stays as it is. An index below the recovery point is made again in this way: a power cut must
+        not leave a beginning of it, or an empty file, because nobody would look for the rest.
+        """
+        self._entries = []
+        self._held = True
+
+    def complete(self) -> None:
+        """Puts what was appended since `begin_anew` into the file, durably and at once."""
+        self._held = False
+        self._disk.write_atomic(self.path, b"".join([_ENTRY.pack(_VERSION, *entry) for entry in self.entries()]))
+
+    def leave_file(self) -> None:
+        """Makes an empty file where there is none: nothing is missing."""
+        self._disk.open(self.path, create=True).close()
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
         """Aborted transactions that overlap [fetch_offset, upper_bound); True when no later segment can hold another."""
@@ -90,7 +110,7 @@ class TransactionIndex:
 
     def reset(self) -> None:
         self._entries = []
-        if self._disk.exists(self.path):
+        if not self._held and self._disk.exists(self.path):
             self._cut(0)
 
     def _cut(self, size: int) -> None:

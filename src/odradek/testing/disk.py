@@ -3,6 +3,7 @@
 The model is a journalling file system at its most forgetful: `fsync` makes a file's bytes and size durable, `fsync_dir` makes the
 names in a directory durable, nothing else is promised. `crash` builds the disk that a machine could find after losing power:
 of the name changes not yet synced a prefix has happened, of each file's unsynced writes any subset, the last one possibly torn.
+`fail` makes a part of it fail the way disks do: EIO, ENOSPC, EROFS, EACCES, at once or after a number of operations.
 """
 
 from __future__ import annotations
@@ -10,26 +11,72 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 FaultHook = Callable[[str, str], None]
 """Called as hook(operation, path) before each operation; raises OSError (or `PowerCut`) to make it fail."""
+
+
+NONE, ALL, PREFIX, DIRECTORIES, SUBSET = "none", "all", "prefix", "directories", "subset"
+"""What a power cut leaves of the changes that are not durable; see `VirtualDisk.crash`."""
 
 
 class PowerCut(BaseException):
     """Raised by a fault hook to stop the program at this operation; not an `Exception`, so that nothing handles it."""
 
 
+CHANGES = frozenset({"write", "truncate", "fsync", "create", "open", "rename", "remove", "mkdir", "rmdir", "fsync_dir"})
+"""Every operation that a file system mounted read-only refuses; "open" is that of an existing file for writing."""
+EVERYTHING = CHANGES | {"read"}
+
+
+class Failure:
+    """A part of the disk that fails; made by `VirtualDisk.fail`."""
+
+    __slots__ = ("_after", "error", "hits", "lifted", "operations", "prefix", "times")
+
+    def __init__(self, prefix: str, operations: frozenset[str], error: int, after: int, times: int | None) -> None:
+        self.prefix = prefix
+        self.operations = operations
+        self.error = error
+        self.times = times
+        self.hits = 0
+        """How often it struck."""
+        self.lifted = False
+        self._after = after
+
+    def lift(self) -> None:
+        """The disk works again."""
+        self.lifted = True
+
+    def strikes(self, operation: str, path: str, other: str) -> bool:
+        """Whether this operation fails; counts it."""
+        if self.lifted or operation not in self.operations or not (self._covers(path) or (other and self._covers(other))):
+            return False
+        if self._after > 0:
+            self._after -= 1
+            return False
+        if self.times is not None and self.hits >= self.times:
+            return False
+        self.hits += 1
+        return True
+
+    def _covers(self, path: str) -> bool:
+        return path.startswith(self.prefix)
+
+
 class _Inode:
     """A file's bytes now, its bytes at the last fsync, and the writes since."""
 
-    __slots__ = ("data", "durable", "modified_ms", "unsynced")
+    __slots__ = ("abandoned", "data", "durable", "modified_ms", "unsynced")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = b""
         self.unsynced: list[tuple[int, bytes | None]] = []
         """(offset, bytes) of a write; (size, None) of a truncation."""
+        self.abandoned = False
+        """An fsync failed: what was written before it is in memory only, for ever, whatever later fsyncs say."""
         self.modified_ms = 0
 
     def write(self, offset: int, data: bytes) -> None:
@@ -41,23 +88,52 @@ class _Inode:
         self.unsynced.append((size, None))
 
     def sync(self) -> None:
-        self.durable = bytes(self.data)
+        if self.abandoned:
+            durable = bytearray(self.durable)
+            for offset, piece in self.unsynced:
+                _apply(durable, offset, piece)
+            self.durable = bytes(durable)
+        else:
+            self.durable = bytes(self.data)
         self.unsynced.clear()
 
-    def after_crash(self, rng: random.Random) -> _Inode:
+    def abandon(self) -> None:
+        """What Linux does when an fsync fails: the pages count as clean, so that the next one succeeds without having written them."""
+        self.abandoned = True
+        self.unsynced.clear()
+
+    def after_crash(self, rng: random.Random, data: str) -> _Inode:
         """What a power cut may leave of the file."""
         survivor = _Inode()
-        data = bytearray(self.durable)
-        for index, (offset, piece) in enumerate(self.unsynced):
-            if rng.random() < 0.5:
-                continue
-            if piece is not None and index == len(self.unsynced) - 1:
-                piece = piece[: rng.randint(0, len(piece))]
-            _apply(data, offset, piece)
-        survivor.data = data
-        survivor.durable = bytes(data)
+        if data != ALL or self.abandoned:
+            content = bytearray(self.durable)
+            if data != NONE:
+                last = len(self.unsynced) - 1
+                for index, (offset, piece) in enumerate(self.unsynced):
+                    if data == ALL:
+                        _apply(content, offset, piece)
+                    else:
+                        _survive(content, offset, piece, rng, torn=index == last)
+        else:
+            content = bytearray(self.data)
+        survivor.data = content
+        survivor.durable = bytes(content)
         survivor.modified_ms = self.modified_ms
         return survivor
+
+
+def _survive(data: bytearray, offset: int, piece: bytes | None, rng: random.Random, *, torn: bool) -> None:
+    """Perhaps applies one write or truncation: not at all, wholly, the size without the bytes, or torn (the last one always)."""
+    chance = rng.random()
+    if chance < 0.45:
+        return
+    if piece is not None and (torn or chance > 0.9):
+        if chance > 0.95:
+            # The size became durable, the blocks did not.
+            piece = bytes(len(piece))
+        else:
+            piece = piece[: rng.randint(0, len(piece))]
+    _apply(data, offset, piece)
 
 
 def _apply(data: bytearray, offset: int, piece: bytes | None) -> None:
@@ -71,6 +147,9 @@ def _apply(data: bytearray, offset: int, piece: bytes | None) -> None:
     if offset > size:
         data.extend(bytes(offset - size))
     data[offset : offset + len(piece)] = piece
+
+
+_NameChange = tuple[str, str, _Inode | None, str]
 
 
 class VirtualFile:
@@ -96,7 +175,13 @@ class VirtualFile:
 
     def pread(self, size: int, offset: int) -> bytes:
         self._enter("read")
+        self._disk.check("read", self.path)
         return bytes(self._inode.data[offset : offset + size])
+
+    def pread_into(self, buffer: memoryview, offset: int) -> int:
+        data = self.pread(len(buffer), offset)
+        buffer[: len(data)] = data
+        return len(data)
 
     def pread_cached(self, size: int, offset: int) -> bytes | None:
         return self.pread(size, offset)
@@ -104,18 +189,35 @@ class VirtualFile:
     def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         self._enter("write", changes=True)
         data = b"".join(buffers)
-        self._disk.take_space(max(0, offset + len(data) - len(self._inode.data)), self.path)
-        self._inode.write(offset, data)
-        self._inode.modified_ms = self._disk.time_ms()
+        try:
+            self._disk.check("write", self.path)
+            self._disk.take_space(max(0, offset + len(data) - len(self._inode.data)), self.path)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                # What still had its place was written.
+                self._write(data[: len(data) // 2], offset)
+            raise
+        self._write(data, offset)
         return len(data)
+
+    def _write(self, data: bytes, offset: int) -> None:
+        if data:
+            self._inode.write(offset, data)
+            self._inode.modified_ms = self._disk.time_ms()
 
     def truncate(self, size: int) -> None:
         self._enter("truncate", changes=True)
+        self._disk.check("truncate", self.path)
         self._inode.truncate(size)
         self._inode.modified_ms = self._disk.time_ms()
 
     def fsync(self) -> None:
         self._enter("fsync")
+        try:
+            self._disk.check("fsync", self.path)
+        except OSError:
+            self._inode.abandon()
+            raise
         self._inode.sync()
 
     def close(self) -> None:
@@ -144,18 +246,51 @@ class VirtualDisk:
         self.capacity = capacity
         self.steps = 0
         self.locks: set[str] = set()
+        self._failures: list[Failure] = []
         self._files: dict[str, _Inode] = {}
         self._directories: set[str] = {"/"}
         self._durable_files: dict[str, _Inode] = {}
         self._durable_directories: set[str] = {"/"}
-        self._unsynced_names: list[tuple[str, str, _Inode | None, str]] = []
+        self._unsynced_names: list[_NameChange] = []
         """(kind, path, inode, other path) in the order they happened; kind is link, unlink, rename, mkdir or rmdir."""
 
-    def step(self, operation: str, path: str) -> None:
+    def fail(
+        self,
+        prefix: str,
+        operations: str | Collection[str] = EVERYTHING,
+        error: int = errno.EIO,
+        *,
+        after: int = 0,
+        times: int | None = None,
+    ) -> Failure:
+        """From now on these operations (a name or several of `EVERYTHING`) end in `OSError(error)` on paths that begin with `prefix`:
+        the first `after` of them still work, and at most `times` fail. A write that ends in ENOSPC leaves its first half; an fsync that
+        fails leaves the file so that later ones succeed and what was written before is lost all the same with the power.
+
+        The failures stay with the disk (a kill or power cut gives another one, without them) until `Failure.lift`.
+        """
+        chosen = frozenset({operations} if isinstance(operations, str) else operations)
+        unknown = chosen - EVERYTHING
+        if unknown:
+            raise ValueError(f"there is no disk operation {', '.join(sorted(unknown))}")
+        failure = Failure(prefix, chosen, error, after, times)
+        self._failures.append(failure)
+        return failure
+
+    def check(self, operation: str, path: str, other: str = "") -> None:
+        """OSError when a `Failure` strikes the operation."""
+        for failure in self._failures:
+            if failure.strikes(operation, path, other):
+                raise OSError(failure.error, os.strerror(failure.error), path)
+
+    def step(self, operation: str, path: str, other: str = "", *, check: bool = False) -> None:
+        """Before each operation: asks the fault hook, counts, and with `check` looks for failures."""
         if self.fault is not None:
             self.fault(operation, path)
         if operation != "read":
             self.steps += 1
+        if check and self._failures:
+            self.check(operation, path, other)
 
     def take_space(self, size: int, path: str) -> None:
         if self.capacity is not None and size and sum(len(inode.data) for inode in self._files.values()) + size > self.capacity:
@@ -169,11 +304,13 @@ class VirtualDisk:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             if os.path.dirname(path) not in self._directories:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            self.step("create", path)
+            self.step("create", path, check=True)
             inode = _Inode()
             inode.modified_ms = self.time_ms()
             self._files[path] = inode
             self._unsynced_names.append(("link", path, inode, ""))
+        else:
+            self.check("read" if readonly else "open", path)
         return VirtualFile(self, path, inode, readonly)
 
     def _inode(self, path: str) -> _Inode:
@@ -183,7 +320,7 @@ class VirtualDisk:
         return inode
 
     def read_bytes(self, path: str) -> bytes:
-        self.step("read", path)
+        self.step("read", path, check=True)
         return bytes(self._inode(path).data)
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
@@ -209,7 +346,7 @@ class VirtualDisk:
 
     def listdir(self, path: str) -> list[str]:
         path = os.path.normpath(path)
-        self.step("read", path)
+        self.step("read", path, check=True)
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         prefix = path.rstrip("/") + "/"
@@ -225,13 +362,13 @@ class VirtualDisk:
             missing.append(path)
             path = os.path.dirname(path) or "/"
         for directory in reversed(missing):
-            self.step("mkdir", directory)
+            self.step("mkdir", directory, check=True)
             self._directories.add(directory)
             self._unsynced_names.append(("mkdir", directory, None, ""))
 
     def rename(self, source: str, target: str) -> None:
         source, target = os.path.normpath(source), os.path.normpath(target)
-        self.step("rename", source)
+        self.step("rename", source, target, check=True)
         if not self.exists(source):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         if source in self._directories and any(name.startswith(target + "/") for name in (*self._files, *self._directories)):
@@ -241,7 +378,7 @@ class VirtualDisk:
 
     def remove(self, path: str) -> None:
         path = os.path.normpath(path)
-        self.step("remove", path)
+        self.step("remove", path, check=True)
         self._inode(path)
         del self._files[path]
         self._unsynced_names.append(("unlink", path, None, ""))
@@ -251,17 +388,20 @@ class VirtualDisk:
         for name in sorted(name for name in self._files if name.startswith(path + "/")):
             self.remove(name)
         for name in sorted((name for name in self._directories if name == path or name.startswith(path + "/")), reverse=True):
-            self.step("rmdir", name)
+            self.step("rmdir", name, check=True)
             self._directories.discard(name)
             self._unsynced_names.append(("rmdir", name, None, ""))
 
     def fsync_dir(self, path: str) -> None:
         path = os.path.normpath(path)
-        self.step("fsync_dir", path)
-        later: list[tuple[str, str, _Inode | None, str]] = []
+        self.step("fsync_dir", path, check=True)
+        later: list[_NameChange] = []
         for operation in self._unsynced_names:
             kind, name, _, other = operation
             if path in (os.path.dirname(name), os.path.dirname(other)) or (kind == "mkdir" and name == path):
+                if kind == "rename" and name in self._durable_directories:
+                    # What is not durable inside the directory stays inside it, under its new name.
+                    later = [_moved(each, name, other) for each in later]
                 _replay(self._durable_files, self._durable_directories, operation)
             else:
                 later.append(operation)
@@ -269,6 +409,12 @@ class VirtualDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
+
+    def space(self, path: str) -> tuple[int, int]:
+        """A terabyte where there is no `capacity`."""
+        self.step("read", path, check=True)
+        total = 1 << 40 if self.capacity is None else self.capacity
+        return total, max(0, total - sum(len(inode.data) for inode in self._files.values()))
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
         self._inode(path).modified_ms = time_ms
@@ -289,12 +435,20 @@ class VirtualDisk:
         survivor._unsynced_names = list(self._unsynced_names)
         return survivor
 
-    def crash(self, rng: random.Random) -> VirtualDisk:
-        """A disk that a power cut at this moment could leave; this one stays as it is."""
+    def crash(self, rng: random.Random, *, names: str = PREFIX, data: str = SUBSET) -> VirtualDisk:
+        """A disk that a power cut at this moment could leave; this one stays as it is.
+
+        Of the changes of names not yet durable there happened, by `names`: NONE, ALL, a PREFIX (as a journal has it), or in each
+        directory a prefix of its own (DIRECTORIES). Of the unsynced writes and sizes, by `data`: NONE, ALL, or any SUBSET, torn ones among
+        them.
+        """
         files, directories = dict(self._durable_files), set(self._durable_directories)
-        for operation in self._unsynced_names[: rng.randint(0, len(self._unsynced_names))]:
+        for operation in _surviving(self._unsynced_names, rng, names):
             _replay(files, directories, operation)
-        return self._rebuilt(files, directories, lambda inode: inode.after_crash(rng))
+        # What a directory holds goes with the directory's own name.
+        directories = {path for path in directories if _is_reachable(path, directories)}
+        files = {path: inode for path, inode in files.items() if os.path.dirname(path) in directories}
+        return self._rebuilt(files, directories, lambda inode: inode.after_crash(rng, data))
 
     def _rebuilt(self, files: dict[str, _Inode], directories: set[str], copy: Callable[[_Inode], _Inode]) -> VirtualDisk:
         disk = VirtualDisk(time_ms=self.time_ms, capacity=self.capacity)
@@ -303,6 +457,43 @@ class VirtualDisk:
         disk._durable_files = dict(disk._files)
         disk._durable_directories = set(directories)
         return disk
+
+
+def _moved(operation: _NameChange, source: str, target: str) -> _NameChange:
+    kind, name, inode, other = operation
+    prefix = source + "/"
+    name = target + name[len(source) :] if name.startswith(prefix) else name
+    other = target + other[len(source) :] if other.startswith(prefix) else other
+    return kind, name, inode, other
+
+
+def _is_reachable(path: str, directories: set[str]) -> bool:
+    while path in directories:
+        if path == "/":
+            return True
+        path = os.path.dirname(path)
+    return False
+
+
+def _surviving(operations: list[_NameChange], rng: random.Random, names: str) -> list[_NameChange]:
+    if names == ALL or not operations:
+        return operations
+    if names == NONE:
+        return []
+    if names == PREFIX:
+        return operations[: rng.randint(0, len(operations))]
+    left: dict[str, int] = {}
+    for _, path, _, _ in operations:
+        parent = os.path.dirname(path)
+        left[parent] = left.get(parent, 0) + 1
+    left = {parent: rng.randint(0, count) for parent, count in left.items()}
+    chosen: list[_NameChange] = []
+    for operation in operations:
+        parent = os.path.dirname(operation[1])
+        if left[parent] > 0:
+            left[parent] -= 1
+            chosen.append(operation)
+    return chosen
 
 
 def _rename(files: dict[str, _Inode], directories: set[str], source: str, target: str) -> None:
@@ -316,7 +507,7 @@ def _rename(files: dict[str, _Inode], directories: set[str], source: str, target
         files[target] = files.pop(source)
 
 
-def _replay(files: dict[str, _Inode], directories: set[str], operation: tuple[str, str, _Inode | None, str]) -> None:
+def _replay(files: dict[str, _Inode], directories: set[str], operation: _NameChange) -> None:
     kind, path, inode, other = operation
     if kind == "link" and inode is not None:
         files[path] = inode

@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
@@ -11,6 +12,8 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.record.internal.CompressionType;
 import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecords.RecordFilter;
+import org.apache.kafka.common.record.internal.MemoryRecords.RecordFilter.BatchRetention;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
@@ -20,14 +23,21 @@ import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.PrimitiveRef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.Cleaner;
+import org.apache.kafka.storage.internals.log.CleanerStats;
 import org.apache.kafka.storage.internals.log.LogValidator;
+import org.apache.kafka.storage.internals.log.OffsetMap;
 import org.apache.kafka.storage.internals.log.RecordValidationException;
+import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 
 /**
  * The JVM's record codec behind standard input and output, one line a question, one line an answer:
  *   D hex                                                        -> records of all batches
  *   E magic codec baseOffset records                             -> hex of a batch
  *   V targetCodec compacted logAppendTime before after now hex   -> what LogValidator makes of a client's batch
+ *   F latest map discard retainEmpty emptyTransaction retainLegacyDeletes now retention hex
+ *                                                                -> what MemoryRecords.filterTo makes of a batch, with Cleaner's rules
+ * map: key=offset,... with keys in hex, "-" for none.
  * records: timestamp,key,value[,name=value...] separated by ";", bytes in hex, "-" for null.
  */
 public class RecordsOracle {
@@ -44,6 +54,7 @@ public class RecordsOracle {
                 answer = switch (words[0]) {
                     case "D" -> "ok " + decode(HEX.parseHex(words[1]));
                     case "E" -> "ok " + encode(words);
+                    case "F" -> "ok " + filter(words);
                     default -> "ok " + validate(words);
                 };
             } catch (RecordValidationException e) {
@@ -101,6 +112,53 @@ public class RecordsOracle {
             builder.append(Long.parseLong(fields[0]), bytes(fields[1]), bytes(fields[2]), headers);
         }
         return text(builder.build().buffer());
+    }
+
+    private static String filter(String[] words) throws Exception {
+        SkimpyOffsetMap map = new SkimpyOffsetMap(24 * 1000);
+        if (!words[2].equals("-"))
+            for (String pair : words[2].split(",")) {
+                String[] entry = pair.split("=", -1);
+                map.put(ByteBuffer.wrap(HEX.parseHex(entry[0])), Long.parseLong(entry[1]));
+            }
+        map.updateLatestOffset(Long.parseLong(words[1]));
+        boolean discard = Boolean.parseBoolean(words[3]);
+        boolean retainEmpty = Boolean.parseBoolean(words[4]);
+        boolean emptyTransaction = Boolean.parseBoolean(words[5]);
+        boolean retainLegacyDeletes = Boolean.parseBoolean(words[6]);
+        Cleaner cleaner = new Cleaner(0, map, 1024, 1024, 0.9, null, Time.SYSTEM, partition -> { });
+        Method rule = Cleaner.class.getDeclaredMethod("shouldRetainRecord", OffsetMap.class, boolean.class, RecordBatch.class,
+            Record.class, CleanerStats.class, long.class);
+        rule.setAccessible(true);
+        CleanerStats stats = new CleanerStats(Time.SYSTEM);
+        // What Cleaner.cleanInto gives filterTo, with its decisions about the whole batch made by the question.
+        RecordFilter filter = new RecordFilter(Long.parseLong(words[7]), Long.parseLong(words[8])) {
+            @Override
+            protected BatchRetentionResult checkBatchRetention(RecordBatch batch) {
+                BatchRetention retention = retainEmpty ? BatchRetention.RETAIN_EMPTY
+                    : discard ? BatchRetention.DELETE : BatchRetention.DELETE_EMPTY;
+                return new BatchRetentionResult(retention, emptyTransaction);
+            }
+
+            @Override
+            protected boolean shouldRetainRecord(RecordBatch batch, Record record) {
+                if (discard)
+                    return false;
+                if (batch.isControlBatch())
+                    return true;
+                try {
+                    return (boolean) rule.invoke(cleaner, map, retainLegacyDeletes, batch, record, stats, currentTime);
+                } catch (ReflectiveOperationException e) {
+                    throw new IllegalStateException(e.getCause());
+                }
+            }
+        };
+        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(HEX.parseHex(words[9])));
+        MemoryRecords.FilterResult result = records.filterTo(filter, ByteBuffer.allocate(1 << 20), BufferSupplier.NO_CACHING);
+        ByteBuffer output = result.outputBuffer();
+        output.flip();
+        return result.messagesRead() + " " + result.messagesRetained() + " " + result.maxTimestamp() + " "
+            + result.shallowOffsetOfMaxTimestamp() + " " + text(output);
     }
 
     private static String validate(String[] words) {

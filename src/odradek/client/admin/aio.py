@@ -11,20 +11,23 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster, Node
 from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
+from odradek.client.core.admin_requests import alter_request, delete_records_request, deleted_records, resource_type
 from odradek.client.core.metadata import Broker, MetadataCache, TopicInfo, error_code
-from odradek.client.types import ClusterDescription, ConfigEntry, ConfigResource, CreatedTopic, NewTopic
+from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, NewTopic
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.delete_records import DeleteRecordsResponse
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 T = TypeVar("T")
-_RESOURCE_TYPES = {"topic": 2, "broker": 4}
 
 
 class AsyncAdmin:
@@ -164,11 +167,8 @@ class AsyncAdmin:
         return found
 
     async def _describe_config(self, resource: ConfigResource, names: Sequence[str] | None, documentation: bool) -> list[ConfigEntry]:
-        kind = _RESOURCE_TYPES.get(resource.kind)
-        if kind is None:
-            raise ValueError(f"a config resource is a topic or a broker, not {resource.kind!r}")
         asked = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=kind, resource_name=resource.name, configuration_keys=None if names is None else list(names)
+            resource_type=resource_type(resource), resource_name=resource.name, configuration_keys=None if names is None else list(names)
         )
         request = DescribeConfigsRequest(resources=[asked], include_documentation=documentation)
 
@@ -185,6 +185,58 @@ class AsyncAdmin:
             ]
 
         return await self.cluster.retrying(f"configuration of {resource.kind} {resource.name}", attempt)
+
+    async def incremental_alter_configs(
+        self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
+    ) -> None:
+        """Changes single keys of topics and brokers and leaves the others as they are.
+
+        Raises the KafkaError of the first resource that was refused; a resource is changed as a whole or not at all.
+        """
+        for resource, operations in changes.items():
+            await self._alter_config(alter_request(resource, operations, validate_only), resource)
+
+    async def _alter_config(self, request: IncrementalAlterConfigsRequest, resource: ConfigResource) -> None:
+        async def attempt(node: Node) -> None:
+            response = await self.cluster.call(node, request, IncrementalAlterConfigsResponse)
+            result = response.responses[0]
+            if result.error_code:
+                raise KafkaError(error_code(result.error_code), result.error_message or f"configuration of {resource.kind} {resource.name}")
+
+        what = f"changing the configuration of {resource.kind} {resource.name}"
+        if resource.kind == "broker" and resource.name:
+            # A broker judges its own keys, then it forwards them.
+            await self.cluster.retrying(what, lambda: self._at_broker(int(resource.name), attempt))
+        else:
+            await self._at_controller(what, attempt)
+
+    async def _at_broker(self, node_id: int, action: Callable[[Node], Awaitable[T]]) -> T:
+        return await action(await self._broker(node_id))
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Deletes the records before these offsets (-1: all that are there) and returns the new beginnings.
+
+        Raises the KafkaError of the first partition that was refused (others may be done then).
+        """
+        left = dict(offsets)
+        done: dict[TopicPartition, int] = {}
+
+        async def attempt() -> dict[TopicPartition, int]:
+            by_leader: dict[int, dict[TopicPartition, int]] = {}
+            for partition, offset in left.items():
+                by_leader.setdefault(await self.cluster.leader(partition), {})[partition] = offset
+            for leader, wanted in by_leader.items():
+                request = delete_records_request(wanted, self._timeout_ms())
+                response = await self.cluster.call(await self.cluster.node(leader), request, DeleteRecordsResponse)
+                for partition, low_watermark, error in deleted_records(response):
+                    if error is not ErrorCode.NONE:
+                        self.cluster.metadata.forget(partition.topic)
+                        raise KafkaError(error, f"deleting records of {partition}")
+                    done[partition] = low_watermark
+                    left.pop(partition, None)
+            return done
+
+        return await self.cluster.retrying("deleting records", attempt)
 
     async def describe_cluster(self) -> ClusterDescription:
         """Cluster id, controller and brokers."""

@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
+from odradek.base.ids import TopicPartition
 from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.config import Setting
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.loop_thread import shared_loop
-from odradek.client.types import ClusterDescription, ConfigEntry, ConfigResource, CreatedTopic, NewTopic
+from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, NewTopic
 
 T = TypeVar("T")
 
@@ -63,6 +64,14 @@ class Admin:
     ) -> dict[ConfigResource, list[ConfigEntry]]:
         """The configuration of topics and brokers, all keys or only `names`."""
         return self._run(lambda: self._admin.describe_configs(resources, names=names, documentation=documentation))
+
+    def incremental_alter_configs(self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False) -> None:
+        """Changes single keys of topics and brokers; raises the KafkaError of the first resource that was refused."""
+        self._run(lambda: self._admin.incremental_alter_configs(changes, validate_only=validate_only))
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Deletes the records before these offsets (-1: all that are there) and returns the new beginnings."""
+        return self._run(lambda: self._admin.delete_records(offsets))
 
     def describe_cluster(self) -> ClusterDescription:
         """Cluster id, controller and brokers."""

@@ -149,7 +149,8 @@ def _check_name(resource_type: int, resource_name: str) -> None:
     elif resource_type == RESOURCE_GROUP:
         if not resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    elif resource_name and not resource_name.isdecimal():
+    elif resource_name and (not resource_name.isdecimal() or str(int(resource_name)) != resource_name):
+        # No broker would look for its keys under another spelling of its number.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {resource_name}")
 
 

@@ -11,6 +11,7 @@ from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.partition_change import Election
 from odradek.controller.core.result import ControllerResult, VersionedRecord
 from odradek.controller.core.state import TopicControl
+from odradek.metadata import features
 from odradek.metadata.registrations import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, PartitionRegistration
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
@@ -199,7 +200,7 @@ def _elect_leader(context: ControllerContext, name: str, number: int, election: 
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
     satisfied = partition.leader == partition.preferred_replica if election == ELECTION_PREFERRED else partition.has_leader
     if satisfied:
-        return KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+        return KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Leader election not needed for {name}-{number}")
     change = context.change(topic, number, partition)
     change.election = Election.PREFERRED if election == ELECTION_PREFERRED else Election.UNCLEAN
     record = change.build()
@@ -244,7 +245,9 @@ def elect_unclean_leaders(context: ControllerContext) -> ControllerResult[bool]:
 def assign_replicas_to_directories(
     context: ControllerContext, request: AssignReplicasToDirsRequest
 ) -> ControllerResult[AssignReplicasToDirsResponse]:
-    """A broker says in which log directories its replicas are (KIP-858)."""
+    """A broker says in which log directories its replicas are (KIP-858). UNSUPPORTED_VERSION while the metadata.version records none."""
+    if not features.directory_assignment_supported(context.state.metadata_version):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = context.state.check_broker_epoch(request.broker_id, request.broker_epoch)
     records: list[VersionedRecord] = []
     offline: list[Where] = []

@@ -66,6 +66,7 @@ class MetadataLog:
             "file.delete.delay.ms": str(config.integer("internal.metadata.delete.delay.millis")),
             "retention.ms": "-1",
             "retention.bytes": "-1",
+            "preallocate": "false",
         }
         internal_bytes = config.optional_integer("internal.metadata.log.segment.bytes")
         if internal_bytes is not None:

@@ -24,15 +24,16 @@ _INTEGER = re.compile(r"[+-]?\d{1,10}")
 
 
 class Change:
-    """What is asked for one resource; `error` is set when it ends here."""
+    """What is asked for one resource; `error` is set when it ends here badly, `done` when it does well."""
 
-    __slots__ = ("error", "name", "operations", "type")
+    __slots__ = ("done", "error", "name", "operations", "type")
 
     def __init__(self, type: int, name: str, operations: Sequence[Operation]) -> None:
         self.type = type
         self.name = name
         self.operations = operations
         self.error: KafkaError | None = None
+        self.done = False
 
 
 def check_changes(changes: Sequence[Change], check: Callable[[Change], None]) -> None:
@@ -66,17 +67,21 @@ def check_resource_type(change: Change) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {change.type}")
 
 
+def check_node_id(change: Change, services: Services) -> None:
+    """INVALID_REQUEST when the resource is not this node."""
+    if _INTEGER.fullmatch(change.name) is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {change.name}")
+    if int(change.name) != services.node_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {services.node_id}, but received {change.name}")
+
+
 def check_broker_change(change: Change, services: Services, *, replace: bool) -> None:
     """KafkaError when this broker could not follow the change of its own keys, or of all brokers' keys.
 
     `replace`: what is not named goes back to its default.
     """
-    node_id = str(services.node_id)
     if change.name:
-        if _INTEGER.fullmatch(change.name) is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {change.name}")
-        if int(change.name) != services.node_id:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {change.name}")
+        check_node_id(change, services)
     dynamic = services.dynamic_config
     settings: Mapping[str, str] = {} if replace else dynamic.node if change.name else dynamic.cluster
     wanted = dict(settings)

@@ -1,7 +1,7 @@
 """DescribeConfigs (API key 32): configuration of topics and brokers, with where each value comes from (KIP-133, KIP-226, KIP-569).
 
 Versions: 1-4. ACL: DESCRIBE_CONFIGS on Topic or Cluster. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet; loggers are refused with INVALID_REQUEST.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from odradek.config.describe import (
     describe_group,
     describe_topic,
 )
+from odradek.config.topic import SOURCE_DYNAMIC_BROKER_LOGGER
+from odradek.handlers.admin.broker_loggers import describe_loggers
 from odradek.handlers.registration import BROKER, CONTROLLER, handler
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.metadata.topic_names import check_topic_name
@@ -45,11 +47,9 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
         if resource.resource_type not in RESOURCE_TYPES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no resource type {resource.resource_type}")
     image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
-    layers = BrokerLayers(
-        services.config,
-        image.configs.of(RESOURCE_BROKER, str(services.node_id)),
-        image.configs.of(RESOURCE_BROKER, ""),
-    )
+    # What this broker does not follow (another implementation's keys in the metadata) is not shown as if it held.
+    dynamic = services.dynamic_config
+    layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster)
     response = DescribeConfigsResponse()
     for resource in request.resources:
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
@@ -92,19 +92,21 @@ def _describe(
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
         return describe_client_metrics(image.configs.of(RESOURCE_CLIENT_METRICS, name), keys)
-    if resource.resource_type != RESOURCE_BROKER:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration of resource type {resource.resource_type} is not served yet")
     if not name:
+        if resource.resource_type == RESOURCE_BROKER_LOGGER:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
         return describe_cluster_default(layers, keys)
     if _INTEGER.fullmatch(name) is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != node_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
-    return describe_broker(layers, keys)
+    return describe_loggers(keys) if resource.resource_type == RESOURCE_BROKER_LOGGER else describe_broker(layers, keys)
 
 
 def _shown(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     synonym = DescribeConfigsResponse.DescribeConfigsSynonym
+    # Loggers have none, and say so even to those that did not ask.
+    documented = request.include_documentation or config.source == SOURCE_DYNAMIC_BROKER_LOGGER
     return Config(
         name=config.name,
         value=config.value,
@@ -113,5 +115,5 @@ def _shown(config: DescribedConfig, request: DescribeConfigsRequest) -> Describe
         is_sensitive=config.sensitive,
         synonyms=[synonym(name=s.name, value=s.value, source=s.source) for s in config.synonyms] if request.include_synonyms else [],
         config_type=0 if config.type is None else config.type,
-        documentation=config.documentation if request.include_documentation else None,
+        documentation=config.documentation if documented else None,
     )

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, cast
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.configs import Operation
-from odradek.handlers.admin.config_changes import Change, check_broker_change, check_changes, check_resource_type
+from odradek.handlers.admin.broker_loggers import alter_loggers
+from odradek.handlers.admin.config_changes import Change, check_broker_change, check_changes, check_node_id, check_resource_type
 from odradek.handlers.registration import BROKER, CONTROLLER, handler
-from odradek.metadata.image import RESOURCE_BROKER
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
@@ -39,6 +40,11 @@ def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest, services: Services
 ) -> IncrementalAlterConfigsResponse | Deferred[IncrementalAlterConfigsResponse]:
     def check(change: Change) -> None:
+        if change.type == RESOURCE_BROKER_LOGGER:
+            check_node_id(change, services)
+            alter_loggers(change.operations, validate_only=request.validate_only)
+            change.done = True
+            return
         check_resource_type(change)
         if change.type == RESOURCE_BROKER:
             check_broker_change(change, services, replace=False)
@@ -52,7 +58,7 @@ def handle(
         for resource in request.resources
     ]
     check_changes(changes, check)
-    left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.error is None]
+    left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.error is None and not change.done]
     if not left:
         return _response(changes, {})
     answer: Deferred[IncrementalAlterConfigsResponse] = Deferred()
@@ -78,6 +84,8 @@ def _response(changes: Sequence[Change], answers: Answers) -> IncrementalAlterCo
     for change in changes:
         if change.error is not None:
             code, message = int(change.error.code), change.error.message
+        elif change.done:
+            code, message = int(ErrorCode.NONE), None
         else:
             code, message = answers.get((change.type, change.name), (int(ErrorCode.UNKNOWN_SERVER_ERROR), None))
         response.responses.append(

@@ -2,7 +2,7 @@
 
 Versions: 1-2. ACL: ALTER or CLUSTER_ACTION on Cluster.
 Quota: none.
-Known gaps: ACLs are not enforced yet; a marker of transaction version 2 is checked like one of version 0, by an epoch that must not go back.
+Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ def _append(services: Services, marker: Marker, partitions: list[TopicPartition]
         timeout_ms=services.config.integer("request.timeout.ms"),
         origin=AppendOrigin.COORDINATOR,
         internal_topics_allowed=True,
+        transaction_version=marker.transaction_version,
     )
     if isinstance(answer, Deferred):
         answer.add_callback(lambda done: appended(done.result()))

@@ -29,7 +29,7 @@ class ElectLeadersResponse(Message):
     FLEXIBLE_VERSIONS = Versions.since(2)
 
     throttle_time_ms: int = field(Int32, "0+")
-    error_code: int = field(Int16, "1+")
+    error_code: int = field(Int16, "1+", ignorable=True)
     replica_election_results: list[ReplicaElectionResult] = field(Array("ReplicaElectionResult"), "0+")
 
     class ReplicaElectionResult(Struct):

@@ -1,0 +1,66 @@
+"""AlterReplicaLogDirs (API key 34): moves replicas to other log directories of this broker (KIP-113).
+
+Versions: 1-2. ACL: ALTER on Cluster. Quota: request time; replica.alter.log.dirs.io.max.bytes.per.second for the copying.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+logger = logging.getLogger(__name__)
+
+
+@handler(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), listeners=(BROKER,))
+def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, services: Services) -> AlterReplicaLogDirsResponse:
+    # A partition named twice goes where it was named last.
+    wanted = {
+        TopicPartition(topic.name, partition): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+    return _response({topic_partition: _alter(topic_partition, path, services) for topic_partition, path in wanted.items()})
+
+
+def _alter(topic_partition: TopicPartition, path: str, services: Services) -> ErrorCode:
+    try:
+        services.replica_manager.alter_log_dir(topic_partition, path)
+    except KafkaError as error:
+        logger.warning("%s cannot move to %s: %s", topic_partition, path, error)
+        # NOT_LEADER_OR_FOLLOWER would send a client to another broker, which is no help here.
+        return ErrorCode.REPLICA_NOT_AVAILABLE if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER else error.code
+    return ErrorCode.NONE
+
+
+def _response(codes: dict[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = {}
+    for (name, partition), code in codes.items():
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=name)
+        topic.partitions.append(AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=code))
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
+
+
+def error_response(request: AlterReplicaLogDirsRequest, error: KafkaError) -> AlterReplicaLogDirsResponse:
+    """Every partition of the request with the same error."""
+    return _response(
+        {
+            TopicPartition(topic.name, partition): error.code
+            for directory in request.dirs
+            for topic in directory.topics
+            for partition in topic.partitions
+        }
+    )

@@ -1,0 +1,66 @@
+"""DeleteRecords (API key 21): raises the start of partitions' logs, so that what lies before is gone (KIP-107).
+
+Versions: 0-2. ACL: DELETE on Topic. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from odradek.replication.delete_records import INVALID_LOW_WATERMARK, Deletions
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
+PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+
+@handler(ApiKey.DELETE_RECORDS, versions=(0, 2), listeners=(BROKER,))
+def handle(context: RequestContext, request: DeleteRecordsRequest, services: Services) -> Deferred[DeleteRecordsResponse]:
+    # A partition named twice: the last offset counts, as in Kafka.
+    offsets = {
+        TopicPartition(topic.name, partition.partition_index): partition.offset
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    answer: Deferred[DeleteRecordsResponse] = Deferred()
+    deleted = services.replica_manager.deleter.delete_records(offsets, request.timeout_ms)
+    deleted.add_callback(lambda done: answer.complete(_response(done.result())))
+    return answer
+
+
+def _response(deletions: Deletions) -> DeleteRecordsResponse:
+    topics: dict[str, DeleteRecordsResponse.DeleteRecordsTopicResult] = {}
+    for key, deletion in deletions.items():
+        topic = topics.get(key.topic)
+        if topic is None:
+            topic = topics[key.topic] = TopicResult(name=key.topic, partitions=[])
+        topic.partitions.append(
+            PartitionResult(partition_index=key.partition, low_watermark=deletion.low_watermark, error_code=deletion.error)
+        )
+    return DeleteRecordsResponse(topics=list(topics.values()))
+
+
+def error_response(request: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsResponse:
+    """Every partition of the request with the same error."""
+    return DeleteRecordsResponse(
+        topics=[
+            TopicResult(
+                name=topic.name,
+                partitions=[
+                    PartitionResult(partition_index=each.partition_index, low_watermark=INVALID_LOW_WATERMARK, error_code=error.code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,43 @@
+# The compiled twins of _raw.py.
+
+from libc.string cimport memcpy
+
+cdef inline const unsigned char* octets(const unsigned char[::1] view) noexcept nogil:
+    return &view[0] if view.shape[0] > 0 else NULL
+
+cdef inline unsigned char* room(unsigned char[::1] view) noexcept nogil:
+    return &view[0] if view.shape[0] > 0 else NULL
+
+cdef inline unsigned long long* words(unsigned long long[::1] view) noexcept nogil:
+    return &view[0] if view.shape[0] > 0 else NULL
+
+cdef inline void copy(
+    unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size
+) noexcept nogil:
+    if size > 0:
+        memcpy(target + at, source + start, size)
+
+cdef inline long long* numbers(long long[::1] view) noexcept nogil:
+    return &view[0] if view.shape[0] > 0 else NULL
+
+cdef inline long long unsigned32(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return (<long long>data[at]) << 24 | (<long long>data[at + 1]) << 16 | (<long long>data[at + 2]) << 8 | <long long>data[at + 3]
+
+cdef inline long long signed16(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return <short>((<unsigned int>data[at]) << 8 | <unsigned int>data[at + 1])
+
+cdef inline long long signed32(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return <int>unsigned32(data, at)
+
+cdef inline long long signed64(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return <long long>((<unsigned long long>unsigned32(data, at)) << 32 | <unsigned long long>unsigned32(data, at + 4))
+
+cdef inline void put32(unsigned char* target, Py_ssize_t at, long long value) noexcept nogil:
+    target[at] = <unsigned char>(value >> 24)
+    target[at + 1] = <unsigned char>(value >> 16)
+    target[at + 2] = <unsigned char>(value >> 8)
+    target[at + 3] = <unsigned char>value
+
+cdef inline void put64(unsigned char* target, Py_ssize_t at, long long value) noexcept nogil:
+    put32(target, at, value >> 32)
+    put32(target, at + 4, value)

@@ -1,0 +1,115 @@
+"""Walking the headers of many batches in one call, and checking their CRCs. See `_frames` for how this source is run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.records import _checksum, _frames, _raw
+
+if TYPE_CHECKING:
+    # For the compiler; the interpreter never comes to where it is used.
+    import cython  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
+
+_checksum.prepare()
+
+_MAX64 = 0x7FFFFFFFFFFFFFFF
+_MIN64 = -0x7FFFFFFFFFFFFFFF - 1
+COLUMNS = 11
+
+
+def is_compiled() -> bool:
+    """Whether this module is the compiled one."""
+    return _probe()
+
+
+def _probe() -> bool:
+    byte = len("C")
+    byte += 255
+    return byte == 0
+
+
+def crc32c(source: bytes) -> int:
+    """The checksum that `scan` compares with, for tests."""
+    view = memoryview(source)
+    return _checksum.checksum(_raw.octets(view), 0, len(source))
+
+
+def scan(
+    view: memoryview, position: int, end: int, most: int, columns: memoryview, check_crcs: bool, next_offset: int
+) -> tuple[int, int, int, int, int, bool, bool]:
+    """Reads the headers of up to `most` batches in `view[position:end]` into `columns`, of COLUMNS times `most` int64.
+
+    Returns how many; the position behind them; why there are not more (scan.ScanEnd); the bytes that the batch there needs, if that is
+    known; the offset behind them; whether no offset was missing from `next_offset` on; whether any has a producer.
+    """
+    if position < 0 or end > len(view) or position > end or most < 0 or len(columns) < COLUMNS * most:
+        raise ValueError(f"Nothing can be scanned from {position} to {end} of {len(view)} bytes")
+    data = _raw.octets(view)
+    output = _raw.numbers(columns)
+    count = needed = 0
+    reason = 0
+    contiguous = producers = False
+    if _probe():
+        with cython.nogil:
+            count, position, reason, needed, next_offset, contiguous, producers = _scan(
+                data, position, end, most, output, check_crcs, next_offset
+            )
+    else:
+        count, position, reason, needed, next_offset, contiguous, producers = _scan(
+            data, position, end, most, output, check_crcs, next_offset
+        )
+    return count, position, reason, needed, next_offset, contiguous, producers
+
+
+def _scan(
+    data: memoryview, position: int, end: int, most: int, columns: memoryview, check_crcs: bool, next_offset: int
+) -> tuple[int, int, int, int, int, bool, bool]:
+    contiguous = True
+    producers = False
+    count = 0
+    while position < end:
+        left = end - position
+        if count == most:
+            return count, position, 2, 0, next_offset, contiguous, producers
+        if left < 17:
+            return count, position, 1, 17, next_offset, contiguous, producers
+        length = _raw.signed32(data, position + 8)
+        magic = data[position + 16]
+        if length < 14 or magic > 2:
+            return count, position, 4, 0, next_offset, contiguous, producers
+        if magic < 2:
+            return count, position, 3, length + 12, next_offset, contiguous, producers
+        if length < 49:
+            return count, position, 4, 0, next_offset, contiguous, producers
+        if length > left - 12:
+            return count, position, 1, length + 12, next_offset, contiguous, producers
+        base_offset = _raw.signed64(data, position)
+        delta = _raw.signed32(data, position + 23)
+        last_offset = base_offset + delta
+        if last_offset > _MAX64:
+            last_offset = _frames.wrap64(last_offset)
+        if check_crcs and _raw.unsigned32(data, position + 17) != _checksum.checksum(data, position + 21, length - 9):
+            return count, position, 5, length + 12, next_offset, contiguous, producers
+        if base_offset < next_offset or delta < 0 or last_offset < base_offset or last_offset == _MAX64:
+            return count, position, 6, length + 12, next_offset, contiguous, producers
+        records = _raw.signed32(data, position + 57)
+        producer_id = _raw.signed64(data, position + 43)
+        if base_offset != next_offset or records != delta + 1:
+            contiguous = False
+        if producer_id >= 0:
+            producers = True
+        columns[count] = position
+        columns[count + most] = length + 12
+        columns[count + 2 * most] = base_offset
+        columns[count + 3 * most] = last_offset
+        columns[count + 4 * most] = _raw.signed32(data, position + 12)
+        columns[count + 5 * most] = _raw.signed64(data, position + 35)
+        columns[count + 6 * most] = _raw.signed16(data, position + 21)
+        columns[count + 7 * most] = producer_id
+        columns[count + 8 * most] = _raw.signed16(data, position + 51)
+        columns[count + 9 * most] = _raw.signed32(data, position + 53)
+        columns[count + 10 * most] = records
+        next_offset = last_offset + 1
+        position += length + 12
+        count += 1
+    return count, position, 0, 0, next_offset, contiguous, producers

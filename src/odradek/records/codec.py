@@ -1,0 +1,33 @@
+"""The loops that run once per record, one name each: reading, writing, Arrow columns, compaction, scanning. See `native`."""
+
+from __future__ import annotations
+
+from odradek.records import _columns, _compaction, _frames, _runs, _scan, _writer
+from odradek.records._columns import Columns as Columns
+from odradek.records._columns import measure as measure
+from odradek.records._compaction import COMPACT as COMPACT
+from odradek.records._compaction import COMPACT_TOMBSTONES as COMPACT_TOMBSTONES
+from odradek.records._compaction import KEEP as KEEP
+from odradek.records._compaction import TABLE_FULL as TABLE_FULL
+from odradek.records._compaction import OffsetTable as OffsetTable
+from odradek.records._compaction import retain as retain
+from odradek.records._compaction import rewrite as rewrite
+from odradek.records._compaction import siphash as siphash
+from odradek.records._frames import WALK_MALFORMED as WALK_MALFORMED
+from odradek.records._frames import WALK_OK as WALK_OK
+from odradek.records._frames import WALK_TRAILING as WALK_TRAILING
+from odradek.records._frames import decode as decode
+from odradek.records._frames import frames as frames
+from odradek.records._frames import walk as walk
+from odradek.records._runs import RunFilter as RunFilter
+from odradek.records._runs import index_run as index_run
+from odradek.records._scan import COLUMNS as COLUMNS
+from odradek.records._scan import crc32c as crc32c
+from odradek.records._scan import scan as scan
+from odradek.records._writer import RecordWriter as RecordWriter
+from odradek.records._writer import encode_record as encode_record
+
+
+def is_compiled() -> bool:
+    """Whether all of them are the compiled ones."""
+    return all(module.is_compiled() for module in (_columns, _compaction, _frames, _runs, _scan, _writer))

@@ -1,0 +1,153 @@
+"""Compaction of many plain batches in one call: what `compaction.index_batch` and `filter_batch` do to one, at some ten times their speed.
+
+For logs of small batches, `__consumer_offsets` and those of slow producers. A plain batch has magic 2, is not compressed, and is neither
+transactional nor control. Both functions stop at the first batch that is another, that is not all there, or that only the slow way can
+decide (malformed, a wrong CRC, emptied but to be retained): the caller sends that one through the slow way and comes back behind it.
+Any thread, one at a time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from odradek.records import native
+from odradek.records.batch import (
+    ATTRIBUTES_OFFSET,
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    HEADER_SIZE,
+    MAGIC_OFFSET,
+    MAGIC_V2,
+    TRANSACTIONAL_MASK,
+)
+from odradek.records.compaction import OffsetMap
+from odradek.records.compression import DEFAULT_LIMIT
+
+_OTHER_MASK = COMPRESSION_MASK | CONTROL_MASK | TRANSACTIONAL_MASK
+_MOST_RECORDS = 1024
+"""Records of a batch above which the slow way costs nothing worth mentioning."""
+_GROWTH = 4096
+"""Bytes by which the batches of a run may grow: those whose tombstones get a delete horizon."""
+_MARK = 4
+_MOST_ENTRIES = 1024
+_MAX64 = (1 << 63) - 1
+
+
+def is_plain(buffer: memoryview, position: int) -> bool:
+    """Whether a plain batch may begin here: worth a call of the functions below."""
+    return (
+        len(buffer) - position >= HEADER_SIZE
+        and buffer[position + MAGIC_OFFSET] == MAGIC_V2
+        and buffer[position + ATTRIBUTES_OFFSET + 1] & _OTHER_MASK == 0
+    )
+
+
+def index_run(offset_map: OffsetMap, buffer: memoryview, start: int, end: int, start_offset: int, *, limit: int = DEFAULT_LIMIT) -> int:
+    """Puts the keyed records from `start_offset` on of the plain batches in `buffer[start:end]` into the map.
+
+    Returns the position where it stopped: `end`, or the first batch that is for `index_batch`, also when the map is full. A part of that
+    batch may have been put; putting it again changes nothing. `limit` bounds a batch's bytes. ValueError for a range outside the buffer.
+    """
+    return native.codec.index_run(offset_map.table, buffer, start, end, limit, start_offset)
+
+
+class SegmentBooks(NamedTuple):
+    """What the indexes of the segment being written depend on; timestamps in milliseconds."""
+
+    base_offset: int
+    index_interval_bytes: int
+    bytes_since_index_entry: int
+    max_timestamp: int
+    max_timestamp_offset: int
+
+
+class IndexEntry(NamedTuple):
+    """An entry that both indexes of the segment get."""
+
+    last_offset: int
+    position: int
+    """Of the batch, counted from the first byte of the run."""
+    max_timestamp: int
+    max_timestamp_offset: int
+
+
+class FilteredRun(NamedTuple):
+    """What remains of a run of batches."""
+
+    end: int
+    """Position in the buffer where the run ended; the batch there is for `filter_batch`, unless it was the range's end."""
+    data: list[bytes | memoryview]
+    """The bytes that stay, in order; views are of the buffer."""
+    size: int
+    """Their sum."""
+    records_read: int
+    records_kept: int
+    first_timestamp: int
+    """The maximum timestamp of the first batch that stays; without meaning when `size` is 0."""
+    books: SegmentBooks
+    """As they are behind the run."""
+    entries: list[IndexEntry]
+
+
+class RunFilter:
+    """Filters the runs of one cleaning with one map. Keeps about `buffer_bytes` for itself."""
+
+    __slots__ = ("_filter", "_marks", "_scratch")
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        *,
+        buffer_bytes: int,
+        held_offsets: Iterable[int],
+        now_ms: int,
+        delete_retention_ms: int,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        """Runs end where they would outgrow `buffer_bytes`. `held_offsets`: a batch with such a last offset is never dropped here."""
+        self._scratch = memoryview(bytearray(buffer_bytes + _GROWTH))
+        self._marks = memoryview(bytearray(_MOST_ENTRIES * _MARK * 8)).cast("q")
+        horizon = now_ms + delete_retention_ms
+        self._filter = native.codec.RunFilter(
+            offset_map.table,
+            # What nobody can write down is left to the slow way, as all else is.
+            limit if horizon <= _MAX64 else 0,
+            now_ms,
+            min(horizon, _MAX64),
+            memoryview(array("q", sorted(held_offsets))),
+            memoryview(bytearray(_MOST_RECORDS)),
+            self._scratch,
+            self._marks,
+        )
+
+    def run(self, buffer: memoryview, start: int, end: int, books: SegmentBooks) -> FilteredRun:
+        """Drops from the plain batches in `buffer[start:end]` what the map supersedes. CRCs are checked.
+
+        A batch whose offsets do not fit into a segment at `books.base_offset` is not taken. ValueError for a range outside the buffer.
+        """
+        state = self._filter
+        state.base_offset, state.interval, state.since_entry, state.max_timestamp, state.max_timestamp_offset = books
+        position = state.run(buffer, start, end)
+        copied, tail = state.copied, state.tail
+        data: list[bytes | memoryview] = []
+        if copied:
+            data.append(bytes(self._scratch[:copied]))
+        if position > tail:
+            data.append(buffer[tail:position])
+        marks = self._marks[: state.entries * _MARK].tolist()
+        return FilteredRun(
+            position,
+            data,
+            copied + position - tail,
+            state.records_read,
+            state.records_kept,
+            state.first_timestamp,
+            books._replace(
+                bytes_since_index_entry=state.since_entry,
+                max_timestamp=state.max_timestamp,
+                max_timestamp_offset=state.max_timestamp_offset,
+            ),
+            [IndexEntry._make(marks[at : at + _MARK]) for at in range(0, len(marks), _MARK)],
+        )

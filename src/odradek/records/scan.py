@@ -1,0 +1,84 @@
+"""Many batches at a time: their headers as columns, their CRCs checked. For recovery and for whoever else reads a log from end to end.
+
+A call works through a buffer of any size without the GIL where the codec is compiled (some GB/s), so that it may run in a thread.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.records import native
+from odradek.records.batch import Buffer
+
+
+class ScanEnd(IntEnum):
+    """Why a scan stopped at `Scan.end`."""
+
+    BUFFER = 0
+    """The last batch ends with the buffer."""
+    CUT_OFF = 1
+    """The buffer ends within the batch: read on from here, at least `Scan.needed` bytes."""
+    LIMIT = 2
+    """As many batches as were asked for; go on from here."""
+    LEGACY = 3
+    """A message of magic 0 or 1 begins here; `batch.read_header` and `batch.check_crc` can read it. Its length is `Scan.needed`,
+    which may be more than the buffer holds."""
+    MALFORMED = 4
+    """A length or a magic that cannot be."""
+    WRONG_CRC = 5
+    """A whole batch whose CRC is wrong."""
+    OFFSETS = 6
+    """A batch whose base offset lies below the next offset, or its last offset below its base offset."""
+
+
+class Scan(NamedTuple):
+    """What `scan_batches` found: parallel columns of int64, one entry a batch (`tolist()` or `zip` them), and how it ended."""
+
+    batches: int
+    """How many."""
+    end: int
+    """Position in the buffer behind the last batch reported: where the scan stopped."""
+    reason: ScanEnd
+    needed: int
+    """Bytes of the whole batch at `end`, where known; 17 when not even that can be read; 0 otherwise."""
+    next_offset: int
+    """The last offset of the last batch, plus 1; what was passed as `next_offset` when there is no batch."""
+    contiguous: bool
+    """No offset is missing, neither before nor within the batches: compaction has never been here."""
+    has_producers: bool
+    """Whether any batch has a producer id. If not, nothing of these batches concerns a producer state."""
+    positions: memoryview
+    """In the buffer."""
+    sizes: memoryview
+    """Bytes of the whole batch."""
+    base_offsets: memoryview
+    last_offsets: memoryview
+    leader_epochs: memoryview
+    max_timestamps: memoryview
+    attributes: memoryview
+    """As in BatchHeader: the *_MASK constants of `batch` tell its bits."""
+    producer_ids: memoryview
+    producer_epochs: memoryview
+    base_sequences: memoryview
+    record_counts: memoryview
+
+
+def scan_batches(
+    buffer: Buffer, start: int = 0, end: int | None = None, *, limit: int = 8192, check_crcs: bool = True, next_offset: int = 0
+) -> Scan:
+    """Reads the batches of magic 2 in `buffer[start:end]` until the first that is not right, the end, or `limit` batches.
+
+    `limit` bounds memory: 88 bytes a batch. `next_offset` is the least base offset that the first batch may have: for the first call of a
+    segment its base offset, then `Scan.next_offset` of the call before. A batch that is not right is never among those reported. Only
+    headers and CRCs are looked at, never records. Raises ValueError for a range outside the buffer.
+    """
+    most = max(min(limit, (len(buffer) - start) // 61 + 1), 0)
+    codec = native.codec
+    columns = memoryview(bytearray(codec.COLUMNS * most * 8)).cast("q")
+    stop = len(buffer) if end is None else end
+    count, at, reason, needed, after, contiguous, producers = codec.scan(
+        memoryview(buffer), start, stop, most, columns, check_crcs, next_offset
+    )
+    parts = [columns[index * most : index * most + count] for index in range(codec.COLUMNS)]
+    return Scan(count, at, ScanEnd(reason), needed, after, contiguous, producers, *parts)

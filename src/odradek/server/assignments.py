@@ -1,0 +1,163 @@
+"""The broker tells the controller in which log directory each of its replicas lies (AssignmentsManager, KIP-858).
+
+One AssignReplicasToDirs request at a time, with all that waits by then; what fails is sent again, later and later. An assignment that the
+metadata has already, or that is about a replica no longer here, is done without asking.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, cast
+from uuid import UUID
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicIdPartition
+from odradek.handlers.registration import TO_CONTROLLER
+from odradek.metadata.features import directory_assignment_supported
+from odradek.server.channel import InterBrokerChannel
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import MetadataImage
+    from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+    from odradek.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+MOST_IN_A_REQUEST = 2250
+"""AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST."""
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 0.1, 10.0
+
+_Key = tuple[UUID, int]
+
+
+class _Assignment(NamedTuple):
+    partition: TopicIdPartition
+    directory: UUID
+    done: Deferred[None]
+
+
+class AssignmentsManager:
+    """`assign` is what `replication.future_replicas.AssignDirectory` names."""
+
+    def __init__(
+        self,
+        channel: InterBrokerChannel,
+        clock: Clock,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        image: Callable[[], MetadataImage],
+    ) -> None:
+        """`image` gives the newest metadata that this broker knows."""
+        self._channel = channel
+        self._clock = clock
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._image = image
+        self._waiting: dict[_Key, _Assignment] = {}
+        """The latest wish of each replica; an earlier one that is under way is answered by its own response."""
+        self._in_flight = False
+        self._timer: TimerHandle | None = None
+        self._retry_s = _FIRST_RETRY_S
+        self._closed = False
+
+    def assign(self, partition: TopicIdPartition, directory: UUID) -> Deferred[None]:
+        """Done when the controller has it. Fails with OPERATION_NOT_ATTEMPTED when another directory of the same replica follows first."""
+        key = (partition.topic_id, partition.partition)
+        earlier = self._waiting.pop(key, None)
+        done: Deferred[None] = Deferred()
+        self._waiting[key] = _Assignment(partition, directory, done)
+        if earlier is not None:
+            earlier.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{partition} goes elsewhere by now"))
+        if not self._in_flight and self._timer is None:
+            self._later(0)
+        return done
+
+    def close(self) -> None:
+        """Sends nothing more; what waits stays unanswered."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _later(self, delay_s: float) -> None:
+        self._timer = self._clock.call_later(delay_s, self._send)
+
+    def _send(self) -> None:
+        self._timer = None
+        if self._closed or self._in_flight:
+            return
+        sent: dict[_Key, _Assignment] = {}
+        for key, assignment in list(self._waiting.items()):
+            if not self._is_news(assignment):
+                del self._waiting[key]
+                assignment.done.complete(None)
+            elif len(sent) < MOST_IN_A_REQUEST:
+                sent[key] = self._waiting.pop(key)
+        if not sent:
+            return
+        self._in_flight = True
+        request = self._request(list(sent.values()))
+        self._channel.send(TO_CONTROLLER, request.API_KEY, request, 0).add_callback(lambda answer: self._answered(sent, answer))
+
+    def _is_news(self, assignment: _Assignment) -> bool:
+        image = self._image()
+        if not directory_assignment_supported(image.features.metadata_version or 0):
+            return False
+        registration = image.topics.partition_by_id(assignment.partition.topic_id, assignment.partition.partition)
+        return (
+            registration is not None
+            and self._broker_id in registration.replicas
+            and registration.directory(self._broker_id) != assignment.directory
+        )
+
+    def _request(self, assignments: list[_Assignment]) -> AssignReplicasToDirsRequest:
+        from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+
+        directories: dict[UUID, AssignReplicasToDirsRequest.DirectoryData] = {}
+        topics: dict[tuple[UUID, UUID], AssignReplicasToDirsRequest.TopicData] = {}
+        for partition, directory, _ in assignments:
+            entry = directories.get(directory)
+            if entry is None:
+                entry = directories[directory] = AssignReplicasToDirsRequest.DirectoryData(id=directory, topics=[])
+            topic = topics.get((directory, partition.topic_id))
+            if topic is None:
+                topic = topics[directory, partition.topic_id] = AssignReplicasToDirsRequest.TopicData(
+                    topic_id=partition.topic_id, partitions=[]
+                )
+                entry.topics.append(topic)
+            topic.partitions.append(AssignReplicasToDirsRequest.PartitionData(partition_index=partition.partition))
+        return AssignReplicasToDirsRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), directories=list(directories.values())
+        )
+
+    def _answered(self, sent: dict[_Key, _Assignment], answer: Deferred[Message]) -> None:
+        self._in_flight = False
+        failed = dict(sent)
+        reason: object = answer.error
+        if answer.error is None:
+            response = cast("AssignReplicasToDirsResponse", answer.result())
+            reason = ErrorCode(response.error_code).name
+            if response.error_code == ErrorCode.NONE:
+                for directory in response.directories:
+                    for topic in directory.topics:
+                        for partition in topic.partitions:
+                            key = (topic.topic_id, partition.partition_index)
+                            if partition.error_code == ErrorCode.NONE and key in failed:
+                                failed.pop(key).done.complete(None)
+                            else:
+                                reason = ErrorCode(partition.error_code).name
+        for key, assignment in failed.items():
+            if key in self._waiting:
+                assignment.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{assignment.partition} goes elsewhere by now"))
+            else:
+                self._waiting[key] = assignment
+        if failed:
+            logger.warning("the controller did not take %d log directory assignment(s) (%s); again later", len(failed), reason)
+            self._later(self._retry_s)
+            self._retry_s = min(self._retry_s * 2, _LONGEST_RETRY_S)
+        else:
+            self._retry_s = _FIRST_RETRY_S
+            if self._waiting and self._timer is None:
+                self._later(0)

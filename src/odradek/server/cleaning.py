@@ -1,0 +1,220 @@
+"""The log cleaner at work: log.cleaner.threads cleanings at a time, each a chain of executor jobs (Kafka's LogCleaner)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.storage.compaction.manager import CleanerManager
+from odradek.storage.compaction.throttle import Throttle
+from odradek.storage.log_directory import write_checkpoints
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.disk import Disk
+    from odradek.config.dynamic_broker import DynamicBrokerConfig
+    from odradek.server.jobs import Jobs
+    from odradek.storage.compaction.run import CleaningRun
+    from odradek.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+RECONFIGURED_BY = ("log.cleaner.threads", "log.cleaner.io.max.bytes.per.second", "log.cleaner.backoff.ms")
+"""Keys that act at once; the other log.cleaner.* hold from the next cleaning on."""
+_LARGEST_MAP = 0x7FFFFFFF
+"""Bytes of the dedupe buffer that one thread can use."""
+
+
+class LogCleaner:
+    """Started once, stopped once; everything runs on the loop, but for what it hands to the executor.
+
+    Kafka stops its cleanings when its threads or buffers are reconfigured; here they go on, and the next ones take the new values.
+    """
+
+    def __init__(self, config: DynamicBrokerConfig, clock: Clock, jobs: Jobs, disk: Disk, log_manager: LogManager) -> None:
+        self._config = config
+        self._clock = clock
+        self._jobs = jobs
+        self._disk = disk
+        self._log_manager = log_manager
+        self.manager = CleanerManager(disk, log_manager)
+        self._throttle = Throttle(clock, config.number("log.cleaner.io.max.bytes.per.second"))
+        self._workers: list[_Worker] = []
+        self._stopped: Deferred[None] | None = None
+        self._writing = 0
+        """Jobs that write checkpoints."""
+        log_manager.cleaner = self.manager
+        config.subscribe(RECONFIGURED_BY, self._reconfigured)
+
+    def start(self) -> None:
+        """Begins to look for work."""
+        self._reconfigured()
+
+    def stop(self) -> Deferred[None]:
+        """Stops looking for work and what is being cleaned; done when the last step has left the executor, some milliseconds later."""
+        if self._stopped is None:
+            self._stopped = Deferred()
+            for plan in self.manager.running:
+                plan.stopped = True
+            for worker in list(self._workers):
+                worker.retire()
+            self._look_whether_done()
+        return self._stopped
+
+    def _reconfigured(self) -> None:
+        if self._stopped is not None:
+            return
+        self._throttle.rate = self._config.number("log.cleaner.io.max.bytes.per.second")
+        wanted = self._config.integer("log.cleaner.threads")
+        at_work = [worker for worker in self._workers if not worker.retiring]
+        for worker in at_work[wanted:]:
+            worker.retire()
+        for worker in at_work[:wanted]:
+            worker.wake()
+        for _ in range(wanted - len(at_work)):
+            self._workers.append(_Worker(self))
+
+    # -- for the workers ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def jobs(self) -> Jobs:
+        return self._jobs
+
+    @property
+    def backoff_s(self) -> float:
+        """The pause when there is nothing to clean."""
+        return self._config.integer("log.cleaner.backoff.ms") / 1000
+
+    def begin(self) -> CleaningRun | None:
+        """The cleaning that is needed most, with what the configuration says now."""
+        plan = self.manager.grab_filthiest(self._clock.time_ms())
+        if plan is None:
+            return None
+        # What the work needs is loaded when there is some, not while the broker starts.
+        from odradek.records.compaction import OffsetMap
+        from odradek.storage.compaction.run import CleaningRun
+
+        config = self._config
+        threads = max(config.integer("log.cleaner.threads"), 1)
+        memory = min(config.integer("log.cleaner.dedupe.buffer.size") // threads, _LARGEST_MAP)
+        try:
+            offset_map = OffsetMap(memory, load_factor=config.number("log.cleaner.io.buffer.load.factor"))
+        except ValueError as error:
+            logger.error("Nothing can be compacted with log.cleaner.io.buffer.load.factor and log.cleaner.dedupe.buffer.size: %s", error)
+            self.manager.dropped(plan)
+            return None
+        return CleaningRun(
+            self.manager,
+            self._log_manager,
+            plan,
+            offset_map,
+            disk=self._disk,
+            clock=self._clock,
+            throttle=self._throttle,
+            buffer_bytes=config.integer("log.cleaner.io.buffer.size") // threads // 2,
+        )
+
+    def ended(self) -> None:
+        """After each cleaning, and each search that found nothing: compacted logs are shortened where their policy asks for it, and what
+        was cleaned is written down.
+        """
+        if self._stopped is None:
+            self.manager.delete_old_segments()
+        writes = self.manager.take_checkpoint_writes()
+        if not writes:
+            return
+        self._writing += 1
+        self._jobs.run(lambda: write_checkpoints(writes)).add_callback(self._written)
+
+    def _written(self, done: Deferred[list[tuple[str, OSError]]]) -> None:
+        self._writing -= 1
+        if done.error is not None:
+            logger.error("writing the cleaner's checkpoints failed", exc_info=done.error)
+        else:
+            self._log_manager.finish_checkpoints(done.result())
+        self._look_whether_done()
+
+    def gone(self, worker: _Worker) -> None:
+        """A worker that was to retire has."""
+        self._workers.remove(worker)
+        self._look_whether_done()
+
+    def _look_whether_done(self) -> None:
+        if self._stopped is not None and not self._workers and not self._writing:
+            self._stopped.complete(None)
+
+
+class _Worker:
+    """What a thread is in Kafka: looks for work, does it, looks again, and pauses when there is none."""
+
+    def __init__(self, cleaner: LogCleaner) -> None:
+        self._cleaner = cleaner
+        self._run: CleaningRun | None = None
+        self._timer: TimerHandle | None = cleaner.clock.call_later(0, self._look)
+        self.retiring = False
+
+    def retire(self) -> None:
+        """Ends, after its cleaning if it has one."""
+        self.retiring = True
+        if self._timer is not None and (self._run is None or self._run.plan.stopped):
+            # Nothing runs in the executor: it waits for work, or for the throttle.
+            self._timer.cancel()
+            self._timer = None
+            if self._run is None:
+                self._cleaner.gone(self)
+            else:
+                self._step()
+
+    def wake(self) -> None:
+        """Looks for work now if it is waiting for it."""
+        if self._run is None and self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._cleaner.clock.call_later(0, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        try:
+            self._run = self._cleaner.begin()
+            if self._run is None:
+                self._cleaner.ended()
+        except Exception:
+            logger.exception("looking for logs to compact failed")
+        if self._run is not None:
+            self._step()
+        else:
+            self._again(self._cleaner.backoff_s)
+
+    def _again(self, delay_s: float) -> None:
+        if self.retiring:
+            self._cleaner.gone(self)
+        else:
+            self._timer = self._cleaner.clock.call_later(delay_s, self._look)
+
+    def _step(self) -> None:
+        self._timer = None
+        assert self._run is not None
+        self._cleaner.jobs.run(self._run.step).add_callback(lambda _: self._settle())
+
+    def _settle(self) -> None:
+        run = self._run
+        assert run is not None
+        try:
+            delay_s = run.settle()
+        except Exception as error:
+            # A worker never dies: the others' logs want cleaning, too.
+            logger.exception("cleaning %s failed", run.plan.log.directory)
+            run.abandon(str(error))
+            delay_s = None
+        if delay_s is None:
+            self._run = None
+            self._cleaner.ended()
+            self._again(0)
+        elif delay_s > 0:
+            self._timer = self._cleaner.clock.call_later(delay_s, self._step)
+        else:
+            self._step()

@@ -1,0 +1,58 @@
+"""What the parts of a broker do when a key that they were made with changes at run time.
+
+Whatever reads its key each time anew (topic defaults, the cleaner) needs no line here. (kafka.server.BrokerReconfigurable)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.network.limits import AcceptorLimits
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.config.dynamic_broker import DynamicBrokerConfig
+    from odradek.network.acceptor import Acceptor
+    from odradek.replication.replica_manager import ReplicaManager
+    from odradek.storage.log_manager import LogManager
+
+_CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "max.connection.creation.rate")
+
+
+def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
+    """What listeners allow their peers."""
+    overrides = (entry.rpartition(":") for entry in config.text("max.connections.per.ip.overrides").split(",") if entry.strip())
+    memory = config.integer("queued.max.request.bytes")
+    idle_ms = config.integer("connections.max.idle.ms")
+    return AcceptorLimits(
+        request_size=config.integer("socket.request.max.bytes"),
+        request_memory=memory if memory > 0 else 1 << 62,
+        idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
+        max_connections=config.integer("max.connections"),
+        max_connections_per_ip=config.integer("max.connections.per.ip"),
+        per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
+        creation_rate=config.integer("max.connection.creation.rate"),
+        receive_buffer=config.integer("socket.receive.buffer.bytes"),
+        send_buffer=config.integer("socket.send.buffer.bytes"),
+    )
+
+
+def follow_limits(config: DynamicBrokerConfig, acceptor: Acceptor) -> None:
+    """New limits hold for connections to come; those that are open stay."""
+
+    def changed() -> None:
+        acceptor.limits = acceptor_limits(config.current)
+
+    config.subscribe(_CONNECTION_KEYS, changed)
+
+
+def follow_producer_settings(config: DynamicBrokerConfig, log_manager: LogManager, replica_manager: ReplicaManager) -> None:
+    """When idle producers are forgotten, and whether transactions are verified (kafka.server.DynamicProducerStateManagerConfig)."""
+
+    def changed() -> None:
+        verify = config.flag("transaction.partition.verification.enable")
+        log_manager.update_producer_settings(config.integer("producer.id.expiration.ms"), verify_transactions=verify)
+        replica_manager.verify_transactions(verify)
+
+    changed()
+    config.subscribe(("producer.id.expiration.ms", "transaction.partition.verification.enable"), changed)

@@ -1,0 +1,298 @@
+"""Cleaning one log: the map of offsets, then one cleaned segment after the other (Kafka's Cleaner).
+
+The generator `Cleaner.run` does what is long and runs in an executor; where it needs the loop, or could be stopped or slowed down, it
+yields. Whoever drives it is `run.CleaningRun`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from odradek.base.disk import Disk
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.batch import HEADER_SIZE, BatchHeader, check_crc, iter_headers, read_header
+from odradek.records.compaction import OffsetMap, filter_batch, index_batch
+from odradek.records.runs import RunFilter, index_run, is_plain
+from odradek.storage.compaction.plan import CleaningPlan, Source, group_sources
+from odradek.storage.compaction.transactions import CleanedTransactions
+from odradek.storage.compaction.writer import CleanedSegment
+
+
+class Moved(NamedTuple):
+    """So many bytes were read and written since the last event."""
+
+    size: int
+
+
+class Wanted(NamedTuple):
+    """These segments are read next: to be taken on the loop. All others may be let go."""
+
+    sources: Sequence[Source]
+
+
+class Cleaned(NamedTuple):
+    """A cleaned segment, durable, that is to take the place of its sources."""
+
+    segment: CleanedSegment
+    sources: Sequence[Source]
+
+
+class CleanerStats:
+    """What a cleaning did; sizes in bytes."""
+
+    __slots__ = ("buffer_utilization", "bytes_read", "bytes_written", "map_bytes_read", "records_read", "records_written", "segments")
+
+    def __init__(self) -> None:
+        self.map_bytes_read = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.records_read = 0
+        self.records_written = 0
+        self.segments = 0
+        self.buffer_utilization = 0.0
+
+
+class Cleaner:
+    """Made for one plan. `end_offset` is where the next cleaning begins, once `run` is through."""
+
+    __slots__ = ("_buffer_bytes", "_disk", "_map", "_map_full", "_now_ms", "_plan", "_runs", "_unfinished", "end_offset", "stats")
+
+    def __init__(self, disk: Disk, plan: CleaningPlan, offset_map: OffsetMap, *, buffer_bytes: int, now_ms: int) -> None:
+        """`buffer_bytes` are read and written at a time; larger batches are read as a whole. `now_ms` is what delete horizons go by."""
+        self._disk = disk
+        self._plan = plan
+        self._map = offset_map
+        self._buffer_bytes = max(buffer_bytes, HEADER_SIZE)
+        self._now_ms = now_ms
+        self._unfinished: CleanedSegment | None = None
+        self._map_full = False
+        self._runs: RunFilter | None = None
+        self.end_offset = plan.first_dirty
+        self.stats = CleanerStats()
+
+    def run(self) -> Iterator[Moved | Wanted | Cleaned]:
+        """KafkaError and ProtocolError for batches that cannot be read, StorageError for what cannot be written, OSError from the disk."""
+        plan = self._plan
+        yield from self._sync_tail()
+        yield from self._build_map()
+        self.end_offset = self._map.latest_offset + 1
+        self.stats.buffer_utilization = self._map.size / self._map.capacity
+        sources = [source for source in plan.sources if source.base_offset < self.end_offset]
+        sizes = [(self._size(source.index_path), self._size(source.time_index_path)) for source in sources]
+        self._runs = RunFilter(
+            self._map,
+            buffer_bytes=self._buffer_bytes,
+            held_offsets=self._held_offsets(),
+            now_ms=self._now_ms,
+            delete_retention_ms=plan.delete_retention_ms,
+        )
+        transactions = CleanedTransactions()
+        legacy_horizon_ms = self._legacy_horizon_ms()
+        for group in group_sources(sources, sizes, plan.segment_bytes, plan.limits.segment_index_bytes, plan.first_uncleanable):
+            yield from self._clean(group, transactions, legacy_horizon_ms)
+
+    def discard(self) -> None:
+        """Removes the files of a cleaning that was stopped in the middle."""
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is not None:
+            unfinished.close()
+            unfinished.remove()
+
+    def _size(self, path: str) -> int:
+        try:
+            file = self._disk.open(path, readonly=True)
+        except FileNotFoundError:
+            return 0
+        try:
+            return file.size()
+        finally:
+            file.close()
+
+    def _legacy_horizon_ms(self) -> int:
+        """Tombstones of magic 0 and 1 stay for delete.retention.ms after the last clean segment was written."""
+        clean = [source for source in self._plan.sources if source.base_offset < self._plan.first_dirty]
+        return self._disk.modified_ms(clean[-1].log_path) - self._plan.delete_retention_ms if clean else 0
+
+    def _sync_tail(self) -> Iterator[Wanted]:
+        """A producer whose last batch lies behind what is cleaned loses its older ones: that last one must not go with the power."""
+        for source in self._plan.tail:
+            yield Wanted((source,))
+            if source.file is not None:
+                source.file.fsync()
+
+    # -- the map -----------------------------------------------------------------------------------------------------------------------
+
+    def _build_map(self) -> Iterator[Moved | Wanted]:
+        """Notes the last offset of every key from the first dirty offset on, as far as the map holds."""
+        plan, offset_map = self._plan, self._map
+        offset_map.clear()
+        dirty = plan.dirty_sources()
+        transactions = CleanedTransactions(plan.aborted_between(plan.first_dirty, plan.first_uncleanable))
+        index = partial(self._index_chunk, transactions=transactions)
+        for number, source in enumerate(dirty):
+            yield Wanted((source,))
+            if source.file is not None:
+                # What replaces an older record must not be lost with the power when the older one is gone for good.
+                source.file.fsync()
+            position = plan.start_position if number == 0 else 0
+            for size in self._chunks(source, position, index):
+                self.stats.map_bytes_read += size
+                yield Moved(size)
+                if self._map_full:
+                    return
+            # Offsets may be missing at the segment's end.
+            end = dirty[number + 1].base_offset if number + 1 < len(dirty) else plan.first_uncleanable
+            offset_map.latest_offset = max(offset_map.latest_offset, end - 1)
+
+    def _index(self, batch: memoryview, header: BatchHeader, transactions: CleanedTransactions) -> bool:
+        start = self._plan.first_dirty
+        if header.is_control:
+            transactions.is_spent(batch, header)
+        elif not transactions.is_aborted(header):
+            return index_batch(self._map, batch, header, start)
+        if header.last_offset >= start:
+            self._map.latest_offset = header.last_offset
+        return True
+
+    def _index_chunk(self, data: memoryview, transactions: CleanedTransactions) -> int:
+        """Indexes the whole batches that stand in `data` and returns their size; when the map is full, sets `_map_full` and ends."""
+        offset_map, start = self._map, self._plan.first_dirty
+        position = 0
+        while True:
+            if is_plain(data, position):
+                position = index_run(offset_map, data, position, len(data), start)
+            header = _whole_header(data, position)
+            if header is None:
+                return position
+            if not self._index(data[position : position + header.size], header, transactions):
+                self._map_full = True
+                return position + header.size
+            position += header.size
+
+    def _chunks(self, source: Source, position: int, consume: Callable[[memoryview], int]) -> Iterator[int]:
+        """Hands over the bytes of a segment from `position`, a batch's begin, as many at a time as the buffer takes.
+
+        `consume` returns the size of the whole batches that it has found; yielded is what it returns. A batch that is larger than the
+        buffer is handed over alone.
+        """
+        while position < source.size:
+            size = consume(self._read(source, self._buffer_bytes, position))
+            if size == 0:
+                size = consume(self._read(source, self._batch_size(source, position), position))
+                if size == 0:
+                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: no batch can be read at position {position}")
+            yield size
+            position += size
+
+    def _read(self, source: Source, size: int, position: int) -> memoryview:
+        file = source.file
+        assert file is not None, "the loop takes the segments that are wanted"
+        return memoryview(file.pread(min(size, source.size - position), position))
+
+    def _batch_size(self, source: Source, position: int) -> int:
+        """The size of a batch that is larger than the buffer. CORRUPT_MESSAGE when it cannot be there."""
+        file = source.file
+        assert file is not None
+        left = source.size - position
+        size = read_header(file.pread(min(HEADER_SIZE, left), position), 0).size
+        if size > left:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: the batch at {position} reaches behind the segment's end")
+        return size
+
+    # -- the segments ------------------------------------------------------------------------------------------------------------------
+
+    def _clean(self, group: list[Source], transactions: CleanedTransactions, legacy_horizon_ms: int) -> Iterator[Moved | Wanted | Cleaned]:
+        """Copies what stays of some segments into one."""
+        plan = self._plan
+        yield Wanted(group)
+        cleaned = CleanedSegment(self._disk, plan.directory, group[0].base_offset, plan.limits, self._buffer_bytes)
+        self._unfinished = cleaned
+        transactions.retained = []
+        modified_ms = 0
+        for source in group:
+            transactions.add_aborted(plan.aborted_between(source.base_offset, source.end_offset))
+            modified_ms = self._disk.modified_ms(source.log_path)
+            copy = partial(self._copy_chunk, cleaned=cleaned, transactions=transactions, retain_legacy=modified_ms > legacy_horizon_ms)
+            before = cleaned.size
+            for size in self._chunks(source, 0, copy):
+                self.stats.bytes_read += size
+                yield Moved(size + cleaned.size - before)
+                before = cleaned.size
+        cleaned.complete(transactions.retained, modified_ms)
+        self.stats.bytes_written += cleaned.size
+        self.stats.segments += len(group)
+        yield Cleaned(cleaned, group)
+        self._unfinished = None
+
+    def _copy_chunk(self, data: memoryview, *, cleaned: CleanedSegment, transactions: CleanedTransactions, retain_legacy: bool) -> int:
+        """Copies what stays of the whole batches that stand in `data`, and returns their size."""
+        runs = self._runs
+        assert runs is not None
+        position = 0
+        while True:
+            if is_plain(data, position):
+                run = runs.run(data, position, len(data), cleaned.books)
+                cleaned.append_run(run)
+                self.stats.records_read += run.records_read
+                self.stats.records_written += run.records_kept
+                position = run.end
+            header = _whole_header(data, position)
+            if header is None:
+                return position
+            batch = data[position : position + header.size]
+            self._copy(batch, header, cleaned, transactions, retain_legacy=retain_legacy)
+            position += header.size
+
+    def _held_offsets(self) -> list[int]:
+        """Last offsets of data batches that stay although nothing of them does: see `_copy`."""
+        plan = self._plan
+        return [plan.first_uncleanable - 1, *(last.last_data_offset for last in plan.producers.values())]
+
+    def _copy(
+        self, batch: memoryview, header: BatchHeader, cleaned: CleanedSegment, transactions: CleanedTransactions, *, retain_legacy: bool
+    ) -> None:
+        if not check_crc(batch, 0, header):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The batch at offset {header.base_offset} has the wrong checksum")
+        plan = self._plan
+        spent = False
+        if header.is_control:
+            spent = transactions.is_spent(batch, header)
+            horizon = header.delete_horizon_ms
+            discard = spent and horizon is not None and horizon <= self._now_ms
+        else:
+            discard = transactions.is_aborted(header)
+        retain_empty = self._is_last_of_producer(header) or header.next_offset == plan.first_uncleanable
+        kept = filter_batch(
+            batch,
+            header,
+            self._map,
+            discard_records=discard,
+            retain_empty=retain_empty,
+            now_ms=self._now_ms,
+            delete_retention_ms=plan.delete_retention_ms,
+            legacy_retain_deletes=retain_legacy,
+            empty_transaction=spent,
+        )
+        self.stats.records_read += kept.records_read
+        self.stats.records_written += kept.records_kept
+        if kept.data is not None:
+            cleaned.append(kept.data, kept.last_offset, kept.max_timestamp)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """The batch that says where an active producer is: its last sequence or, after a marker, at least its epoch."""
+        if header.producer_id < 0:
+            return False
+        last = self._plan.producers.get(header.producer_id)
+        if last is None:
+            return False
+        if last.last_data_offset >= 0:
+            return header.last_offset == last.last_data_offset
+        return header.is_control and header.producer_epoch == last.epoch
+
+
+def _whole_header(data: memoryview, position: int) -> BatchHeader | None:
+    """The header of the batch at `position`, None when it is not all there. CORRUPT_MESSAGE for lengths and magics that cannot be."""
+    found = next(iter_headers(data[position:]), None)
+    return None if found is None else found[1]

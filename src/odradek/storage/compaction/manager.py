@@ -1,0 +1,240 @@
+"""Which log is cleaned next, and what was cleaned so far (Kafka's LogCleanerManager). Everything runs on the loop.
+
+A partition is free, being cleaned (its plan is in `_running`) or paused by those who asked for it. Stopping a cleaning does
+not wait for it: its plan is marked, nothing of it is swapped in any more, and until its last step has ended no other begins.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from odradek.base.disk import Disk
+from odradek.base.errors import StorageError
+from odradek.base.ids import TopicPartition
+from odradek.storage.checkpoints import read_offset_checkpoint
+from odradek.storage.compaction.plan import CleaningPlan, cleanable_offsets, overdue_ms
+from odradek.storage.log import Log
+from odradek.storage.log_directory import CheckpointWrite
+from odradek.storage.log_manager import LogManager
+from odradek.storage.names import CLEANER_OFFSET_CHECKPOINT
+
+logger = logging.getLogger(__name__)
+
+
+class CleanerManager:
+    """Made when the logs are loaded; the log manager tells it (as `CleanerHooks`) what becomes of logs and directories."""
+
+    def __init__(self, disk: Disk, log_manager: LogManager) -> None:
+        """Reads the checkpoints of all directories that are online."""
+        self._log_manager = log_manager
+        self._running: dict[TopicPartition, CleaningPlan] = {}
+        self._paused: dict[TopicPartition, set[str]] = {}
+        """Who wants the partition left alone."""
+        self._uncleanable: dict[str, dict[TopicPartition, str]] = {}
+        self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
+        self._changed: set[str] = set()
+        for directory in log_manager.online_directories:
+            path = f"{directory.path}/{CLEANER_OFFSET_CHECKPOINT}"
+            try:
+                self._checkpoints[directory.path] = read_offset_checkpoint(disk, path)
+            except StorageError as error:
+                # It costs work only: everything is then cleaned from the start.
+                logger.warning("Ignoring a damaged checkpoint: %s", error)
+                self._checkpoints[directory.path] = {}
+            except OSError as error:
+                self._checkpoints[directory.path] = {}
+                log_manager.directory_failed(directory.path, error)
+
+    # -- what to clean -----------------------------------------------------------------------------------------------------------------
+
+    def grab_filthiest(self, now_ms: int) -> CleaningPlan | None:
+        """A plan for the log with the largest dirty part among those that are dirty enough or overdue; None when there is none.
+
+        Its log counts as being cleaned until `done`, `failed` or `dropped` is called.
+        """
+        filthiest: CleaningPlan | None = None
+        for log in self._log_manager.logs:
+            plan = self._plan(log, now_ms) if self._may_clean(log) else None
+            if plan is None or plan.total_bytes == 0:
+                continue
+            wanted = plan.cleanable_ratio > log.config.min_cleanable_dirty_ratio or (plan.overdue and plan.cleanable_bytes > 0)
+            if wanted and (filthiest is None or plan.cleanable_ratio > filthiest.cleanable_ratio):
+                filthiest = plan
+        if filthiest is None:
+            return None
+        try:
+            filthiest.prepare()
+        except Exception as error:
+            # Whatever it is, it must not keep the other logs from being cleaned.
+            self._cannot(filthiest.log, error)
+            return None
+        self._running[filthiest.topic_partition] = filthiest
+        return filthiest
+
+    def _may_clean(self, log: Log) -> bool:
+        return log.config.compact and self._is_free(log.topic_partition) and not self.is_uncleanable(log)
+
+    def _is_free(self, topic_partition: TopicPartition) -> bool:
+        """Neither being cleaned, nor paused, nor with a future log: that may be older than the cleaner (a move that goes on after a
+        restart), and what is compacted while it is copied would never be compacted again.
+        """
+        if topic_partition in self._running or topic_partition in self._paused:
+            return False
+        return self._log_manager.get_log(topic_partition, future=True) is None
+
+    def _plan(self, log: Log, now_ms: int) -> CleaningPlan | None:
+        try:
+            offsets = cleanable_offsets(log, self.checkpoint_of(log), now_ms)
+            if offsets.reset:
+                self._set_checkpoint(log.parent_directory, log.topic_partition, offsets.first_dirty)
+            return CleaningPlan(log, offsets, overdue=overdue_ms(log, offsets.first_dirty, now_ms) > 0)
+        except Exception as error:
+            # Whatever it is, it must not keep the other logs from being cleaned.
+            self._cannot(log, error)
+            return None
+
+    def _cannot(self, log: Log, error: Exception) -> None:
+        """A log that cannot even be looked at: its disk failed, or what it holds makes no sense."""
+        if isinstance(error, OSError):
+            self._log_manager.on_io_error(log, error)
+        else:
+            self.mark_uncleanable(log, str(error))
+
+    # -- how it went -------------------------------------------------------------------------------------------------------------------
+
+    def done(self, plan: CleaningPlan, end_offset: int) -> None:
+        """The log was cleaned up to `end_offset`."""
+        self._forget(plan)
+        if plan.is_valid():
+            self._set_checkpoint(plan.log.parent_directory, plan.topic_partition, end_offset)
+
+    def dropped(self, plan: CleaningPlan) -> None:
+        """The cleaning was stopped, or its log is no longer what it was: it begins anew when its turn comes."""
+        self._forget(plan)
+
+    def failed(self, plan: CleaningPlan, reason: str) -> None:
+        """The log cannot be cleaned: it is left alone until the broker starts anew."""
+        self._forget(plan)
+        if plan.is_valid():
+            self.mark_uncleanable(plan.log, reason)
+
+    def _forget(self, plan: CleaningPlan) -> None:
+        if self._running.get(plan.topic_partition) is plan:
+            del self._running[plan.topic_partition]
+
+    @property
+    def running(self) -> Collection[CleaningPlan]:
+        """The cleanings under way."""
+        return list(self._running.values())
+
+    # -- stopping ----------------------------------------------------------------------------------------------------------------------
+
+    def abort(self, topic_partition: TopicPartition) -> None:
+        """Stops the cleaning of a partition, if there is one; another may begin when it has ended."""
+        plan = self._running.get(topic_partition)
+        if plan is not None:
+            plan.stopped = True
+
+    def pause(self, topic_partition: TopicPartition, owner: str) -> None:
+        """As `abort`, and none begins before `owner` (and whoever else paused it) calls `resume`. Once or several times is the same."""
+        self.abort(topic_partition)
+        self._paused.setdefault(topic_partition, set()).add(owner)
+
+    def resume(self, topic_partition: TopicPartition, owner: str) -> None:
+        """Takes back the `pause` of this owner; no error when there is none: the cleaner may have begun after its owner did."""
+        owners = self._paused.get(topic_partition)
+        if owners is not None:
+            owners.discard(owner)
+            if not owners:
+                del self._paused[topic_partition]
+
+    # -- retention ---------------------------------------------------------------------------------------------------------------------
+
+    def may_delete(self, log: Log) -> bool:
+        """Whether the regular retention may shorten the log: never a compacted one, and none that is still being cleaned."""
+        return not log.config.compact and self._is_free(log.topic_partition)
+
+    def delete_old_segments(self) -> int:
+        """Retention of the compacted logs, those without `delete` too: below the log start nothing is kept. How many segments went."""
+        return sum([self._log_manager.delete_old_segments(log) for log in self._log_manager.logs if self._may_clean(log)])
+
+    # -- uncleanable logs --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def uncleanable(self) -> Mapping[str, Mapping[TopicPartition, str]]:
+        """By directory: the partitions that are left alone, with the reason."""
+        return self._uncleanable
+
+    def is_uncleanable(self, log: Log) -> bool:
+        return log.topic_partition in self._uncleanable.get(log.parent_directory, ())
+
+    def mark_uncleanable(self, log: Log, reason: str) -> None:
+        """Leaves the log alone from now on, neither compacted nor shortened, and says so."""
+        logger.error("%s cannot be compacted and is left as it is until the broker is started anew: %s", log.directory, reason)
+        self._uncleanable.setdefault(log.parent_directory, {})[log.topic_partition] = reason
+
+    # -- checkpoints -------------------------------------------------------------------------------------------------------------------
+
+    def checkpoint_of(self, log: Log) -> int | None:
+        """Up to which offset the log was cleaned; None when it never was."""
+        return self._checkpoints.get(log.parent_directory, {}).get(log.topic_partition)
+
+    def _set_checkpoint(self, directory: str, topic_partition: TopicPartition, offset: int | None) -> None:
+        offsets = self._checkpoints.get(directory)
+        if offsets is None or offsets.get(topic_partition) == offset:
+            return
+        if offset is None:
+            del offsets[topic_partition]
+        else:
+            offsets[topic_partition] = offset
+        self._changed.add(directory)
+
+    def take_checkpoint_writes(self) -> list[CheckpointWrite]:
+        """What cleaner-offset-checkpoint has to say since the last call; for `log_directory.write_checkpoints`, in any thread."""
+        changed, self._changed = self._changed, set()
+        writes: list[CheckpointWrite] = []
+        for directory in self._log_manager.online_directories:
+            if directory.path in changed:
+                # Lines of partitions that are no longer here go, as in Kafka.
+                offsets = {each: offset for each, offset in self._checkpoints[directory.path].items() if each in directory.logs}
+                self._checkpoints[directory.path] = dict(offsets)
+                write = directory.begin_offsets(CLEANER_OFFSET_CHECKPOINT, offsets)
+                if write is not None:
+                    writes.append(write)
+        return writes
+
+    # -- what becomes of logs (CleanerHooks) -------------------------------------------------------------------------------------------
+
+    def truncated(self, log: Log) -> None:
+        """The log was cut: it must not count as cleaned beyond its active segment."""
+        self.abort(log.topic_partition)
+        known = self.checkpoint_of(log)
+        if log.config.compact and known is not None and known > log.active.base_offset:
+            self._set_checkpoint(log.parent_directory, log.topic_partition, log.active.base_offset)
+
+    def removed(self, topic_partition: TopicPartition, directory: str) -> None:
+        """The partition's log in this directory is deleted or set aside."""
+        self.abort(topic_partition)
+        self._set_checkpoint(directory, topic_partition, None)
+        self._uncleanable.get(directory, {}).pop(topic_partition, None)
+
+    def moved(self, topic_partition: TopicPartition, source: str, target: str) -> None:
+        """The partition's log went from one directory to another."""
+        self.abort(topic_partition)
+        offset = self._checkpoints.get(source, {}).get(topic_partition)
+        if offset is not None:
+            self._set_checkpoint(source, topic_partition, None)
+            self._set_checkpoint(target, topic_partition, offset)
+        reason = self._uncleanable.get(source, {}).pop(topic_partition, None)
+        if reason is not None:
+            self._uncleanable.setdefault(target, {})[topic_partition] = reason
+
+    def directory_failed(self, directory: str) -> None:
+        """The directory went offline, and all its logs with it."""
+        for plan in self._running.values():
+            if plan.log.parent_directory == directory:
+                plan.stopped = True
+        self._checkpoints.pop(directory, None)
+        self._uncleanable.pop(directory, None)
+        self._changed.discard(directory)

@@ -1,0 +1,39 @@
+"""The bound of log.cleaner.io.max.bytes.per.second, shared by all cleanings of a broker (Kafka's Throttler)."""
+
+from __future__ import annotations
+
+from odradek.base.clock import Clock
+
+CHECK_INTERVAL_S = 0.3
+
+
+class Throttle:
+    """On the loop: told of bytes read and written, it answers how long whoever moved them has to wait."""
+
+    __slots__ = ("_clock", "_observed", "_period_start", "rate")
+
+    def __init__(self, clock: Clock, rate: float) -> None:
+        """`rate` is in bytes per second and may be changed at any time."""
+        self._clock = clock
+        self.rate = rate
+        self._period_start = clock.monotonic()
+        self._observed = 0
+
+    @property
+    def slice_bytes(self) -> int:
+        """The most that should be moved without asking: what the rate allows in one interval."""
+        return max(1, int(min(self.rate * CHECK_INTERVAL_S, 1 << 40)))
+
+    def observe(self, size: int) -> float:
+        """Seconds to wait after `size` more bytes."""
+        self._observed += size
+        now = self._clock.monotonic()
+        elapsed = now - self._period_start
+        delay = self._observed / self.rate - elapsed if self.rate > 0 else 0.0
+        if elapsed < CHECK_INTERVAL_S and delay < CHECK_INTERVAL_S:
+            # Looked at once an interval, so that many small steps do not pay for many small pauses.
+            return 0.0
+        delay = max(delay, 0.0)
+        self._period_start = now + delay
+        self._observed = 0
+        return delay

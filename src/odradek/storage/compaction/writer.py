@@ -1,0 +1,151 @@
+"""A segment being written by a cleaning: `.log.cleaned` and its indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.base.disk import Disk
+from odradek.base.errors import StorageError
+from odradek.records.runs import FilteredRun, SegmentBooks
+from odradek.storage.index import OffsetIndex, TimeIndex
+from odradek.storage.names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    segment_file,
+)
+from odradek.storage.segment import MAX_RELATIVE_OFFSET, SegmentLimits
+from odradek.storage.txn_index import AbortedTransaction, TransactionIndex
+
+
+class CleanedSegment:
+    """Nobody else knows its files before `complete` has made them durable. Any thread, one at a time; OSError from the disk."""
+
+    __slots__ = (
+        "_buffered",
+        "_bytes_since_index_entry",
+        "_disk",
+        "_file",
+        "_limits",
+        "_offset_index",
+        "_pending",
+        "_time_index",
+        "_write_bytes",
+        "base_offset",
+        "directory",
+        "first_timestamp",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "size",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, write_bytes: int) -> None:
+        """Begins with empty files, whatever an earlier cleaning left. `write_bytes` are gathered before they are written."""
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self._limits = limits
+        self._write_bytes = write_bytes
+        self._pending: list[bytes | bytearray | memoryview] = []
+        self._buffered = 0
+        self._bytes_since_index_entry = 0
+        self.size = 0
+        self.first_timestamp: int | None = None
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset
+        self.remove()
+        self._file = disk.open(self.path(LOG_SUFFIX), create=True)
+        self._offset_index = OffsetIndex(disk, self.path(INDEX_SUFFIX), base_offset, limits.segment_index_bytes)
+        self._time_index = TimeIndex(disk, self.path(TIME_INDEX_SUFFIX), base_offset, limits.segment_index_bytes)
+
+    def path(self, suffix: str) -> str:
+        """The file that becomes `<base offset><suffix>`."""
+        return f"{self.directory}/{segment_file(self.base_offset, suffix)}{CLEANED_SUFFIX}"
+
+    def append(self, batch: bytes | memoryview, last_offset: int, max_timestamp: int) -> None:
+        """One batch behind the others. StorageError when the segment cannot hold its offset."""
+        if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
+            raise StorageError(f"Offset {last_offset} does not fit into the cleaned segment {self.path(LOG_SUFFIX)}")
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self._bytes_since_index_entry > self._limits.index_interval_bytes:
+            self._offset_index.append(last_offset, self.size)
+            self._time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += len(batch)
+        self._gather(batch)
+
+    @property
+    def books(self) -> SegmentBooks:
+        """What the next run of batches is to go on from."""
+        return SegmentBooks(
+            self.base_offset,
+            self._limits.index_interval_bytes,
+            self._bytes_since_index_entry,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+        )
+
+    def append_run(self, run: FilteredRun) -> None:
+        """What stays of a run of batches, filtered with `books`: as if each of its batches had been appended."""
+        if run.size == 0:
+            return
+        if self.first_timestamp is None:
+            self.first_timestamp = run.first_timestamp
+        for entry in run.entries:
+            self._offset_index.append(entry.last_offset, self.size + entry.position)
+            self._time_index.maybe_append(entry.max_timestamp, entry.max_timestamp_offset)
+        books = run.books
+        self.max_timestamp, self.max_timestamp_offset = books.max_timestamp, books.max_timestamp_offset
+        self._bytes_since_index_entry = books.bytes_since_index_entry
+        for data in run.data:
+            self._gather(data)
+
+    def _gather(self, data: bytes | memoryview) -> None:
+        self.size += len(data)
+        self._pending.append(data)
+        self._buffered += len(data)
+        if self._buffered >= self._write_bytes:
+            self._write()
+
+    def _write(self) -> None:
+        if self._pending:
+            self._file.pwritev(self._pending, self.size - self._buffered)
+            self._pending = []
+            self._buffered = 0
+
+    def complete(self, aborted: Iterable[AbortedTransaction], modified_ms: int) -> None:
+        """Writes the rest and the indexes, dates the files as those they stand for, and makes all of it durable, names included."""
+        self._write()
+        self._time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        transactions = TransactionIndex(self._disk, self.path(TXN_INDEX_SUFFIX), self.base_offset)
+        for each in aborted:
+            transactions.append(each)
+        for index in (self._offset_index, self._time_index):
+            index.trim()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._disk.set_modified_ms(self.path(suffix), modified_ms)
+        self._file.fsync()
+        for index in (self._offset_index, self._time_index):
+            index.fsync()
+        transactions.fsync()
+        self.close()
+        self._disk.fsync_dir(self.directory)
+
+    def close(self) -> None:
+        self._file.close()
+        self._offset_index.close()
+        self._time_index.close()
+
+    def remove(self) -> None:
+        """Takes the files away, those that are there."""
+        for suffix in SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if self._disk.exists(path):
+                self._disk.remove(path)

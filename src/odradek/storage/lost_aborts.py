@@ -1,0 +1,82 @@
+"""Transaction indexes that are missing below the recovery point: without them read_committed consumers would be served aborted records.
+
+A segment without aborted transactions has no `.txnindex`, so that its absence alone says nothing. What says something is the producer
+snapshot at the end of the segment: when a producer in it has ever had a marker, the segment may hold one, and its headers are read, once in
+the segment's life: an empty index is left behind where there is nothing to put into it. A snapshot forgets producers that wrote nothing
+for producer.id.expiration.ms, so that an index lost from a segment that spans more than that can be missed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+from odradek.base.disk import Disk
+from odradek.base.errors import OdradekError
+from odradek.records.batch import CONTROL_MASK
+from odradek.storage.names import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, segment_file
+from odradek.storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
+from odradek.storage.producer_state import ProducerStateManager
+from odradek.storage.recovery import follow_batch, rebuild_producer_state, walk_batches
+from odradek.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+def find_lost_aborts(
+    disk: Disk,
+    segments: Sequence[Segment],
+    present: Collection[str],
+    state: ProducerStateManager,
+    log_start_offset: int,
+    new_state: Callable[[], ProducerStateManager],
+    now_ms: int,
+) -> int:
+    """Makes the transaction indexes again that are missing although their segments hold markers; how many segments were looked at.
+
+    `present` are the names in the directory, `state` that of the log's end; OSError from the disk.
+    """
+    looked_at = 0
+    for index, segment in enumerate(segments):
+        if not segment.size or segment_file(segment.base_offset, TXN_INDEX_SUFFIX) in present:
+            continue
+        following = segments[index + 1].base_offset if index + 1 < len(segments) else None
+        if not _may_hold_markers(disk, segment.directory, following, state):
+            continue
+        looked_at += 1
+        if _holds_markers(segment):
+            logger.warning("Looking for aborted transactions in %s: it holds markers and has no transaction index", segment.log_path)
+            _rebuild(segments[:index], segment, new_state(), log_start_offset, now_ms)
+        else:
+            segment.txn_index.leave_file()
+    return looked_at
+
+
+def _may_hold_markers(disk: Disk, directory: str, following: int | None, state: ProducerStateManager) -> bool:
+    if following is None:
+        return any(entry.coordinator_epoch >= 0 for entry in state.producers.values())
+    try:
+        entries = decode_snapshot(disk.read_bytes(f"{directory}/{segment_file(following, SNAPSHOT_SUFFIX)}"))
+    except (FileNotFoundError, CorruptSnapshotError):
+        return True
+    return any(entry.coordinator_epoch >= 0 for entry in entries)
+
+
+def _holds_markers(segment: Segment) -> bool:
+    try:
+        return any(batch.attributes & CONTROL_MASK for batch in segment.scan())
+    except OdradekError:
+        # What cannot be read is found out by whoever reads it; what comes before it counts.
+        return True
+
+
+def _rebuild(before: Sequence[Segment], segment: Segment, state: ProducerStateManager, log_start_offset: int, now_ms: int) -> None:
+    state.overlook_snapshots_above(segment.base_offset)
+    rebuild_producer_state(state, before, log_start_offset, segment.base_offset, now_ms, clean=False)
+    segment.txn_index.begin_anew()
+    try:
+        for _, buffer, at, header in walk_batches(segment):
+            follow_batch(segment, state, buffer, at, header)
+    except OdradekError as error:
+        logger.error("The transaction index of %s ends early: %s", segment.log_path, error)
+    segment.txn_index.complete()

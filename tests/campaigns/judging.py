@@ -1,0 +1,305 @@
+"""What a broker made of a damaged partition, and when ours may differ from JVM Kafka's: each reason with the evidence it asks for.
+
+A reason is never taken on the damage's word. Whatever field of the outcome it excuses must follow from the batches of our own log
+(`FOLLOWS`), and its condition says in which way theirs is worse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.records.batch import BatchHeader, check_crc, iter_headers
+from odradek.storage.producer_snapshot import ProducerSnapshotEntry
+
+UNREADABLE = b"\0unreadable"
+"""Stands in `Outcome.log` for bytes behind the last batch of a segment that are no batch."""
+
+
+class Outcome(NamedTuple):
+    """What a broker made of a partition."""
+
+    start: int
+    end: int
+    epoch_ends: tuple[tuple[int, int], ...]
+    fetches: tuple[tuple[int, int, int], ...]
+    """(offset asked for, error, base offset of the first batch or -1)"""
+    aborted: tuple[tuple[int, ...], ...]
+    """(producer id, first offset, last offset, last stable offset) from the transaction indexes"""
+    epochs: tuple[tuple[int, int], ...]
+    producers: tuple[ProducerSnapshotEntry | str, ...]
+    """Of the newest snapshot; a text when that cannot be read."""
+    log: bytes
+    """All batches from the log start on."""
+    stray: bool
+
+
+class Case(NamedTuple):
+    topic: str
+    partition: int
+    clean: bool
+    """In the log directory that was closed cleanly."""
+    directory: int
+    mutations: tuple[str, ...]
+    recovery_point: int | None
+    end: int
+    probes: tuple[int, ...]
+    whole: dict[int, bytes]
+    """The batches before the damage, by base offset."""
+    aborted: frozenset[tuple[int, ...]]
+    """The aborted transactions before the damage."""
+    source: str = "odradek"
+    """Who wrote the log."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def compacted(self) -> bool:
+        return self.topic == "kept"
+
+    def __str__(self) -> str:
+        state = "clean" if self.clean else f"recovery point {self.recovery_point}"
+        return f"{self.name} of {self.source} ({state}, end {self.end}): {', '.join(self.mutations)}"
+
+
+def batches_of(log: bytes) -> list[tuple[BatchHeader, bytes]]:
+    found: list[tuple[BatchHeader, bytes]] = []
+    for part in log.split(UNREADABLE):
+        found += [(header, part[position : position + header.size]) for position, header in iter_headers(part)]
+    return found
+
+
+# -- what follows from the batches of a log ----------------------------------------------------------------------------------------------
+
+
+def _epochs_follow(case: Case, ours: Outcome) -> bool:
+    first: dict[int, int] = {}
+    for header, _ in batches_of(ours.log):
+        if header.partition_leader_epoch > max(first, default=-1):
+            first[header.partition_leader_epoch] = header.base_offset
+    expected = [(epoch, offset) for epoch, offset in first.items() if offset < ours.end]
+    told = list(ours.epochs)
+    if expected and told and told[0] == (expected[0][0], ours.start):
+        expected[0] = told[0]
+    # An epoch whose batches all lie below the log start keeps its entry there.
+    return told == expected or (told[1:] == expected and told[0][1] == ours.start)
+
+
+def _epoch_ends_follow(case: Case, ours: Outcome) -> bool:
+    for asked, (epoch, end) in enumerate(ours.epoch_ends):
+        known = [each for each, _ in ours.epochs if each <= asked]
+        later = [offset for each, offset in ours.epochs if each > asked]
+        if (epoch, end) != (known[-1] if known else asked, later[0] if later else ours.end):
+            return False
+    return True
+
+
+def _fetches_follow(case: Case, ours: Outcome) -> bool:
+    headers = [header for header, _ in batches_of(ours.log)]
+    for offset, error, base in ours.fetches:
+        if not ours.start <= offset <= ours.end:
+            expected = (1, -1)
+        else:
+            expected = (0, next((header.base_offset for header in headers if header.last_offset >= offset), -1))
+        if (error, base) != expected:
+            return False
+    return True
+
+
+def _producers_follow(case: Case, ours: Outcome) -> bool:
+    """Each producer with batches behind the log start stands at its last one; its transaction is open as the markers say.
+
+    A marker of a higher epoch (KIP-890) leaves no batch.
+    """
+    last: dict[int, tuple[int, int]] = {}
+    epochs: dict[int, int] = {}
+    open_since: dict[int, int] = {}
+    for header, _ in batches_of(ours.log):
+        producer = header.producer_id
+        if producer >= 0 and header.is_control:
+            open_since.pop(producer, None)
+            if producer in last and header.producer_epoch > epochs[producer]:
+                last[producer] = (-1, -1)
+        elif producer >= 0:
+            epochs[producer] = header.producer_epoch
+            last[producer] = (header.last_sequence, header.last_offset)
+            if header.is_transactional:
+                open_since.setdefault(producer, header.base_offset)
+    entries = {entry.producer_id: entry for entry in ours.producers if not isinstance(entry, str)}
+    if len(entries) != len(ours.producers):
+        return False
+    return all(
+        producer in entries
+        and (entries[producer].last_sequence, entries[producer].last_offset) == expected
+        and (entries[producer].txn_first_offset >= 0) == (producer in open_since)
+        for producer, expected in last.items()
+    )
+
+
+def _aborts_follow(case: Case, ours: Outcome) -> bool:
+    return set(ours.aborted) <= case.aborted
+
+
+def _log_follows(case: Case, ours: Outcome) -> bool:
+    """Every batch is one of those before the damage, and they go as far as the log says."""
+    batches = batches_of(ours.log)
+    if b"".join(data for _, data in batches) != ours.log or any(case.whole.get(header.base_offset) != data for header, data in batches):
+        return False
+    return not batches or batches[-1][0].next_offset == ours.end
+
+
+def _end_follows(case: Case, ours: Outcome) -> bool:
+    batches = batches_of(ours.log)
+    return ours.end == (batches[-1][0].next_offset if batches else ours.start)
+
+
+FOLLOWS: dict[str, Callable[[Case, Outcome], bool]] = {
+    "end": _end_follows,
+    "epochs": _epochs_follow,
+    "epoch_ends": _epoch_ends_follow,
+    "fetches": _fetches_follow,
+    "producers": _producers_follow,
+    "aborted": _aborts_follow,
+    "log": _log_follows,
+}
+"""For each field whether ours is what the batches say. Log start and stray are in no reason."""
+
+
+# -- reasons ---------------------------------------------------------------------------------------------------------------------------
+
+
+class Better(NamedTuple):
+    """A difference that is meant: of `fields` those may differ that follow from our log, where `when` holds."""
+
+    why: str
+    fields: frozenset[str]
+    when: Callable[[Case, Outcome, Outcome], bool]
+
+
+def _has(case: Case, *words: str) -> bool:
+    return any(word in mutation for word in words for mutation in case.mutations)
+
+
+def _next_of_theirs(ours: Outcome, theirs: Outcome) -> tuple[BatchHeader, bytes] | None:
+    """The batch of theirs that follows where ours ends; None when ours is not the beginning of theirs, or all of it."""
+    if not theirs.log.startswith(ours.log):
+        return None
+    return next(iter(batches_of(theirs.log[len(ours.log) :])), None)
+
+
+def _lost_epochs(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    lost = _has(case, "leader-epoch-checkpoint missing", "leader-epoch-checkpoint empty", "leader-epoch-checkpoint without")
+    return lost and len(ours.epochs) > 0 and {epoch for epoch, _ in theirs.epochs} <= {epoch for epoch, _ in ours.epochs}
+
+
+def _lying_index(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    """Theirs answers with a batch behind the one that holds the offset, or with none."""
+    pairs = zip(ours.fetches, theirs.fetches, strict=True)
+    return _has(case, ".index") and all(mine == other or (mine[1] == 0 and (other[2] > mine[2] or other[2] < 0)) for mine, other in pairs)
+
+
+def _end_in_the_file(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    """The batches that ours serves lie in their file as well, behind what they take for its end."""
+    damaged = _has(case, ".log cut", ".index")
+    return case.clean and damaged and ours.end > theirs.end and theirs.log.removesuffix(UNREADABLE) == ours.log
+
+
+def _more_aborts(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    return set(theirs.aborted) < set(ours.aborted) and _has(case, ".txnindex", "swap")
+
+
+def _producers_kept(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    return case.clean and not theirs.producers and ours.producers != () and _has(case, ".index", ".txnindex")
+
+
+def _jump(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    """They keep a batch of another offset than it was written with; its checksum is right, as that does not cover the offset."""
+    kept = _next_of_theirs(ours, theirs)
+    if case.clean or kept is None or not _has(case, ".log flipped", "base offset"):
+        return False
+    header, data = kept
+    return check_crc(data, 0, header) and case.whole.get(header.base_offset) != data
+
+
+def _segment_dropped(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    """What they keep is the beginning of ours."""
+    fewer = ours.end > theirs.end and len(theirs.log) < len(ours.log) and ours.log.startswith(theirs.log)
+    return not case.clean and fewer and _has(case, ".log flipped", "base offset")
+
+
+def _unreadable_tail(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    return case.clean and theirs.log == ours.log + UNREADABLE and _has(case, ".log")
+
+
+def _hole(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    kept = _next_of_theirs(ours, theirs)
+    return not case.clean and not case.compacted and kept is not None and kept[0].base_offset > ours.end and _has(case, ".log")
+
+
+_ENDS = frozenset({"end", "epochs", "epoch_ends", "fetches", "producers", "aborted"})
+"""What follows when a log ends elsewhere."""
+
+BETTER: tuple[Better, ...] = (
+    Better(
+        "leader epochs whose checkpoint is lost are read from the batches, below the recovery point as well",
+        frozenset({"epochs", "epoch_ends"}),
+        _lost_epochs,
+    ),
+    Better(
+        "the end of a cleanly closed log is found although its index points behind it or nowhere: JVM Kafka falls back to the base offset",
+        _ENDS,
+        _end_in_the_file,
+    ),
+    Better("an index below the recovery point that lies is found out and rebuilt", frozenset({"fetches"}), _lying_index),
+    Better(
+        "a damaged transaction index is rebuilt: JVM Kafka does not see that it ends in the middle of an entry, or that it is missing",
+        frozenset({"aborted"}),
+        _more_aborts,
+    ),
+    Better(
+        "producer state survives the rebuilding of an index although that drops the snapshots behind it",
+        frozenset({"producers"}),
+        _producers_kept,
+    ),
+    Better(
+        "a batch whose base offset (which no checksum covers) jumps ends the log: JVM Kafka keeps it and what follows, out of order",
+        _ENDS | {"log"},
+        _jump,
+    ),
+    Better(
+        "of a segment in which such an offset breaks the index the batches before it are kept: JVM Kafka drops the whole segment",
+        _ENDS | {"log"},
+        _segment_dropped,
+    ),
+    Better(
+        "bytes behind the last batch of a cleanly closed log are cut: JVM Kafka appends behind them", frozenset({"log"}), _unreadable_tail
+    ),
+    Better(
+        "a hole that a crash left in an unflushed log ends it: JVM Kafka, which had to rebuild an index there, goes on behind the hole",
+        _ENDS | {"log"},
+        _hole,
+    ),
+)
+
+
+def differences(ours: Outcome, theirs: Outcome) -> set[str]:
+    return {field for field in Outcome._fields if getattr(ours, field) != getattr(theirs, field)}
+
+
+def judge(case: Case, ours: Outcome, theirs: Outcome, used: Counter[str]) -> list[str]:
+    """The fields that differ without a reason."""
+    left = differences(ours, theirs)
+    for better in BETTER:
+        excused = {field for field in left & better.fields if FOLLOWS[field](case, ours)}
+        if excused and better.when(case, ours, theirs):
+            used[better.why] += 1
+            left -= excused
+    return sorted(left)
+
+
+def unsound(case: Case, ours: Outcome) -> list[str]:
+    """Where there is nothing to compare with: the fields that do not follow from our own log."""
+    return sorted(field for field, follows in FOLLOWS.items() if field != "log" and not follows(case, ours))

@@ -1,0 +1,137 @@
+"""A broker's configuration while it runs: layers, synonyms, what cannot be set, and who hears of changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ConfigError
+from odradek.config.broker import BROKER_CONFIG, standalone_config
+from odradek.config.dynamic import DYNAMIC_KEYS, FIXED_AT_THE_START, THREAD_COUNTS, unserved_at_run_time
+from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
+from odradek.config.topic import SYNONYMS
+from odradek.config.unserved import UNSERVED
+from tests.config.test_without_effect import broker_source
+
+
+def dynamic(**static: str) -> DynamicBrokerConfig:
+    return DynamicBrokerConfig(standalone_config({key.replace("_", "."): value for key, value in static.items()}))
+
+
+def test_the_broker_outdoes_the_cluster_which_outdoes_the_file() -> None:
+    config = dynamic(message_max_bytes="1000")
+    assert config.integer("message.max.bytes") == 1000
+    assert config.update({}, {"message.max.bytes": "2000"}) == []
+    assert config.integer("message.max.bytes") == 2000
+    config.update({"message.max.bytes": "3000"}, {"message.max.bytes": "2000"})
+    assert config.integer("message.max.bytes") == 3000
+    assert config.topic_config({}).max_message_bytes == 3000
+    assert config.topic_config({"max.message.bytes": "4000"}).max_message_bytes == 4000
+    config.update({}, {})
+    assert config.current is config.static
+    assert config.topic_config({}).max_message_bytes == 1000
+
+
+def test_a_key_set_at_run_time_outdoes_the_finer_one_of_the_file() -> None:
+    config = dynamic(log_roll_ms="5000", log_retention_minutes="3")
+    assert (config.topic_config({}).segment_ms, config.topic_config({}).retention_ms) == (5000, 180_000)
+    config.update({"log.retention.ms": "7"}, {"log.roll.ms": "9"})
+    assert (config.topic_config({}).segment_ms, config.topic_config({}).retention_ms) == (9, 7)
+    assert "log.retention.minutes" not in config.current.given
+
+
+def test_topics_with_equal_settings_share_their_configuration() -> None:
+    config = dynamic()
+    assert config.topic_config({}) is config.topic_config({})
+    one = config.topic_config({"retention.ms": "5", "segment.ms": "6"})
+    assert one is config.topic_config({"segment.ms": "6", "retention.ms": "5"})
+    config.update({"message.max.bytes": "2000"}, {})
+    assert config.topic_config({"segment.ms": "6", "retention.ms": "5"}) is not one
+
+
+def test_subscribers_hear_of_their_keys_only() -> None:
+    config = dynamic()
+    heard: list[str] = []
+    config.subscribe(("max.connections",), lambda: heard.append("connections"))
+    config.subscribe(("log.retention.ms", "message.max.bytes"), lambda: heard.append(f"retention {config.current.log_retention_ms}"))
+    config.update({"max.connections": "5"}, {})
+    assert heard == ["connections"]
+    config.update({"max.connections": "5", "log.retention.ms": "9"}, {})
+    assert heard == ["connections", "retention 9"]
+    config.update({"max.connections": "5", "log.retention.ms": "9"}, {"max.connections": "6"})
+    assert heard == ["connections", "retention 9"], "what another layer outdoes is no change"
+    config.update({}, {"max.connections": "5"})
+    assert heard == ["connections", "retention 9", "retention 604800000"]
+    with pytest.raises(KeyError):
+        config.subscribe(("num.partitions",), lambda: None)
+
+
+def test_what_cannot_hold_is_left_out_and_said() -> None:
+    config = dynamic()
+    lines = config.update({"num.io.threads": "9", "message.max.bytes": "2000"}, {"of.some.plugin": "x", "log.retention.ms": "soon"})
+    assert [line.split(": ")[0] for line in lines] == [
+        "A setting of this broker is ignored",
+        "A setting of all brokers is ignored",
+        "A setting of all brokers is ignored",
+    ]
+    assert [key for key in ("num.io.threads", "of.some.plugin", "log.retention.ms") if not any(key in line for line in lines)] == []
+    assert (config.node, config.cluster) == ({"message.max.bytes": "2000"}, {})
+    (line,) = config.update({"max.connections.per.ip": "0"}, {})
+    assert "max.connections.per.ip" in line
+    assert config.node == {"message.max.bytes": "2000"}, "what was there before still holds"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("num.partitions", "3", "Cannot update these configs dynamically: num.partitions"),
+        ("no.such.key", "3", "Unknown broker config name: no.such.key"),
+        ("message.max.bytes", "many", "message.max.bytes"),
+        ("num.io.threads", "9", "cannot be set while the broker runs: one event loop"),
+        ("listeners", "PLAINTEXT://:1", "cannot be set while the broker runs: listeners"),
+        ("ssl.keystore.password", "hunter2", "TLS is not served yet"),
+        ("listener.name.internal.ssl.keystore.location", "x", "not served yet"),
+        ("metric.reporters", "com.example.Reporter", "metrics reporters"),
+        ("leader.replication.throttled.rate", "5", "replication quotas"),
+        ("max.connections.per.ip", "0", "max.connections.per.ip"),
+    ],
+)
+@pytest.mark.parametrize("for_node", [False, True])
+def test_what_cannot_be_set_is_refused_with_the_reason(name: str, value: str, said: str, *, for_node: bool) -> None:
+    config = dynamic()
+    with pytest.raises(ConfigError, match=said) as refused:
+        config.check({name: value}, for_node=for_node)
+    assert "hunter2" not in str(refused.value)
+    config.check({"message.max.bytes": "2000"}, for_node=for_node)
+
+
+def test_a_check_looks_at_the_other_layer_too() -> None:
+    config = dynamic()
+    config.update({}, {"max.connections.per.ip.overrides": "127.0.0.1:5"})
+    config.check({"max.connections.per.ip": "0"}, for_node=True)
+    config.update({"max.connections.per.ip": "0"}, {"max.connections.per.ip.overrides": "127.0.0.1:5"})
+    with pytest.raises(ConfigError, match="overrides is set"):
+        config.check({}, for_node=False)
+
+
+@pytest.mark.parametrize(("count", "said"), [("4", "at least half"), ("21", "greater than double"), ("0", "background.threads")])
+def test_pools_grow_and_shrink_by_two_at_most(count: str, said: str) -> None:
+    config = dynamic()
+    with pytest.raises(ConfigError, match=said):
+        config.check({"background.threads": count}, for_node=True)
+    for fitting in ("5", "20"):
+        config.check({"background.threads": fitting}, for_node=True)
+
+
+def test_every_key_that_may_be_set_at_run_time_is_followed() -> None:
+    """A key is a topic's default, or somebody subscribes to it, or it is read each time anew, or it is refused."""
+    source = broker_source()
+    topic_keys = {synonym for synonyms in SYNONYMS.values() for synonym, _ in synonyms}
+    accepted = {key for key in DYNAMIC_KEYS if key in BROKER_CONFIG and unserved_at_run_time(key) is None}
+    read = {key for key in accepted if f'"{key}"' in source}
+    assert accepted - topic_keys - read - UNSERVED.keys() == set()
+    assert set(FIXED_AT_THE_START) <= DYNAMIC_KEYS
+    assert set(THREAD_COUNTS) <= DYNAMIC_KEYS
+
+
+def test_a_key_may_be_given_the_value_that_does_without_the_feature() -> None:
+    check_setting("metric.reporters", "")

@@ -1,0 +1,134 @@
+"""The broker tells the controller where its replicas lie: batched, again after failures, and only what is news."""
+
+from __future__ import annotations
+
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicIdPartition
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
+from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from odradek.protocol.messages.metadata_records import FeatureLevelRecord, PartitionRecord, TopicRecord
+from odradek.server.assignments import AssignmentsManager
+from odradek.server.channel import InterBrokerChannel
+from tests.server.test_registration import FakeChannel, ManualClock
+
+TOPIC = UUID(int=77 << 64)
+A, B = UUID(int=(5 << 64) + 1), UUID(int=(5 << 64) + 2)
+
+
+def image(directory: UUID = A, *, level: int = 20) -> MetadataImage:
+    delta = MetadataDelta(EMPTY)
+    delta.replay(FeatureLevelRecord(name="metadata.version", feature_level=level))
+    delta.replay(TopicRecord(name="t", topic_id=TOPIC))
+    for number in (0, 1):
+        delta.replay(
+            PartitionRecord(
+                partition_id=number,
+                topic_id=TOPIC,
+                replicas=[1],
+                isr=[1],
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[directory],
+            )
+        )
+    return delta.apply(MetadataProvenance(5, 1, 0))
+
+
+class World:
+    def __init__(self, level: int = 20) -> None:
+        self.clock = ManualClock()
+        self.channel = FakeChannel()
+        self.image = image(level=level)
+        self.manager = AssignmentsManager(cast(InterBrokerChannel, self.channel), self.clock, 1, lambda: 42, lambda: self.image)
+
+    def answer(self, *codes: int, error: int = 0) -> AssignReplicasToDirsRequest:
+        """Answers the request that waits with an error for each of its partitions, in order."""
+        request = cast(AssignReplicasToDirsRequest, self.channel.sent[0][0])
+        left = list(codes)
+        response = AssignReplicasToDirsResponse(error_code=error)
+        for directory in request.directories if not error else ():
+            answered = AssignReplicasToDirsResponse.DirectoryData(id=directory.id)
+            for topic in directory.topics:
+                partitions = [
+                    AssignReplicasToDirsResponse.PartitionData(partition_index=each.partition_index, error_code=left.pop(0) if left else 0)
+                    for each in topic.partitions
+                ]
+                answered.topics.append(AssignReplicasToDirsResponse.TopicData(topic_id=topic.topic_id, partitions=partitions))
+            response.directories.append(answered)
+        self.channel.answer(response)
+        return request
+
+
+def partition(number: int) -> TopicIdPartition:
+    return TopicIdPartition(TOPIC, "t", number)
+
+
+def test_what_comes_together_goes_together() -> None:
+    world = World()
+    done = [world.manager.assign(partition(number), B) for number in (0, 1)]
+    world.clock.advance(0)
+    request = world.answer()
+    assert (request.broker_id, request.broker_epoch) == (1, 42)
+    assert [(each.id, [p.partition_index for topic in each.topics for p in topic.partitions]) for each in request.directories] == [
+        (B, [0, 1])
+    ]
+    assert all(each.done and each.error is None for each in done)
+    assert not world.channel.sent
+
+
+def test_what_the_metadata_has_is_not_sent() -> None:
+    world = World()
+    assert world.manager.assign(partition(0), A).done is False
+    unknown = world.manager.assign(TopicIdPartition(UUID(int=1), "gone", 0), B)
+    world.clock.advance(0)
+    assert not world.channel.sent
+    assert unknown.done
+
+
+def test_an_old_cluster_is_not_told() -> None:
+    world = World(level=16)
+    done = world.manager.assign(partition(0), B)
+    world.clock.advance(0)
+    assert done.done
+    assert not world.channel.sent
+
+
+@pytest.mark.parametrize("how", ["no answer", "refused", "one refused"])
+def test_failures_are_sent_again(how: str) -> None:
+    world = World()
+    done = world.manager.assign(partition(0), B)
+    for _ in range(3):
+        world.clock.advance(15)
+        assert len(world.channel.sent) == 1
+        if how == "no answer":
+            world.channel.fail()
+        elif how == "refused":
+            world.answer(error=ErrorCode.STALE_BROKER_EPOCH)
+        else:
+            world.answer(ErrorCode.UNKNOWN_SERVER_ERROR)
+        assert not done.done
+    world.clock.advance(15)
+    world.answer()
+    assert done.error is None
+    assert done.done
+
+
+def test_the_last_wish_counts() -> None:
+    world = World()
+    first = world.manager.assign(partition(0), B)
+    world.clock.advance(0)
+    second = world.manager.assign(partition(0), A)
+    world.answer(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert isinstance(first.error, KafkaError)
+    world.image = image(B)
+    world.clock.advance(15)
+    assert world.answer().directories[0].id == A
+    assert second.done
+    assert second.error is None

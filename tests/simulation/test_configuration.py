@@ -1,0 +1,234 @@
+"""A whole broker whose configuration changes: what is set holds at once, survives every end, and holds before the logs are loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.types import ConfigChange, ConfigResource, NewTopic
+from odradek.server.jobs import Jobs
+from odradek.storage.log import Log
+from odradek.testing.broker import SimulatedBroker
+from odradek.testing.clients import SimulatedAdmin, SimulatedProducer
+from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.network import on_host
+
+KEY = TopicPartition("topic", 0)
+TOPIC, NODE, CLUSTER = ConfigResource("topic", "topic"), ConfigResource("broker", "1"), ConfigResource("broker", "")
+
+
+class World:
+    """A broker, and clients that come for one call."""
+
+    def __init__(self, loop: SimulatedLoop, settings: Mapping[str, str] | None = None) -> None:
+        self.loop = loop
+        self.broker = SimulatedBroker(loop, seed=5, settings=settings)
+
+    async def start(self, **configs: str) -> None:
+        await self.broker.start()
+        if configs or self.broker.lives == 1:
+            async with self.admin() as admin:
+                await admin.create_topics([NewTopic("topic", 1, 1, {key.replace("_", "."): value for key, value in configs.items()})])
+
+    def admin(self) -> SimulatedAdmin:
+        return SimulatedAdmin(SimulatedClock(self.loop), random.Random(3), bootstrap_servers=self.broker.bootstrap_servers)
+
+    async def change(self, resource: ConfigResource, **configs: str | None) -> None:
+        changes = [ConfigChange(key.replace("_", "."), value, "delete" if value is None else "set") for key, value in configs.items()]
+        with on_host("admin"):
+            async with self.admin() as admin:
+                await admin.incremental_alter_configs({resource: changes})
+
+    async def send(self, *values: bytes) -> None:
+        with on_host("writer"):
+            settings: dict[str, Any] = {"bootstrap_servers": self.broker.bootstrap_servers}
+            async with SimulatedProducer(SimulatedClock(self.loop), random.Random(1), **settings) as producer:
+                for value in values:
+                    await (await producer.send("topic", value, partition=0))
+
+    @property
+    def log(self) -> Log:
+        assert self.broker.broker is not None
+        log = self.broker.broker.services.log_manager.get_log(KEY)
+        assert log is not None
+        return log
+
+
+def test_layers_hold_at_once_and_after_every_end() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, {"message.max.bytes": "1000"})
+        await world.start()
+        assert world.log.config.max_message_bytes == 1000
+        await world.change(CLUSTER, message_max_bytes="2000")
+        assert world.log.config.max_message_bytes == 2000
+        await world.change(NODE, message_max_bytes="3000", log_segment_delete_delay_ms="7")
+        assert (world.log.config.max_message_bytes, world.log.config.file_delete_delay_ms) == (3000, 7)
+        await world.change(TOPIC, max_message_bytes="4000")
+        assert (world.log.config.max_message_bytes, world.log.config.file_delete_delay_ms) == (4000, 7)
+        world.broker.kill()
+        await world.broker.start()
+        assert (world.log.config.max_message_bytes, world.log.config.file_delete_delay_ms) == (4000, 7)
+        await world.change(TOPIC, max_message_bytes=None)
+        assert world.log.config.max_message_bytes == 3000
+        await world.broker.stop()
+        await world.broker.start()
+        assert world.log.config.max_message_bytes == 3000
+        await world.change(NODE, message_max_bytes=None)
+        assert world.log.config.max_message_bytes == 2000
+        await world.change(CLUSTER, message_max_bytes=None)
+        assert world.log.config.max_message_bytes == 1000
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_what_was_set_holds_before_the_logs_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    pool = Jobs.pool
+
+    def counting(jobs: Jobs, workers: int) -> Any:
+        asked.append(workers)
+        return pool(jobs, workers)
+
+    monkeypatch.setattr(Jobs, "pool", counting)
+
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start()
+        await world.change(CLUSTER, num_recovery_threads_per_data_dir="3")
+        world.broker.kill()
+        await world.broker.start()
+        await world.broker.stop()
+
+    run(main)
+    assert asked == [2, 3]
+
+
+def test_a_topic_made_after_the_change_has_it_too() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.broker.start()
+        await world.change(CLUSTER, log_retention_ms="123456")
+        with on_host("admin"):
+            async with world.admin() as admin:
+                await admin.create_topics([NewTopic("topic", 1, 1)])
+        assert world.log.config.retention_ms == 123456
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_retention_follows_a_changed_topic() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start()
+        await world.send(b"old")
+        await asyncio.sleep(3600)
+        assert world.log.log_start_offset == 0
+        await world.change(TOPIC, retention_ms="60000")
+        await asyncio.sleep(301)
+        assert world.log.log_start_offset == 1
+        await world.broker.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("resource", [TOPIC, CLUSTER])
+def test_flushing_by_time_begins_when_it_is_asked_for(resource: ConfigResource) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start()
+        await world.send(b"a")
+        await asyncio.sleep(100)
+        assert world.log.recovery_point == 0
+        if resource is TOPIC:
+            await world.change(TOPIC, flush_ms="1000")
+        else:
+            await world.change(CLUSTER, log_flush_interval_ms="1000")
+        await asyncio.sleep(1.5)
+        assert world.log.recovery_point == 1
+        await world.send(b"b")
+        await asyncio.sleep(2.5)
+        assert world.log.recovery_point == 2
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_connections_are_limited_from_now_on() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start()
+        assert world.broker.broker is not None
+        acceptor = world.broker.broker._acceptor
+        await world.change(NODE, max_connections="17", max_connections_per_ip_overrides="10.1.1.1:3")
+        assert (acceptor.limits.max_connections, acceptor.limits.for_ip("10.1.1.1")) == (17, 3)
+        await world.change(NODE, max_connections=None)
+        assert acceptor.limits.max_connections == 10_000
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_idle_producers_are_forgotten_sooner() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start()
+        await world.send(b"a")
+        await asyncio.sleep(1300)
+        assert len(world.log.producer_state.producers) == 1
+        await world.change(CLUSTER, producer_id_expiration_ms="60000")
+        await asyncio.sleep(601)
+        assert len(world.log.producer_state.producers) == 0
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_deleted_records_stay_deleted_when_the_broker_is_killed_at_once() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start()
+        await world.send(b"a", b"b", b"c")
+        with on_host("admin"):
+            async with world.admin() as admin:
+                assert await admin.delete_records({KEY: 2}) == {KEY: 2}
+                with pytest.raises(KafkaError) as refused:
+                    await admin.delete_records({KEY: 4})
+        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        world.broker.kill()
+        await world.broker.start()
+        assert (world.log.log_start_offset, world.log.log_end_offset) == (2, 3)
+        with on_host("admin"):
+            async with world.admin() as admin:
+                assert await admin.delete_records({KEY: -1}) == {KEY: 3}
+        await world.broker.stop()
+        await world.broker.start()
+        assert (world.log.log_start_offset, world.log.log_end_offset) == (3, 3)
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_segments_below_the_log_start_go_with_the_next_retention_check() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start(retention_ms="-1")
+        await world.send(b"a", b"b")
+        world.log.roll()
+        await world.send(b"c")
+        with on_host("admin"):
+            async with world.admin() as admin:
+                await admin.delete_records({KEY: 2})
+        assert len(world.log.segments) == 2
+        await asyncio.sleep(301)
+        assert len(world.log.segments) == 1
+        await world.broker.stop()
+
+    run(main)

@@ -1,0 +1,294 @@
+"""A whole broker with two log directories: one fails in the middle of the load, or replicas move between them while it crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import settled
+from odradek.client.types import NewTopic
+from odradek.network.transport import dial
+from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.testing.broker import PORT, BrokerDied, SimulatedBroker
+from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
+from odradek.testing.disk import CHANGES, EVERYTHING
+from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.network import on_host
+
+FIRST, SECOND = "/data", "/data-2"
+PARTITIONS = 4
+PATIENCE = {"retry_backoff_max_ms": 1000, "request_timeout_ms": 5000, "default_api_timeout_ms": 120_000}
+
+
+class World:
+    def __init__(self, loop: SimulatedLoop, seed: int, **settings: str) -> None:
+        self.loop = loop
+        self.seed = seed
+        self.clock = SimulatedClock(loop)
+        loop.slow_jobs(f"jobs {seed}", (0.000_1, 0.02))
+        self.broker = SimulatedBroker(
+            loop, seed=seed, settings={"log.dirs": f"{FIRST},{SECOND}", "log.flush.interval.messages": "1", **settings}
+        )
+        self.acked: dict[int, dict[int, bytes]] = {number: {} for number in range(PARTITIONS)}
+        self.over = False
+
+    async def ask(self, request: Any, answer: Any, version: int) -> Any:
+        with on_host("asker"):
+            connection = await dial("broker", PORT, clock=self.clock, client_id="asker", timeout_s=5)
+            try:
+                return await settled(connection.request(request, answer, version, timeout_s=5))
+            finally:
+                connection.close()
+
+    async def create(self) -> None:
+        with on_host("admin"):
+            async with SimulatedAdmin(self.clock, random.Random(3), bootstrap_servers=self.broker.bootstrap_servers, **PATIENCE) as admin:
+                await admin.create_topics([NewTopic("topic", PARTITIONS, 1, configs={"internal.segment.bytes": "5000"})])
+
+    async def produce(self, partition: int) -> None:
+        """Writes until the end; what is acknowledged is remembered with its offset."""
+        number = 0
+        with on_host(f"writer-{partition}"):
+            async with SimulatedProducer(
+                self.clock, random.Random(partition), bootstrap_servers=self.broker.bootstrap_servers, **PATIENCE
+            ) as producer:
+                while not self.over:
+                    value = b"%d:%d" % (partition, number)
+                    number += 1
+                    try:
+                        record = await asyncio.wait_for(await producer.send("topic", value, partition=partition), 60)
+                    except (OdradekError, TimeoutError):
+                        await asyncio.sleep(0.2)
+                        continue
+                    assert record.offset not in self.acked[partition]
+                    self.acked[partition][record.offset] = value
+                    await asyncio.sleep(0.05)
+
+    async def read(self, partition: int) -> dict[int, bytes | None]:
+        with on_host("reader"):
+            async with SimulatedConsumer(
+                self.clock, random.Random(2), bootstrap_servers=self.broker.bootstrap_servers, auto_offset_reset="earliest", **PATIENCE
+            ) as consumer:
+                consumer.assign([TopicPartition("topic", partition)])
+                found: dict[int, bytes | None] = {}
+                while records := await consumer.poll(3000):
+                    found |= {record.offset: record.value for record in records}
+                return found
+
+    async def check_acked(self, partitions: list[int]) -> None:
+        for partition in partitions:
+            found = await self.read(partition)
+            missing = {offset: value for offset, value in self.acked[partition].items() if found.get(offset) != value}
+            assert not missing, f"seed {self.seed}, partition {partition}: acknowledged and not there: {sorted(missing.items())[:5]}"
+
+    async def places(self) -> tuple[dict[int, str], dict[str, int]]:
+        """Partition -> where its current log lies, and directory -> error code."""
+        response: DescribeLogDirsResponse = await self.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, 4)
+        where = {
+            partition.partition_index: each.log_dir
+            for each in response.results
+            for topic in each.topics
+            for partition in topic.partitions
+            if topic.name == "topic" and not partition.is_future_key
+        }
+        return where, {each.log_dir: each.error_code for each in response.results}
+
+    async def move(self, partition: int, path: str) -> int:
+        directory = AlterReplicaLogDirsRequest.AlterReplicaLogDir(
+            path=path, topics=[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name="topic", partitions=[partition])]
+        )
+        response: AlterReplicaLogDirsResponse = await self.ask(AlterReplicaLogDirsRequest(dirs=[directory]), AlterReplicaLogDirsResponse, 2)
+        return response.results[0].partitions[0].error_code
+
+    async def metadata(self) -> dict[int, MetadataResponse.MetadataResponsePartition]:
+        request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="topic")])
+        response: MetadataResponse = await self.ask(request, MetadataResponse, 12)
+        return {partition.partition_index: partition for partition in response.topics[0].partitions}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_moves_under_load_with_crashes_lose_nothing_acknowledged(seed: int) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        rng = random.Random(seed)
+        world = World(loop, seed)
+        await world.broker.start()
+        await world.create()
+        writers = [asyncio.create_task(world.produce(partition)) for partition in range(PARTITIONS)]
+        for _ in range(12):
+            await asyncio.sleep(rng.uniform(0.1, 1.0))
+            try:
+                for partition in range(PARTITIONS):
+                    await world.move(partition, rng.choice((FIRST, SECOND)))
+            except (OdradekError, OSError):
+                pass
+            if rng.random() < 0.6:
+                world.broker.end_at_step(rng.randint(1, 150), power=rng.random() < 0.6)
+                await asyncio.wait((world.broker.death,), timeout=20)
+                world.broker.disarm()
+                while not world.broker.alive:
+                    try:
+                        await world.broker.start()
+                    except BrokerDied:
+                        continue
+        await asyncio.sleep(5)
+        world.over = True
+        await asyncio.gather(*writers)
+        for partition in range(PARTITIONS):
+            assert await world.move(partition, SECOND) == 0
+        await asyncio.sleep(5)
+        assert set((await world.places())[0].values()) == {SECOND}
+        assert sum(map(len, world.acked.values())) > 100
+        await world.check_acked(list(range(PARTITIONS)))
+        await world.broker.stop()
+        assert world.broker.fatal is None
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("error", "operations"),
+    [
+        (errno.EIO, EVERYTHING),
+        (errno.EIO, {"fsync"}),
+        (errno.ENOSPC, {"write", "create", "mkdir"}),
+        (errno.EROFS, CHANGES),
+        (errno.EACCES, {"open", "create", "rename", "fsync_dir"}),
+    ],
+)
+def test_a_directory_that_fails_goes_offline_and_the_other_serves(error: int, operations: set[str]) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, error)
+        await world.broker.start()
+        await world.create()
+        where, _ = await world.places()
+        writers = [asyncio.create_task(world.produce(partition)) for partition in range(PARTITIONS)]
+        await asyncio.sleep(2)
+        lost = [partition for partition, path in where.items() if path == SECOND]
+        kept = [partition for partition, path in where.items() if path == FIRST]
+        assert len(lost) == len(kept) == 2
+        failure = world.broker.disk.fail(SECOND, operations, error)
+        await asyncio.sleep(10)
+        before = {partition: len(world.acked[partition]) for partition in where}
+        await asyncio.sleep(2)
+        assert all(len(world.acked[partition]) == before[partition] for partition in lost)
+        assert all(len(world.acked[partition]) > before[partition] for partition in kept)
+        _, codes = await world.places()
+        assert codes == {FIRST: 0, SECOND: ErrorCode.KAFKA_STORAGE_ERROR}
+        metadata = await world.metadata()
+        assert all(metadata[partition].offline_replicas == [1] and metadata[partition].leader_id == -1 for partition in lost)
+        assert all(metadata[partition].offline_replicas == [] and metadata[partition].leader_id == 1 for partition in kept)
+        assert await world.move(kept[0], SECOND) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert world.broker.fatal is None
+        # The disk is replaced by itself, as it were: what was acknowledged before is there again, and nothing else was acknowledged.
+        failure.lift()
+        await world.broker.stop()
+        await world.broker.start()
+        await asyncio.sleep(20)
+        world.over = True
+        await asyncio.gather(*writers)
+        assert all(len(world.acked[partition]) > before[partition] for partition in where)
+        await world.check_acked(list(where))
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_a_directory_that_fails_at_the_start_stays_offline_and_keeps_its_partitions() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, 1)
+        await world.broker.start()
+        await world.create()
+        where, _ = await world.places()
+        lost = [partition for partition, path in where.items() if path == SECOND]
+        writers = [asyncio.create_task(world.produce(partition)) for partition in range(PARTITIONS)]
+        await asyncio.sleep(2)
+        world.over = True
+        await asyncio.gather(*writers)
+        await world.broker.stop()
+        failure = world.broker.disk.fail(SECOND, "read")
+        await world.broker.start()
+        _, codes = await world.places()
+        assert codes == {FIRST: 0, SECOND: ErrorCode.KAFKA_STORAGE_ERROR}
+        metadata = await world.metadata()
+        assert [metadata[partition].leader_id for partition in lost] == [-1, -1]
+        assert not any(world.broker.disk.exists(f"{FIRST}/topic-{partition}") for partition in lost)  # nothing empty in their place
+        await world.check_acked([partition for partition in where if partition not in lost])
+        await world.broker.stop()
+        failure.lift()
+        await world.broker.start()
+        await asyncio.sleep(5)
+        await world.check_acked(list(where))
+        await world.broker.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("paths", [(FIRST,), (SECOND, FIRST)])
+def test_the_last_directory_or_that_of_the_metadata_ends_the_node(paths: tuple[str, ...]) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, 1)
+        await world.broker.start()
+        await world.create()
+        writers = [asyncio.create_task(world.produce(partition)) for partition in range(PARTITIONS)]
+        await asyncio.sleep(1)
+        for path in paths:
+            assert world.broker.fatal is None
+            world.broker.disk.fail(path, {"write", "fsync"})
+            await asyncio.sleep(2)
+        assert world.broker.fatal is not None
+        assert "\n" not in str(world.broker.fatal)
+        assert FIRST in str(world.broker.fatal)
+        world.over = True
+        world.broker.kill()
+        for writer in writers:
+            writer.cancel()
+        await asyncio.gather(*writers, return_exceptions=True)
+
+    run(main)
+
+
+def test_a_separate_metadata_directory_holds_no_partitions() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, 1, **{"metadata.log.dir": "/metadata"})
+        await world.broker.start()
+        await world.create()
+        where, codes = await world.places()
+        assert set(where.values()) == set(codes) == {FIRST, SECOND}
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_a_cordoned_directory_gets_no_new_partitions() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, 1, **{"cordoned.log.dirs": SECOND})
+        await world.broker.start()
+        await world.create()
+        where, _ = await world.places()
+        assert set(where.values()) == {FIRST}
+        assert await world.move(0, SECOND) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        response: DescribeLogDirsResponse = await world.ask(DescribeLogDirsRequest(topics=[]), DescribeLogDirsResponse, 5)
+        assert {each.log_dir: each.is_cordoned for each in response.results} == {FIRST: False, SECOND: True}
+        for value, problem in (("/elsewhere", ErrorCode.INVALID_REQUEST), (FIRST, ErrorCode.NONE)):
+            config = IncrementalAlterConfigsRequest.AlterableConfig(name="cordoned.log.dirs", config_operation=0, value=value)
+            resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
+            altered: IncrementalAlterConfigsResponse = await world.ask(
+                IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1
+            )
+            assert altered.responses[0].error_code == problem
+        await asyncio.sleep(1)
+        assert await world.move(0, SECOND) == ErrorCode.NONE
+        await asyncio.sleep(1)
+        assert (await world.places())[0][0] == SECOND
+        await world.broker.stop()
+
+    run(main)

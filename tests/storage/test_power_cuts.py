@@ -1,0 +1,202 @@
+"""Power cuts where the campaign of crash states found a loss: each at every change of the disk on the way, several disks after each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from odradek.storage.append import AppendOrigin
+from odradek.storage.log import Log
+from odradek.storage.log_manager import LogManager
+from odradek.storage.txn_index import AbortedTransaction
+from odradek.testing.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
+from tests.storage.compaction_support import Cleanery, compact_config, latest
+from tests.storage.support import DIRECTORY, PARTITION, TOPIC_ID, ManualClock, batch, marker, open_log, read_all, topic_config
+from tests.storage.test_model import _no_broker as no_broker
+
+CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)
+MODES = ((NONE, NONE), (ALL, ALL), (NONE, ALL), (ALL, NONE), (PREFIX, SUBSET), (PREFIX, SUBSET), (DIRECTORIES, SUBSET))
+
+
+def cut_during(disk: VirtualDisk, action: Callable[[], object]) -> list[VirtualDisk]:
+    """What power cuts before each change that `action` makes to the disk, and after the last, may leave."""
+    rng = random.Random(17)
+    found: list[VirtualDisk] = []
+
+    def cut(operation: str, _: str) -> None:
+        if operation != "read":
+            found.extend(disk.crash(rng, names=names, data=data) for names, data in MODES)
+
+    disk.fault = cut
+    action()
+    disk.fault = None
+    found.extend(disk.crash(rng, names=names, data=data) for names, data in MODES)
+    return found
+
+
+# -- transaction indexes -------------------------------------------------------------------------------------------------------------------
+
+
+def aborting(disk: VirtualDisk) -> tuple[Log, list[AbortedTransaction], list[str]]:
+    """A log that was shut down, its aborted transactions, and the transaction indexes of its older segments."""
+    log = open_log(disk, ManualClock(), CONFIG)
+    for index in range(30):
+        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * index, transactional=True), 0)
+        log.append_as_leader(marker(9, 0, commit=index % 3 == 2), 0, origin=AppendOrigin.COORDINATOR)
+    expected = log.aborted_transactions(0, 1000)
+    log.close(durable=True)
+    indexes = sorted(name for name in disk.listdir(DIRECTORY) if name.endswith(".txnindex"))[:-1]
+    assert len(indexes) > 1
+    return log, expected, indexes
+
+
+@pytest.mark.parametrize("damage", ["torn", "missing"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_transaction_index_that_is_made_again_is_never_a_part_of_itself(clean: bool, damage: str) -> None:
+    disk = VirtualDisk()
+    log, expected, indexes = aborting(disk)
+    for name in indexes:
+        if damage == "missing":
+            disk.remove(f"{DIRECTORY}/{name}")
+        else:
+            file = disk.open(f"{DIRECTORY}/{name}")
+            file.truncate(file.size() - 3)
+            file.fsync()
+    disk.fsync_dir(DIRECTORY)
+    recovery_point = log.checkpointed_recovery_point
+
+    def load() -> None:
+        again = open_log(disk, ManualClock(), CONFIG, clean=clean, recovery_point=recovery_point)
+        assert again.aborted_transactions(0, 1000) == expected
+
+    for survivor in cut_during(disk, load):
+        found = open_log(survivor, ManualClock(), CONFIG, recovery_point=recovery_point)
+        assert found.aborted_transactions(0, 1000) == expected
+
+
+def test_indexes_made_again_at_a_clean_start_are_durable_after_the_next_shutdown() -> None:
+    disk = VirtualDisk()
+    _, expected, indexes = aborting(disk)
+    for name in [*indexes, *[name.replace(".txnindex", ".index") for name in indexes]]:
+        disk.remove(f"{DIRECTORY}/{name}")
+    disk.fsync_dir(DIRECTORY)
+    again = open_log(disk, ManualClock(), CONFIG, clean=True)
+    made = {name: disk.read_bytes(f"{DIRECTORY}/{name}") for name in disk.listdir(DIRECTORY) if name.endswith("index")}
+    again.close(durable=True)
+    survivor = disk.crash(random.Random(1), names=NONE, data=NONE)
+    for name, content in made.items():
+        assert survivor.read_bytes(f"{DIRECTORY}/{name}") == content, name
+    assert open_log(survivor, ManualClock(), CONFIG, clean=True).aborted_transactions(0, 1000) == expected
+
+
+# -- shutdown, truncation, deletion --------------------------------------------------------------------------------------------------------
+
+
+def test_what_recovery_wrote_is_durable_after_a_clean_shutdown() -> None:
+    """Snapshots and indexes that recovery made again, and their names: a clean start reads none of it from the batches."""
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    for index in range(30):
+        log.append_as_leader(batch(2, producer_id=5, producer_epoch=0, sequence=2 * index), 0)
+        if index == 10:
+            log.flush()
+    disk = disk.kill()
+    open_log(disk, ManualClock(), CONFIG, recovery_point=log.checkpointed_recovery_point).close(durable=True)
+    survivor = disk.crash(random.Random(1), names=NONE, data=NONE)
+    assert survivor.listdir(DIRECTORY) == disk.listdir(DIRECTORY)
+    for name in survivor.listdir(DIRECTORY):
+        assert survivor.read_bytes(f"{DIRECTORY}/{name}") == disk.read_bytes(f"{DIRECTORY}/{name}"), name
+    assert open_log(survivor, ManualClock(), CONFIG, clean=True).producer_state.producers[5].last_sequence == 59
+
+
+def test_a_truncation_across_segments_leaves_no_hole() -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    for index in range(60):
+        log.append_as_leader(batch(2, tag=str(index)), 0)
+    log.flush()
+    recovery_point = log.checkpointed_recovery_point
+    target = log.bases[1] + 2
+    assert len(log.segments) > 4
+
+    for survivor in cut_during(disk, lambda: log.truncate_to(target)):
+        found = open_log(survivor, ManualClock(), CONFIG, recovery_point=recovery_point)
+        assert [record.offset for record in read_all(found)] == list(range(found.log_end_offset))
+        assert found.log_end_offset >= target
+
+
+def started(disk: VirtualDisk) -> LogManager:
+    manager = LogManager(disk, ManualClock(), ["/data"], no_broker(), random=random.Random(3))
+    manager.load(lambda _: CONFIG)
+    return manager
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_deleted_records_do_not_come_back(seed: int) -> None:
+    """Neither with the segments whose removal was not durable, nor because the log start is at the base of the first segment."""
+    disk = VirtualDisk()
+    manager = started(disk)
+    log = manager.create_log(PARTITION, TOPIC_ID, CONFIG)
+    for index in range(60):
+        log.append_as_leader(batch(2, tag=str(index)), 0)
+    log.flush()
+    log.update_high_watermark(log.log_end_offset)
+    manager.checkpoint_recovery_points()
+    start = log.bases[3]
+    log.maybe_increment_log_start_offset(start)
+    assert log.delete_old_segments() == 3
+    manager.checkpoint_log_start_offsets()
+    rng = random.Random(seed)
+    names, data = MODES[seed % len(MODES)]
+    survivor = disk.crash(rng, names=names, data=data)
+    found = started(survivor).create_log(PARTITION, TOPIC_ID, CONFIG)
+    assert found.log_start_offset == start
+
+
+def test_what_replaces_older_records_is_durable_before_they_go() -> None:
+    """The log is flushed up to the old value only; the cleaning drops that in favour of a new one."""
+    found = Cleanery(config=compact_config(file_delete_delay_ms=0))
+    found.put(("k", "old"), ("first", "." * 350))
+    found.roll()
+    found.log.flush()
+    found.logs.checkpoint_recovery_points()
+    found.put(("k", "new"), ("second", "." * 350))
+    found.roll()
+
+    def clean() -> None:
+        # Both segments stay, one after the other, because together they are too large for one.
+        assert found.clean_all()
+        deletion = found.logs.due_deletions()
+        assert deletion is not None
+        assert not deletion.run()
+
+    for survivor in cut_during(found.disk, clean):
+        left = Cleanery(survivor, config=found.config)
+        assert latest(left.records())[b"k"][1] in (b"old", b"new")
+
+
+def test_a_producer_is_known_by_a_batch_that_stays() -> None:
+    """Cleaning drops the batches of a producer who has a later one behind what is cleaned: that one must be durable before."""
+    found = Cleanery(config=compact_config(file_delete_delay_ms=0))
+    found.put(("k", "one"), producer=(7, 0, 0))
+    found.roll()
+    found.log.flush()
+    found.put(("k", "two"), producer=(7, 0, 1))
+    found.put(("k", "other"), ("other", "." * 350))
+    found.log.flush()
+    found.logs.checkpoint_recovery_points()
+    # The snapshot that is written with this roll is not durable; the one before knows less.
+    found.roll()
+    found.put(("k", "three"), producer=(7, 0, 2))
+
+    def clean() -> None:
+        assert found.clean_all()
+        deletion = found.logs.due_deletions()
+        assert deletion is not None
+        assert not deletion.run()
+
+    for survivor in cut_during(found.disk, clean):
+        left = Cleanery(survivor, config=found.config)
+        assert left.log.producer_state.producers[7].last_sequence in (1, 2)
