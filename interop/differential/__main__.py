@@ -32,6 +32,8 @@ OVERRIDES = {
     "log.dirs": "{data},{data}-2",
     "log.retention.ms": "-1",
     "log.message.timestamp.after.max.ms": "9223372036854775807",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
 }
 """Retention is off and future timestamps are allowed because the records carry fixed timestamps."""
 

@@ -13,8 +13,12 @@ from interop.differential.administration import ADMINISTRATION_CASES
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
 from interop.differential.configuration import CONFIGURATION_CASES
+from interop.differential.consumer_groups import CONSUMER_GROUP_CASES
 from interop.differential.directories import DIRECTORY_CASES
+from interop.differential.groups import GROUP_CASES, wait_for_groups
 from interop.differential.peer import PATIENCE_SECONDS, Peer
+from interop.differential.transaction_logs import TRANSACTION_CASES
+from interop.differential.transactions import fill_transactions, initialize
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -366,6 +370,7 @@ def init_producer_id(version: int) -> Iterator[Case]:
         yield case("with producer id", None, producer_id=7, producer_epoch=1)
         yield case("with producer id, no epoch", None, producer_id=7, producer_epoch=-1)
         yield case("with epoch, no producer id", None, producer_id=-1, producer_epoch=3)
+    yield from initialize(version)
 
 
 def fetch_request(peer: Peer, version: int, topics: dict[str, dict[int, int]], **options: Any) -> FetchRequest:
@@ -544,7 +549,13 @@ def find_coordinator(version: int) -> Iterator[Case]:
 
     if version >= 1:
         yield case("unknown key type", 9, "group")
+        yield case("transactional id", 1, "x")
+        yield case("empty transactional id", 1, "")
     yield case("empty group", 0, "")
+    yield case("group", 0, "group")
+    if version >= 4:
+        yield case("groups", 0, "group", "other", "group")
+        yield case("no keys", 0)
 
 
 def describe_quorum(version: int) -> Iterator[Case]:
@@ -578,6 +589,8 @@ def fill(peer: Peer) -> None:
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
     peer.call(ApiKey.PRODUCE, 12, produce_request(peer, 12, "three", batch(2), partition=0))
     wait_for_producer_ids(peer)
+    wait_for_groups(peer)
+    fill_transactions(peer)
 
 
 def wait_for_producer_ids(peer: Peer) -> None:
@@ -609,6 +622,9 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     **ADMINISTRATION_CASES,
     **CONFIGURATION_CASES,
     **DIRECTORY_CASES,
+    **GROUP_CASES,
+    **TRANSACTION_CASES,
+    **CONSUMER_GROUP_CASES,
 }
 
 

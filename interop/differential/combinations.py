@@ -10,6 +10,7 @@ from interop.differential.batches import NOW, batch, variants
 from interop.differential.case import Case
 from interop.differential.cases import NOBODY, fetch_request, produce_request, topic_id
 from interop.differential.peer import Peer
+from interop.differential.transaction_logs import produce_transactionally
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
@@ -83,6 +84,7 @@ def produce(version: int) -> Iterator[Case]:
     yield case("one duplicate, one new", (one, {0: twice}), (two, {0: twice}))
     everything = {one: {0: 0, 1: 0, 2: 0}, two: {0: 0, 1: 0}}
     yield Case(ApiKey.FETCH, 12, f"what several Produces v{version} left", lambda peer: fetch_request(peer, 12, everything))
+    yield from produce_transactionally(version)
     yield from topic_rules.produce(version)
 
 

@@ -40,6 +40,27 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.CREATE_PARTITIONS, "results"): ("name",),
     (ApiKey.DESCRIBE_CONFIGS, "configs"): ("name",),
     (ApiKey.LIST_CONFIG_RESOURCES, "config_resources"): ("resource_name",),
+    (ApiKey.OFFSET_COMMIT, "topics"): ("name", "topic_id"),
+    (ApiKey.OFFSET_FETCH, "topics"): ("name", "topic_id"),
+    (ApiKey.OFFSET_FETCH, "partitions"): ("partition_index",),
+    (ApiKey.OFFSET_DELETE, "topics"): ("name",),
+    (ApiKey.OFFSET_DELETE, "partitions"): ("partition_index",),
+    (ApiKey.LIST_GROUPS, "groups"): ("group_id",),
+    (ApiKey.DELETE_GROUPS, "results"): ("group_id",),
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, "topic_partitions"): ("topic_id",),
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, "members"): ("member_id",),
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, "topic_partitions"): ("topic_name",),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_topic_v3_and_below"): ("name",),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_transaction"): ("transactional_id",),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "topic_results"): ("name",),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_partition"): ("partition_index",),
+    (ApiKey.WRITE_TXN_MARKERS, "markers"): ("producer_id",),
+    (ApiKey.WRITE_TXN_MARKERS, "topics"): ("name",),
+    (ApiKey.WRITE_TXN_MARKERS, "partitions"): ("partition_index",),
+    (ApiKey.TXN_OFFSET_COMMIT, "topics"): ("name",),
+    (ApiKey.DESCRIBE_PRODUCERS, "active_producers"): ("producer_id",),
+    (ApiKey.DESCRIBE_TRANSACTIONS, "topics"): ("topic",),
+    (ApiKey.LIST_TRANSACTIONS, "transaction_states"): ("transactional_id",),
     (ApiKey.API_VERSIONS, "api_keys"): ("api_key",),
     (ApiKey.ALTER_REPLICA_LOG_DIRS, "results"): ("topic_name",),
     (ApiKey.ALTER_REPLICA_LOG_DIRS, "partitions"): ("partition_index",),
@@ -51,10 +72,13 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
 }
 """Lists whose order Kafka leaves to a hash map or a set, and the fields that identify an entry. All others are compared in order."""
 
-MOMENTS = {"log_append_time_ms"}
+MOMENTS = {"log_append_time_ms", "transaction_start_time_ms", "last_timestamp"}
 """Times: those within the hour are "now" on either side, all others are compared exactly."""
 
 HOUR_MS = 3_600_000
+
+FIRST_CHOSEN_PRODUCER = 4_000_000
+"""Producer ids from here on were made up by the cases and are the same on both sides."""
 
 
 class Difference(NamedTuple):
@@ -92,7 +116,7 @@ class Plain:
         if field == "session_id":
             return "some" if value else 0
         if field == "producer_id":
-            return self.peer.names.get(("producer", value), "some") if value >= 0 else value
+            return self.peer.names.get(("producer", value), "some") if 0 <= value < FIRST_CHOSEN_PRODUCER else value
         if field == "records" and value is not None:
             return records(value)
         if isinstance(value, str):
@@ -119,12 +143,12 @@ class Plain:
 
 
 def records(data: Any) -> Any:
-    """Record batches by their header fields; the payload by its bytes."""
+    """Record batches by their header fields, the payload by its bytes; without times where the broker took them of its clock."""
     buffer = memoryview(bytes(data))
     batches = []
     for position, header in iter_headers(buffer):
         payload = bytes(buffer[position + 57 : position + header.size])
-        log_append = bool(header.attributes & 8)
+        log_append = bool(header.attributes & 8) or header.is_control
         fields = {"base_offset": header.base_offset, "epoch": header.partition_leader_epoch, "attributes": header.attributes}
         if not log_append:
             fields |= {"crc": header.crc, "base_timestamp": header.base_timestamp, "max_timestamp": header.max_timestamp}

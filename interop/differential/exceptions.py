@@ -13,20 +13,18 @@ from interop.differential.peer import CLOSED, SILENT
 from odradek.config.deviations import OWN_DEFAULTS
 
 UNKNOWN_SERVER_ERROR = -1
-COORDINATOR_NOT_AVAILABLE = 15
-NOT_COORDINATOR = 16
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 
 API_KEYS_TO_COME = (
-    *(8, 9, 11, 12, 13, 14, 15, 16, 17, 24, 25, 26, 27, 28, 29, 30, 31, 36, 38, 39, 40, 41, 42, 45, 46, 47, 48),
-    *(49, 50, 51, 57, 61, 65, 66, 68, 69, 76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
+    *(17, 29, 30, 31, 36, 38, 39, 40, 41, 45, 46, 48, 49, 50, 51),
+    *(57, 76, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
 )
-"""What JVM Kafka advertises and Odradek does not serve yet: groups, transactions, security, quotas, share groups, ..."""
+"""What JVM Kafka advertises and Odradek does not serve yet: security, quotas, share groups, streams groups, ..."""
 
-FEATURES_TO_COME = ("group.version", "transaction.version", "eligible.leader.replicas.version", "share.version", "streams.version")
+FEATURES_TO_COME = ("eligible.leader.replicas.version", "share.version", "streams.version")
 
 
 def anything(_: Any) -> bool:
@@ -71,9 +69,7 @@ _CRASH = (
 )
 _CODEC = "JVM Kafka trips over it (UNKNOWN_SERVER_ERROR); RELIABILITY asks for 76 for an unknown codec and 87 for framing that lies"
 _STRICT_TAGS = "tags must ascend and their number must fit; JVM Kafka reads a negative number as none and keeps the last of two equal tags"
-_NO_COORDINATORS = "there are no coordinators yet; clients retry"
 
-_FIND_GROUP = r"FIND_COORDINATOR v\d+ (empty group|trailing bytes|unknown tagged field)"
 _PRODUCED = r"responses\[[^]]+\]\.partition_responses\[0\]\.error_code"
 _KEYS = "|".join(map(str, API_KEYS_TO_COME))
 _FEATURES = "|".join(name.replace(".", r"\.") for name in FEATURES_TO_COME)
@@ -87,23 +83,6 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted(
         r"API_VERSIONS .*", rf"finalized_features\[({_FEATURES})\]", MISSING, anything, "a feature that is not served yet is not finalized"
     ),
-    Excepted(
-        _FIND_GROUP,
-        r"(coordinators\[0\]\.)?error_code",
-        COORDINATOR_NOT_AVAILABLE,
-        one_of(0, COORDINATOR_NOT_AVAILABLE),
-        _NO_COORDINATORS,
-    ),
-    Excepted(
-        _FIND_GROUP,
-        r"(coordinators\[0\]\.)?(node_id|host|port|error_message)",
-        one_of(-1, "", "negative", "a text"),
-        anything,
-        _NO_COORDINATORS,
-    ),
-    Excepted(r"LIST_CONFIG_RESOURCES v1 .*", r"config_resources\[__consumer_offsets\]", MISSING, anything, _NO_COORDINATORS),
-    Excepted(r"ELECT_LEADERS v\d+ type \d, all", r"replica_election_results\[__consumer_offsets\]", MISSING, anything, _NO_COORDINATORS),
-    Excepted(r"INIT_PRODUCER_ID v\d+ transactional id", r"error_code", COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, _NO_COORDINATORS),
     # Placement: equal counts are broken by the order of a hash map there, of the configuration here.
     Excepted(
         r"DESCRIBE_LOG_DIRS v\d+ all( .*)?",
@@ -143,7 +122,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     *(
         Excepted(rf"(INCREMENTAL_)?ALTER_CONFIGS v\d+ ({case})", rf"responses\[0\]\.{field}", ours, theirs, why)
         for case, why in {
-            "group|client metrics": _NO_COORDINATORS,
+            "client metrics": "subscriptions of client metrics are not served yet and refused",
             r"broker '1?' (unknown key|topic key)": "Kafka keeps keys that it does not know for plugins; there are no plugins here",
             r"broker '1' ssl without a listener|broker '1?' io threads": _UNSERVED,
             r"broker '(\+1|01)' of another name( back)?": "kept by Kafka under a spelling that no broker reads; we refuse to ignore it",
@@ -183,6 +162,27 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         _CRASH,
     ),
     Excepted(r"METADATA v1[23] neither id nor name", r"error_code|topics\[\]\.error_code", INVALID_REQUEST, UNKNOWN_SERVER_ERROR, _CRASH),
+    Excepted(
+        r"ADD_PARTITIONS_TO_TXN v[45] no transactions",
+        r"",
+        an_answer,
+        SILENT,
+        "JVM Kafka answers with the last transaction's result and so never when there is none; we answer with none",
+    ),
+    Excepted(
+        r"ADD_PARTITIONS_TO_TXN v[45] the same id twice",
+        r"results_by_transaction\[[^]]+\]\.topic_results\[transactional\]\.results_by_partition\[[01]\]",
+        anything,
+        anything,
+        "JVM Kafka takes the last entry's partitions for every entry with the id, and never looks at the others; we answer each",
+    ),
+    Excepted(
+        r"WRITE_TXN_MARKERS v\d a negative epoch",
+        r"markers\[\d+\]\.topics\[markers-\d\]\.partitions\[0\]\.error_code",
+        INVALID_REQUEST,
+        UNKNOWN_SERVER_ERROR,
+        _CRASH,
+    ),
     Excepted(
         r"INCREMENTAL_ALTER_CONFIGS v\d+ logger operation 7", r"responses\[0\]\.error_code", INVALID_REQUEST, UNKNOWN_SERVER_ERROR, _CRASH
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import struct
 import time
@@ -18,6 +19,8 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.registry import response_class
 
 CORRELATION_ID = 0x0DAD
+_MEMBER_ID = re.compile(r"(differential|static)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""As a group's coordinator makes them of the client's or the instance's id."""
 QUIET_SECONDS = 0.4
 """How long a broker that should answer nothing is listened to before its silence is taken as the answer."""
 
@@ -68,10 +71,10 @@ class Peer:
         self._socket: socket.socket | None = None
 
     def spelled(self, text: str) -> str:
-        """The text with this broker's ports and folders under the names they share."""
+        """The text with this broker's ports, folders and the ids it gave to members under the names they share."""
         for own, shared in self.spellings.items():
             text = text.replace(own, shared)
-        return text
+        return _MEMBER_ID.sub(r"\1-(an id)", text)
 
     def close(self) -> None:
         if self._socket is not None:

@@ -89,6 +89,23 @@ def test_ipv6_listeners_lose_their_brackets_and_may_share_a_port_with_ipv4() -> 
         standalone_config({"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9092"})
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"group.consumer.assignors": "uniform,odd"}, "odd, which is none of uniform, range"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "Disabling the 'classic' protocol"),
+        ({"group.consumer.assignment.interval.ms": "20000"}, "group.consumer.max.assignment.interval.ms must be"),
+    ],
+)
+def test_consumer_groups_that_cannot_be(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        standalone_config(settings)
+
+
+def test_assignors_may_be_named_by_kafkas_classes() -> None:
+    standalone_config({"group.consumer.assignors": "org.apache.kafka.coordinator.group.assignor.RangeAssignor"})
+
+
 def test_every_default_passes_its_own_validator() -> None:
     for key in (*BROKER_CONFIG, *TOPIC_CONFIG):
         if not key.required:

@@ -61,7 +61,9 @@ def test_every_directory_gets_an_identity_and_the_bootstrap_records() -> None:
     assert len({each.directory_id for each in identities if each}) == 2
     for directory in ("/a", "/b"):
         assert [record.message for record in read_bootstrap(disk, directory)] == [
-            FeatureLevelRecord(name="metadata.version", feature_level=30)
+            FeatureLevelRecord(name="metadata.version", feature_level=30),
+            FeatureLevelRecord(name="group.version", feature_level=1),
+            FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]
     assert not disk.exists("/a/__cluster_metadata-0")
 
@@ -109,7 +111,7 @@ def test_formatted_directories_are_refused_or_passed_over() -> None:
         ({}, {"feature_levels": {"kraft.version": 1}}, "Cannot set kraft.version to 1 unless"),
         (DYNAMIC, {"standalone": True, "feature_levels": {"kraft.version": 0}}, "Cannot set kraft.version to 0 if"),
         ({}, {"feature_levels": {"none.version": 1}}, "Unsupported feature: none.version. Supported features are: "),
-        ({}, {"feature_levels": {"group.version": 1}}, "group.version 1 is not served by Odradek yet"),
+        ({}, {"feature_levels": {"share.version": 1}}, "share.version 1 is not served by Odradek yet"),
         ({}, {"feature_levels": {"group.version": 9}}, "Feature level 9 is not supported for feature group.version"),
         ({}, {"release_version": "9.9"}, "Unknown metadata.version"),
         ({}, {"release_version": "4.3", "feature_levels": {"metadata.version": 30}}, "Use --release-version instead"),
@@ -177,7 +179,7 @@ def test_random_ids_are_kafkas() -> None:
 
 def test_finalized_levels_are_served_warned_of_or_refused() -> None:
     assert check_finalized({"metadata.version": 30, "kraft.version": 1}) == []
-    assert len(check_finalized({"metadata.version": 30, "group.version": 1, "transaction.version": 2})) == 2
+    assert len(check_finalized({"metadata.version": 30, "share.version": 1, "group.version": 1, "transaction.version": 2})) == 1
     with pytest.raises(StorageError, match=r"metadata.version at level 31; levels 7 to 30 are known"):
         check_finalized({"metadata.version": 31})
     with pytest.raises(StorageError, match="the feature is not known"):

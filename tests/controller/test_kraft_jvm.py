@@ -23,7 +23,7 @@ from tests.controller.kraft_cluster import ManualClock, set_config
 
 LIBS = os.environ.get("ODRADEK_JVM_LIBS") or str(Path(__file__).parents[2] / ".cache" / "jvm" / "libs")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-UNSERVED = ("eligible.leader.replicas.version", "group.version", "share.version", "streams.version", "transaction.version")
+UNSERVED = ("eligible.leader.replicas.version", "share.version", "streams.version")
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 

@@ -47,7 +47,8 @@ def test_a_sole_node_is_active_when_started_and_has_written_the_bootstrap_record
         [type(record.message).__name__ for record in batch.records] or [kind for kind, _ in batch.control]
         for batch in decode_batches(node.log.read(0, up_to=node.next_offset))
     ]
-    assert kinds == [[2], ["BeginTransactionRecord", "FeatureLevelRecord", "EndTransactionRecord"]]
+    # metadata.version, group.version and transaction.version
+    assert kinds == [[2], ["BeginTransactionRecord", *["FeatureLevelRecord"] * 3, "EndTransactionRecord"]]
 
 
 @pytest.mark.parametrize(("dynamic", "version"), [(False, 0), (True, 1)], ids=["static", "dynamic"])

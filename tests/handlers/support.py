@@ -25,6 +25,7 @@ from odradek.protocol.messages.metadata_records import (
 from odradek.protocol.schema import Message
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.context import RequestContext
+from odradek.server.coordinators import Coordinators
 from odradek.server.metadata_cache import MetadataCache
 from odradek.server.services import Services
 from odradek.storage.log_manager import LogManager
@@ -56,7 +57,10 @@ class Broker:
         services.disk = self.disk
         services.node_id = NODE
         services.metadata = MetadataCache(EMPTY)
-        services.log_manager = LogManager(self.disk, self.clock, ["/data"], services.config, random=random.Random(1))
+        verify = services.config.flag("transaction.partition.verification.enable")
+        services.log_manager = LogManager(
+            self.disk, self.clock, ["/data"], services.config, random=random.Random(1), verify_transactions=verify
+        )
         services.log_manager.load(pytest_fail)
         self.alter_partition_requests: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []
         self.manager = services.replica_manager = ReplicaManager(
@@ -71,6 +75,9 @@ class Broker:
             run_job=run_inline,
             dynamic_config=services.dynamic_config,
         )
+        services.random = random.Random(3)
+        coordinators = services.coordinators = Coordinators(services, run_inline)
+        self.manager.changes.on_leadership.append(coordinators.leadership_changed)
         services.log_manager.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
         self.apply(
             *[
@@ -101,6 +108,7 @@ class Broker:
             delta.replay(record)
         self.services.metadata.image = delta.apply(MetadataProvenance(image.offset + len(records), 1, 0))
         self.manager.changes.apply(delta, self.services.metadata.image)
+        self.services.coordinators.publish(delta, self.services.metadata.image)
 
     def create_topic(
         self, name: str, *, number: int = 1, partitions: int = 1, leader: int = NODE, replicas: tuple[int, ...] = (NODE,), **config: str

@@ -44,8 +44,8 @@ def test_requests_that_make_no_sense(fields: dict[str, Any]) -> None:
     assert ask(**fields) == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
-def test_there_is_no_coordinator_for_transactions_yet() -> None:
-    assert ask(transactional_id="t") == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+def test_a_transactional_id_that_another_broker_coordinates() -> None:
+    assert ask(transactional_id="t") == (ErrorCode.NOT_COORDINATOR, -1, -1)
 
 
 def test_without_a_block_of_ids_the_client_is_told_to_retry() -> None:

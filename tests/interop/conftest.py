@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.peers import BrokerProcess, OdradekBroker
 
-CONFIG = {"message.max.bytes": "8388608"}
-"""Room for 5 MB values."""
+CONFIG = {"message.max.bytes": "8388608", "group.initial.rebalance.delay.ms": "0"}
+"""Room for 5 MB values; groups that begin at once."""
 
 
 @pytest.fixture(scope="session")

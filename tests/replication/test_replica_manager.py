@@ -11,6 +11,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.replication.partition import Role
+from odradek.replication.verification import support_of_produce
 from odradek.storage.append import AppendOrigin
 from odradek.storage.checkpoints import read_offset_checkpoint
 from tests.handlers.support import Broker, batch, topic_id
@@ -201,7 +202,7 @@ class TestVerification:
             self.asked: list[tuple[str, int, int, tuple[TopicPartition, ...]]] = []
             self.answer: Deferred[dict[TopicPartition, ErrorCode]] = Deferred()
 
-        def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Any) -> Any:
+        def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Any, support: Any) -> Any:
             self.asked.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
             return self.answer
 
@@ -211,10 +212,15 @@ class TestVerification:
         self.coordinator = self.Coordinator()
         self.broker.manager.producer.verifier = self.coordinator
 
-    def produce(self, sequence: int = 0) -> Any:
+    def produce(self, sequence: int = 0, version: int = 11) -> Any:
         records = batch(b"t", producer_id=7, producer_epoch=3, base_sequence=sequence, transactional=True)
         return self.broker.manager.producer.append(
-            [(TP, records)], required_acks=1, timeout_ms=100, origin=AppendOrigin.CLIENT, transactional_id="mine"
+            [(TP, records)],
+            required_acks=1,
+            timeout_ms=100,
+            origin=AppendOrigin.CLIENT,
+            transactional_id="mine",
+            support=support_of_produce(version),
         )
 
     def test_is_appended_once_confirmed_and_not_asked_about_again(self) -> None:
@@ -241,10 +247,52 @@ class TestVerification:
         assert answer.result()[0].error is told
         assert self.broker.log_end("orders") == 0
 
+    @pytest.mark.parametrize(("version", "told"), [(11, ErrorCode.NOT_ENOUGH_REPLICAS), (12, ErrorCode.CONCURRENT_TRANSACTIONS)])
+    def test_who_has_partitions_added_knows_that_a_transaction_is_being_ended(self, version: int, told: ErrorCode) -> None:
+        answer = self.produce(version=version)
+        self.coordinator.answer.complete({TP: ErrorCode.CONCURRENT_TRANSACTIONS})
+        assert answer.result()[0].error is told
+
     def test_is_retriable_when_the_coordinator_cannot_be_asked(self) -> None:
         answer = self.produce()
         self.coordinator.answer.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         assert answer.result()[0].error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    def test_switched_off_it_still_adds_the_partitions_of_those_who_rely_on_it(self) -> None:
+        self.broker.manager.verify_transactions(False)
+        answer = self.produce(version=12)
+        assert len(self.coordinator.asked) == 1
+        self.coordinator.answer.complete({})
+        assert answer.result()[0].error is ErrorCode.NONE
+
+    def test_switched_on_at_run_time_the_same_coordinator_is_asked(self) -> None:
+        self.broker.manager.verify_transactions(False)
+        self.broker.manager.verify_transactions(True)
+        assert not self.produce().done
+        assert len(self.coordinator.asked) == 1
+
+    def test_switched_off_nobody_is_asked_about_the_others(self) -> None:
+        self.broker = Broker(transaction_partition_verification_enable="false")
+        self.broker.create_topic("orders")
+        self.broker.manager.producer.verifier = self.coordinator
+        assert self.produce(version=11)[0].base_offset == 0
+        assert self.coordinator.asked == []
+
+    def test_an_older_epoch_is_refused_before_anybody_is_asked(self) -> None:
+        answer = self.produce()
+        self.coordinator.answer.complete({})
+        assert answer.result()[0].error is ErrorCode.NONE
+        records = batch(b"t", producer_id=7, producer_epoch=2, base_sequence=0, transactional=True)
+        late = self.broker.manager.producer.append(
+            [(TP, records)],
+            required_acks=1,
+            timeout_ms=100,
+            origin=AppendOrigin.CLIENT,
+            transactional_id="mine",
+            support=support_of_produce(12),
+        )
+        assert late.result()[0].error is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert len(self.coordinator.asked) == 1
 
     def test_two_producers_in_one_request_are_refused(self) -> None:
         self.broker.create_topic("others", number=2)
@@ -254,6 +302,11 @@ class TestVerification:
         ]
         with pytest.raises(KafkaError) as caught:
             self.broker.manager.producer.append(
-                entries, required_acks=1, timeout_ms=100, origin=AppendOrigin.CLIENT, transactional_id="mine"
+                entries,
+                required_acks=1,
+                timeout_ms=100,
+                origin=AppendOrigin.CLIENT,
+                transactional_id="mine",
+                support=support_of_produce(11),
             )
         assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING

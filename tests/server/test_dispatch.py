@@ -63,19 +63,6 @@ def in_loop(test: Callable[[Services], object]) -> None:
     run_loop(main())
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_there_is_no_coordinator_yet(version: int) -> None:
-    def test(services: Services) -> None:
-        message = FindCoordinatorRequest(coordinator_keys=["a", "b"]) if version >= 4 else FindCoordinatorRequest(key="a")
-        response = cast(FindCoordinatorResponse, call(services.dispatcher, message, version))
-        if version >= 4:
-            assert [(each.key, each.error_code, each.node_id) for each in response.coordinators] == [("a", 15, -1), ("b", 15, -1)]
-        else:
-            assert (response.error_code, response.node_id, response.port) == (15, -1, -1)
-
-    in_loop(test)
-
-
 def test_share_coordinators_need_version_6() -> None:
     def test(services: Services) -> None:
         message = FindCoordinatorRequest(key_type=2, coordinator_keys=["a:b:1"])

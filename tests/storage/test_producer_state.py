@@ -123,6 +123,43 @@ def test_a_new_transaction_needs_the_guard_of_its_verification() -> None:
         log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=2, transactional=True), 0, verification_guard=guard)
 
 
+def test_a_guard_is_given_although_nobody_has_to_have_one() -> None:
+    log = open_log(VirtualDisk(), ManualClock())
+    guard = log.start_verification(7, 0, 3, bumps_epoch=True)
+    assert guard is not None
+    assert log.append_as_leader(batch(1, producer_id=7, producer_epoch=3, sequence=0, transactional=True), 0, verification_guard=guard)
+    assert log.start_verification(7, 1, 3, bumps_epoch=True) is None
+    # The next epoch is another transaction, which has to be added itself, and an older one is over.
+    assert log.start_verification(7, 0, 4, bumps_epoch=True) is not None
+    with pytest.raises(KafkaError) as caught:
+        log.start_verification(7, 0, 2, bumps_epoch=True)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_the_transaction_of_an_earlier_epoch_does_not_stand_for_the_guard() -> None:
+    log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
+    guard = log.start_verification(7, 0, 0)
+    log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=0, transactional=True), 0, verification_guard=guard)
+    later = batch(1, producer_id=7, producer_epoch=1, sequence=0, transactional=True)
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(later, 0)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+    assert log.append_as_leader(later, 0, verification_guard=log.start_verification(7, 0, 1)).first_offset == 1
+
+
+@pytest.mark.parametrize("bumps_epoch", [True, False])
+def test_who_bumps_epochs_begins_with_sequence_0(bumps_epoch: bool) -> None:
+    log = open_log(VirtualDisk(), ManualClock())
+    guard = log.start_verification(7, 5, 0, bumps_epoch=bumps_epoch)
+    records = batch(1, producer_id=7, producer_epoch=0, sequence=5, transactional=True)
+    if not bumps_epoch:
+        assert log.append_as_leader(records, 0, verification_guard=guard).first_offset == 0
+        return
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(records, 0, verification_guard=guard)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_verification_remembers_the_lowest_sequence() -> None:
     log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
     guard = log.start_verification(7, 0, 0)

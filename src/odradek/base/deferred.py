@@ -7,9 +7,10 @@ Callbacks run synchronously, in the order they were added, inside `complete` or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 _PENDING = object()
 
@@ -24,17 +25,17 @@ class Deferred(Generic[T]):
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[Deferred[T]], object]] | None = None
 
-    @classmethod
-    def of(cls, value: T) -> Deferred[T]:
+    @staticmethod
+    def of(value: V) -> Deferred[V]:
         """A deferred that already has its value."""
-        deferred: Deferred[T] = cls()
+        deferred: Deferred[V] = Deferred()
         deferred._value = value
         return deferred
 
-    @classmethod
-    def failed(cls, error: BaseException) -> Deferred[T]:
-        """A deferred that has already failed."""
-        deferred: Deferred[T] = cls()
+    @staticmethod
+    def failed(error: BaseException) -> Deferred[Any]:
+        """A deferred that has already failed, of whatever would have been its value."""
+        deferred: Deferred[Any] = Deferred()
         deferred._value = None
         deferred._error = error
         return deferred

@@ -16,12 +16,15 @@ V = TypeVar("V")
 
 
 class UndoJournal:
-    """Closures in the order of their offsets. While `recording` is False (a replay of committed records) nothing is kept."""
+    """Closures in the order of their offsets. While `recording` is False (a replay of committed records) nothing is kept.
+
+    A mutation may also leave a closure for the commit: what shows committed state drops its copy of the former value there.
+    """
 
     __slots__ = ("_entries", "offset", "recording")
 
     def __init__(self) -> None:
-        self._entries: deque[tuple[int, Callable[[], object]]] = deque()
+        self._entries: deque[tuple[int, Callable[[], object], Callable[[], object] | None]] = deque()
         self.recording = True
         self.offset = -1
         """The offset of the record that is being replayed; `JournaledDict` records under it."""
@@ -29,13 +32,16 @@ class UndoJournal:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def record(self, offset: int, undo: Callable[[], object]) -> None:
-        """Keeps `undo` for the mutation caused by the record at `offset`; ValueError when offsets go backwards."""
+    def record(self, offset: int, undo: Callable[[], object], committed: Callable[[], object] | None = None) -> None:
+        """Keeps `undo` for the mutation caused by the record at `offset`, and what to run when that is committed.
+
+        ValueError when offsets go backwards.
+        """
         if not self.recording:
             return
         if self._entries and self._entries[-1][0] > offset:
             raise ValueError(f"undo for offset {offset} after one for offset {self._entries[-1][0]}")
-        self._entries.append((offset, undo))
+        self._entries.append((offset, undo, committed))
 
     def revert_to(self, offset: int) -> None:
         """Takes back everything caused by records at `offset` or beyond, newest first; `offset` is the first that never happened."""
@@ -51,11 +57,22 @@ class UndoJournal:
         """Forgets what was caused by records below `offset`: they can no longer be taken back."""
         entries = self._entries
         while entries and entries[0][0] < offset:
-            entries.popleft()
+            committed = entries.popleft()[2]
+            if committed is not None:
+                committed()
 
     def clear(self) -> None:
         """Forgets everything, without running it."""
         self._entries.clear()
+
+
+class _Missing:
+    """Stands for "there was no such key"."""
+
+    __slots__ = ()
+
+
+_MISSING = _Missing()
 
 
 class JournaledDict(Generic[K, V]):
@@ -136,3 +153,64 @@ class JournaledDict(Generic[K, V]):
                 items.pop(key, None)
 
             journal.record(journal.offset, remove)
+
+
+class VersionedDict(JournaledDict[K, V]):
+    """Shows two states: the latest, and (by `committed*`) the one without what may still be taken back.
+
+    The former values of keys with uncommitted changes are kept beside the items, oldest first.
+    """
+
+    __slots__ = ("_former",)
+
+    def __init__(self, journal: UndoJournal) -> None:
+        super().__init__(journal)
+        self._former: dict[K, deque[V | _Missing]] = {}
+
+    def committed(self, key: K) -> V | None:
+        """The committed value, None when the key was not there."""
+        former = self._former.get(key)
+        if former is None:
+            return self._items.get(key)
+        value = former[0]
+        return None if isinstance(value, _Missing) else value
+
+    def committed_items(self) -> Iterator[tuple[K, V]]:
+        """All committed keys with their values, while nothing is changed; keys that are uncommittedly deleted come last."""
+        former = self._former
+        for key, value in self._items.items():
+            if key not in former:
+                yield key, value
+        for key, values in former.items():
+            value_then = values[0]
+            if not isinstance(value_then, _Missing):
+                yield key, value_then
+
+    def _remember(self, key: K) -> None:
+        journal = self._journal
+        if not journal.recording:
+            return
+        items, all_former = self._items, self._former
+        previous: V | _Missing = items.get(key, _MISSING)
+        former = all_former.get(key)
+        if former is None:
+            former = all_former[key] = deque()
+        former.append(previous)
+
+        def undo() -> None:
+            if isinstance(previous, _Missing):
+                items.pop(key, None)
+            else:
+                items[key] = previous
+            all_former[key].pop()
+            drop_if_empty()
+
+        def committed() -> None:
+            all_former[key].popleft()
+            drop_if_empty()
+
+        def drop_if_empty() -> None:
+            if not all_former[key]:
+                del all_former[key]
+
+        journal.record(journal.offset, undo, committed)

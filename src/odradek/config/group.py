@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ConfigError
 from odradek.config.definition import ConfigDef
 from odradek.config.keys import group_resources
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
 
 GROUP_CONFIG = ConfigDef(group_resources.KEYS)
 
@@ -13,3 +20,25 @@ GROUP_SYNONYMS: dict[str, str] = {
     if key.name not in ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
 }
 """Group key -> the broker key that holds its default (GroupConfig.ALL_GROUP_CONFIG_SYNONYMS)."""
+
+_BOUNDED = ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms", "consumer.assignment.interval.ms")
+
+
+def check_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    """ConfigError for overrides that are no keys, do not fit, are out of the broker's bounds, or for groups that are not served yet."""
+    for name in overrides:
+        if name not in GROUP_CONFIG:
+            raise ConfigError(f"Unknown group config name: {name}")
+        if not name.startswith("consumer."):
+            raise ConfigError(f"{name} is for {name.partition('.')[0]} groups, which are not served yet")
+    values = {name: GROUP_CONFIG[name].parse(text) for name, text in overrides.items()}
+    for name in _BOUNDED:
+        value = values.setdefault(name, broker.integer(GROUP_SYNONYMS[name]))
+        own = name.removeprefix("consumer.")
+        for bound, words in (("min", "greater"), ("max", "less")):
+            limit = broker.integer(f"group.consumer.{bound}.{own}")
+            if name in overrides and isinstance(value, int) and (value < limit if bound == "min" else value > limit):
+                raise ConfigError(f"{name} must be {words} than or equal to group.consumer.{bound}.{own}")
+    session, heartbeat = values["consumer.session.timeout.ms"], values["consumer.heartbeat.interval.ms"]
+    if isinstance(session, int) and isinstance(heartbeat, int) and session <= heartbeat:
+        raise ConfigError("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
 from odradek.base.errors import ConfigError
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.config.unserved import check_served, unserved_prefix
@@ -153,6 +154,8 @@ _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
     ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
+    ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
     ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
     ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
     ("group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"),
@@ -175,6 +178,11 @@ def _check_groups(config: BrokerConfig) -> None:
             raise ConfigError(f"{larger} must be greater than or equal to {smaller}")
     if config.integer("group.consumer.heartbeat.interval.ms") >= config.integer("group.consumer.session.timeout.ms"):
         raise ConfigError("group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms")
+    if "classic" not in [name.lower() for name in config.items("group.coordinator.rebalance.protocols")]:
+        raise ConfigError("Disabling the 'classic' protocol is not supported.")
+    for name in config.items("group.consumer.assignors"):
+        if CLASS_NAMES.get(name, name) not in ASSIGNORS:
+            raise ConfigError(f"group.consumer.assignors names {name}, which is none of {', '.join(ASSIGNORS)}")
 
 
 def _check_cordoned(config: BrokerConfig) -> None:

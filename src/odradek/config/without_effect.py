@@ -9,10 +9,8 @@ from collections.abc import Collection, Iterator
 
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
 _ONE_NODE = "there are no other nodes to talk to yet"
-_GROUPS = "consumer groups are not served yet"
 _SHARE = "share groups are not served yet"
 _STREAMS = "streams groups are not served yet"
-_TRANSACTIONS = "transactions are not served yet"
 _QUOTAS = "quotas are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
 _METRICS = "metrics are not served yet"
@@ -21,7 +19,7 @@ _LOCAL_CONTROLLER = "the controller is in the same process"
 _JVM = "measures or tunes a part that only the JVM implementation has"
 
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
-    _THREADS: ("num.io.threads", "num.network.threads"),
+    _THREADS: ("group.coordinator.background.threads", "group.coordinator.threads", "num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
     _ONE_NODE: (
         "num.replica.fetchers",
@@ -45,6 +43,7 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),
     _LOCAL_CONTROLLER: ("controller.socket.timeout.ms",),
     _JVM: (
+        "group.coordinator.cached.buffer.max.bytes",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
         "log.initial.task.delay.ms",
@@ -56,36 +55,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "fetch.purgatory.purge.interval.requests",
         "producer.purgatory.purge.interval.requests",
         "share.fetch.purgatory.purge.interval.requests",
-    ),
-    _GROUPS: (
-        "group.consumer.assignment.interval.ms",
-        "group.consumer.assignors",
-        "group.consumer.heartbeat.interval.ms",
-        "group.consumer.max.assignment.interval.ms",
-        "group.consumer.max.heartbeat.interval.ms",
-        "group.consumer.max.session.timeout.ms",
-        "group.consumer.max.size",
-        "group.consumer.migration.policy",
-        "group.consumer.min.assignment.interval.ms",
-        "group.consumer.min.heartbeat.interval.ms",
-        "group.consumer.min.session.timeout.ms",
-        "group.consumer.regex.refresh.interval.ms",
-        "group.consumer.session.timeout.ms",
-        "group.coordinator.append.linger.ms",
-        "group.coordinator.background.threads",
-        "group.coordinator.cached.buffer.max.bytes",
-        "group.coordinator.rebalance.protocols",
-        "group.coordinator.threads",
-        "group.initial.rebalance.delay.ms",
-        "group.max.session.timeout.ms",
-        "group.max.size",
-        "group.min.session.timeout.ms",
-        "offset.metadata.max.bytes",
-        "offsets.commit.timeout.ms",
-        "offsets.load.buffer.size",
-        "offsets.retention.check.interval.ms",
-        "offsets.retention.minutes",
-        "offsets.topic.compression.codec",
     ),
     _SHARE: (
         "group.share.assignment.interval.ms",
@@ -135,15 +104,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "group.streams.min.session.timeout.ms",
         "group.streams.num.standby.replicas",
         "group.streams.session.timeout.ms",
-    ),
-    _TRANSACTIONS: (
-        "add.partitions.to.txn.retry.backoff.max.ms",
-        "add.partitions.to.txn.retry.backoff.ms",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        "transaction.max.timeout.ms",
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        "transaction.state.log.load.buffer.size",
-        "transactional.id.expiration.ms",
     ),
     _TIERED: (
         "log.local.retention.bytes",

@@ -32,10 +32,10 @@ METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 
 SERVED_LEVELS: Final[dict[str, int]] = {
     "eligible.leader.replicas.version": 0,
-    "group.version": 0,
+    "group.version": 1,
     "share.version": 0,
     "streams.version": 0,
-    "transaction.version": 0,
+    "transaction.version": 2,
 }
 """The highest level of each feature that Odradek serves; metadata.version and kraft.version are served whole."""
 

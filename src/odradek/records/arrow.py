@@ -10,49 +10,30 @@ headers list<struct<key: string, value: binary>>. pyarrow is imported on first u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records import native
 from odradek.records.batch import (
     HEADER_SIZE,
     MAGIC_V2,
     BatchHeader,
     Buffer,
-    check_crc,
     decode_batch,
     encode_batch,
-    iter_headers,
     malformed,
     read_header,
     records_of,
     seal_batch,
 )
 from odradek.records.compression import DEFAULT_LIMIT, Compression
+from odradek.records.visibility import visible_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _INT64_MAX = 0x7FFFFFFFFFFFFFFF
 _INT32_MAX = 0x7FFFFFFF
-
-
-def visible_batches(buffer: Buffer, aborted: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of the data batches: control batches and those of aborted transactions left out.
-
-    `aborted` is (producer id, first offset) as a fetch response with read_committed lists it (KIP-98). Raises KafkaError.
-    """
-    waiting = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
-    active: set[int] = set()
-    for position, header in iter_headers(buffer):
-        while waiting and waiting[-1][1] <= header.last_offset:
-            active.add(waiting.pop()[0])
-        if header.is_control:
-            if header.producer_id in active and _is_abort_marker(buffer, position, header):
-                active.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in active):
-            yield position, header
 
 
 def decode_to_arrow(
@@ -73,17 +54,11 @@ def decode_to_arrow(
     (CORRUPT_MESSAGE, INVALID_RECORD, those of decompression); OverflowError when keys or values exceed 2 GiB together: pass fewer buffers.
     """
     pieces = cast("Sequence[Buffer]", [buffers] if isinstance(buffers, bytes | bytearray | memoryview) else buffers)
-    aborted = list(aborted)
     chunks: list[_Chunk] = []
-    for buffer in pieces:
-        for position, header in visible_batches(buffer, aborted):
-            if header.next_offset <= min_offset or (header.base_offset >= max_offset and header.magic == MAGIC_V2):
-                continue
-            if check_crcs and not check_crc(buffer, position, header):
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"Record batch at offset {header.base_offset} of {topic}-{partition} is corrupt"
-                )
-            chunks += _chunks(buffer, position, header, limit)
+    for buffer, position, header in visible_batches(pieces, aborted, check_crcs=check_crcs, name=f"{topic}-{partition}"):
+        if header.next_offset <= min_offset or (header.base_offset >= max_offset and header.magic == MAGIC_V2):
+            continue
+        chunks += _chunks(buffer, position, header, limit)
     columns = _columns(chunks, min_offset, max_offset, include_headers)
     return _record_batch(columns, topic, partition, include_headers)
 
@@ -283,15 +258,9 @@ def _binary(column: Any) -> tuple[memoryview | None, memoryview, memoryview | No
     )
 
 
-def _is_abort_marker(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether a control batch holds the abort marker: a key of version (int16) and type (int16), 0 for abort."""
-    records = decode_batch(buffer, position, header)
-    return bool(records) and records[0].key is not None and records[0].key[2:4] == b"\x00\x00"
-
-
 def schema(include_headers: bool = False) -> pa.Schema:
     """The schema of `decode_to_arrow`."""
     return decode_to_arrow(b"", topic="", partition=0, include_headers=include_headers).schema
 
 
-__all__ = ["decode_to_arrow", "encode_from_arrow", "read_header", "schema", "visible_batches"]
+__all__ = ["decode_to_arrow", "encode_from_arrow", "read_header", "schema"]

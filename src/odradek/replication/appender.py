@@ -69,8 +69,9 @@ class Appender:
         origin: AppendOrigin,
         internal_topics_allowed: bool = False,
         guards: Guards | None = None,
+        transaction_version: int = 0,
     ) -> Appends | Deferred[Appends]:
-        """Appends to each partition; errors stand in its `PartitionAppend`.
+        """Appends to each partition; errors stand in its `PartitionAppend`. `transaction_version` is that of markers (`Log`'s).
 
         The answer comes at once, except for acks=-1 while the high watermark is not there yet (at most `timeout_ms`, then
         REQUEST_TIMED_OUT) and where a flush is due by flush.messages: then after it.
@@ -86,7 +87,9 @@ class Appender:
         waiting = False
         for topic_partition, records in entries:
             guard = None if guards is None else guards.get(topic_partition)
-            append, partition = self._append_one(topic_partition, records, required_acks, origin, internal_topics_allowed, guard)
+            append, partition = self._append_one(
+                topic_partition, records, required_acks, origin, internal_topics_allowed, guard, transaction_version
+            )
             appends.append(append)
             if partition is None:
                 continue
@@ -112,6 +115,7 @@ class Appender:
         origin: AppendOrigin,
         internal_topics_allowed: bool,
         guard: VerificationGuard | None,
+        transaction_version: int,
     ) -> tuple[PartitionAppend, Partition | None]:
         partition = self._partitions.by_name.get(topic_partition)
         try:
@@ -120,7 +124,7 @@ class Appender:
                 raise KafkaError(code, f"Cannot append to internal topic {topic_partition.topic}")
             if partition is None:
                 partition = self._partitions.find(topic_partition)
-            info, advanced = partition.append_as_leader(records, required_acks, origin, guard)
+            info, advanced = partition.append_as_leader(records, required_acks, origin, guard, transaction_version)
         except KafkaError as error:
             return self._refused(topic_partition, partition, error), None
         except OSError:

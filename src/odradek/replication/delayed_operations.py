@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from odradek.base.clock import Clock
 from odradek.base.ids import TopicPartition
 from odradek.replication.purgatory import Purgatory
@@ -14,7 +16,7 @@ class DelayedOperations:
     collection and the outermost `drain` handles them, so the stack stays flat.
     """
 
-    __slots__ = ("_changed", "_draining", "delete_records", "fetch", "produce")
+    __slots__ = ("_changed", "_draining", "_listeners", "delete_records", "fetch", "produce")
 
     def __init__(self, clock: Clock) -> None:
         self.produce: Purgatory[TopicPartition] = Purgatory("Produce", clock)
@@ -22,6 +24,20 @@ class DelayedOperations:
         self.delete_records: Purgatory[TopicPartition] = Purgatory("DeleteRecords", clock)
         self._changed: dict[TopicPartition, bool] = {}
         self._draining = False
+        self._listeners: dict[TopicPartition, list[Callable[[], object]]] = {}
+
+    def listen(self, partition: TopicPartition, listener: Callable[[], object]) -> Callable[[], None]:
+        """Has `listener` called whenever `partition_changed` was, when that is drained; returns how to end that."""
+        self._listeners.setdefault(partition, []).append(listener)
+
+        def stop() -> None:
+            listeners = self._listeners.get(partition, [])
+            if listener in listeners:
+                listeners.remove(listener)
+            if not listeners:
+                self._listeners.pop(partition, None)
+
+        return stop
 
     def log_end_moved(self, partition: TopicPartition) -> None:
         """Records were appended that only followers may read yet."""
@@ -31,7 +47,12 @@ class DelayedOperations:
     def partition_changed(self, partition: TopicPartition) -> None:
         """The high watermark, the low watermark, the leadership or the existence of the partition changed: everybody may look."""
         # Whoever begins to wait after the change has seen it: only those who wait by now matter, mostly nobody.
-        if self.produce.watched(partition) or self.fetch.watched(partition) or self.delete_records.watched(partition):
+        if (
+            self.produce.watched(partition)
+            or self.fetch.watched(partition)
+            or self.delete_records.watched(partition)
+            or partition in self._listeners
+        ):
             self._changed[partition] = True
 
     def drain(self) -> None:
@@ -47,6 +68,8 @@ class DelayedOperations:
                     self.produce.check_and_complete(partition)
                     self.fetch.check_and_complete(partition)
                     self.delete_records.check_and_complete(partition)
+                    for listener in list(self._listeners.get(partition, ())):
+                        listener()
                 else:
                     self.fetch.check_and_complete(partition)
         finally:

@@ -293,9 +293,15 @@ class Partition:
         return self.is_leader and len(self.isr.isr) < self.min_isr
 
     def append_as_leader(
-        self, records: memoryview, required_acks: int, origin: AppendOrigin, verification_guard: VerificationGuard | None = None
+        self,
+        records: memoryview,
+        required_acks: int,
+        origin: AppendOrigin,
+        verification_guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> tuple[AppendInfo, bool]:
-        """Appends one request's records; returns the log's answer and whether the high watermark moved.
+        """Appends one request's records, markers as those of `transaction_version`; returns the log's answer and whether the high
+        watermark moved.
 
         NOT_ENOUGH_REPLICAS (nothing appended) when acks=-1 and the ISR is below min.insync.replicas; NOT_LEADER_OR_FOLLOWER; whatever the
         log's validation raises.
@@ -309,7 +315,9 @@ class Partition:
                 f"The size of the current ISR {sorted(self.isr.isr)} is insufficient to satisfy the min.isr requirement of {self.min_isr} "
                 f"for partition {self.topic_partition}",
             )
-        info = log.append_as_leader(records, self.leader_epoch, origin=origin, verification_guard=verification_guard)
+        info = log.append_as_leader(
+            records, self.leader_epoch, origin=origin, verification_guard=verification_guard, transaction_version=transaction_version
+        )
         return info, self._advance_high_watermark(log, None)
 
     def append_as_follower(self, records: memoryview, leader_epoch: int, *, high_watermark: int, log_start_offset: int) -> None:

@@ -84,8 +84,8 @@ class ReplicaManager:
         self._checkpointing = False
         self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
-        self._verifier = verifier or NoCoordinator()
-        self.verify_transactions(config.flag("transaction.partition.verification.enable"))
+        verify = config.flag("transaction.partition.verification.enable")
+        self.producer = VerifiedAppender(self.partitions, self.appender, verifier or NoCoordinator(), verify=verify)
         self.reader = Reader(self.partitions, self.delayed)
         self.offsets = OffsetLookup(self.partitions)
         self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
@@ -142,7 +142,7 @@ class ReplicaManager:
 
     def verify_transactions(self, verify: bool) -> None:
         """Whether appends that begin a transaction in a partition ask the coordinator first (KIP-890)."""
-        self.producer = VerifiedAppender(self.partitions, self.appender, self._verifier if verify else None)
+        self.producer.verify = verify
 
     # -- regular work -----------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ takes it back with the append, so that an end-transaction marker written in betw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset(
     {
-        ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -33,13 +32,32 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset(
 """Errors of the coordinator that older producers would not retry; NOT_ENOUGH_REPLICAS they do, without refreshing metadata."""
 
 
+class Support(NamedTuple):
+    """What the version of a producer's request tells of the producer (AddPartitionsToTxnManager.TransactionSupportedOperation)."""
+
+    adds: bool
+    """It goes by transaction version 2: its partitions are added to the transaction with its records."""
+    knows_abortable: bool
+    """It understands TRANSACTION_ABORTABLE."""
+
+
+def support_of_produce(version: int) -> Support:
+    """By the version of a Produce request."""
+    return Support(version >= 12, version >= 11)
+
+
+def support_of_offset_commit(version: int) -> Support:
+    """By the version of a TxnOffsetCommit request."""
+    return Support(version >= 5, version >= 4)
+
+
 class TransactionVerifier(Protocol):
     """The way to the transaction coordinator."""
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> Deferred[Mapping[TopicPartition, ErrorCode]] | None:
-        """The partitions that may not be written, with the reason; None when the coordinator need not be asked."""
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+    ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+        """The partitions that may not be written, with the reason."""
         ...
 
 
@@ -47,22 +65,25 @@ class NoCoordinator:
     """For a broker without a transaction coordinator: nothing can be verified, clients are told to try again."""
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> Deferred[Mapping[TopicPartition, ErrorCode]] | None:
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+    ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
         verdict: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
         verdict.complete(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return verdict
 
 
 class VerifiedAppender:
-    """Client appends. With `verifier` None nothing is verified (transaction.partition.verification.enable=false)."""
+    """Client appends. Without `verify` (transaction.partition.verification.enable=false) only those who have partitions added are
+    verified.
+    """
 
-    __slots__ = ("_appender", "_partitions", "verifier")
+    __slots__ = ("_appender", "_partitions", "verifier", "verify")
 
-    def __init__(self, partitions: HostedPartitions, appender: Appender, verifier: TransactionVerifier | None) -> None:
+    def __init__(self, partitions: HostedPartitions, appender: Appender, verifier: TransactionVerifier, *, verify: bool = True) -> None:
         self._partitions = partitions
         self._appender = appender
         self.verifier = verifier
+        self.verify = verify
 
     def append(
         self,
@@ -72,33 +93,35 @@ class VerifiedAppender:
         timeout_ms: int,
         origin: AppendOrigin,
         transactional_id: str | None,
+        support: Support,
         internal_topics_allowed: bool = False,
     ) -> Appends | Deferred[Appends]:
         """As `Appender.append`, after the transaction has been verified where that is needed.
 
         INVALID_PRODUCER_ID_MAPPING (raised) when the transactional batches name more than one producer.
         """
-        verifier = self.verifier
-        if transactional_id is not None and verifier is not None:
+        if transactional_id is not None and (self.verify or support.adds):
             producer, batches = _transactional_batches(entries)
             if producer is not None:
-                guards, errors = self._guards(batches)
-                verdict = verifier.verify(transactional_id, producer[0], producer[1], tuple(guards)) if guards else None
-                if verdict is not None or errors:
-                    return self._append_verified(verdict or _nothing_refused(), entries, errors, guards, required_acks, timeout_ms, origin)
+                guards, errors = self._guards(batches, support)
+                if guards or errors:
+                    verdict: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred.of({})
+                    if guards:
+                        verdict = self.verifier.verify(transactional_id, producer[0], producer[1], tuple(guards), support)
+                    return self._append_verified(verdict, entries, errors, guards, required_acks, timeout_ms, origin, support)
         return self._appender.append(
             entries, required_acks=required_acks, timeout_ms=timeout_ms, origin=origin, internal_topics_allowed=internal_topics_allowed
         )
 
     def _guards(
-        self, batches: Mapping[TopicPartition, BatchHeader]
+        self, batches: Mapping[TopicPartition, BatchHeader], support: Support
     ) -> tuple[dict[TopicPartition, VerificationGuard], dict[TopicPartition, ErrorCode]]:
         guards: dict[TopicPartition, VerificationGuard] = {}
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic_partition, header in batches.items():
             try:
                 log = self._partitions.find(topic_partition).local_log(-1, leader_only=True)
-                guard = log.start_verification(header.producer_id, header.base_sequence, header.producer_epoch)
+                guard = log.start_verification(header.producer_id, header.base_sequence, header.producer_epoch, bumps_epoch=support.adds)
             except KafkaError as error:
                 errors[topic_partition] = error.code
                 continue
@@ -115,12 +138,13 @@ class VerifiedAppender:
         required_acks: int,
         timeout_ms: int,
         origin: AppendOrigin,
+        support: Support,
     ) -> Deferred[Appends]:
         result: Deferred[Appends] = Deferred()
 
         def verified(done: Deferred[Mapping[TopicPartition, ErrorCode]]) -> None:
             refusals = dict.fromkeys(guards, ErrorCode.NETWORK_EXCEPTION) if done.error is not None else done.result()
-            refused = [_refusal(key, code) for key, code in {**errors, **refusals}.items() if code is not ErrorCode.NONE]
+            refused = [_refusal(key, code, support) for key, code in {**errors, **refusals}.items() if code is not ErrorCode.NONE]
             without = {append.topic_partition for append in refused}
             answer = self._appender.append(
                 [entry for entry in entries if entry[0] not in without],
@@ -138,12 +162,6 @@ class VerifiedAppender:
         return result
 
 
-def _nothing_refused() -> Deferred[Mapping[TopicPartition, ErrorCode]]:
-    verdict: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
-    verdict.complete({})
-    return verdict
-
-
 def _transactional_batches(entries: Sequence[Entry]) -> tuple[tuple[int, int] | None, dict[TopicPartition, BatchHeader]]:
     producers: set[tuple[int, int]] = set()
     batches: dict[TopicPartition, BatchHeader] = {}
@@ -157,10 +175,10 @@ def _transactional_batches(entries: Sequence[Entry]) -> tuple[tuple[int, int] | 
     return next(iter(producers), None), batches
 
 
-def _refusal(topic_partition: TopicPartition, code: ErrorCode) -> PartitionAppend:
+def _refusal(topic_partition: TopicPartition, code: ErrorCode, support: Support) -> PartitionAppend:
     if code is ErrorCode.INVALID_TXN_STATE:
         return PartitionAppend(topic_partition, code, error_message="Partition was not added to the transaction")
-    if code in _RETRIED_AS_NOT_ENOUGH_REPLICAS:
+    if code in _RETRIED_AS_NOT_ENOUGH_REPLICAS or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not support.adds):
         message = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
         return PartitionAppend(topic_partition, ErrorCode.NOT_ENOUGH_REPLICAS, error_message=message)
     return PartitionAppend(topic_partition, code)

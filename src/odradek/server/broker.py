@@ -458,18 +458,28 @@ class Broker:
         await self._acceptor.close()
 
     async def start_metadata(self) -> None:
+        from odradek.server.coordinators import Coordinators
         from odradek.server.producer_ids import ProducerIdManager
         from odradek.server.publisher import BrokerPublisher
 
         services = self.services
+        coordinators = services.coordinators = Coordinators(services, self.jobs.run)
+        services.replica_manager.changes.on_leadership.append(coordinators.leadership_changed)
+        services.replica_manager.producer.verifier = coordinators
         services.producer_ids = ProducerIdManager(services.channel, self.config.node_id, self._broker_epoch)
         self._publisher = BrokerPublisher(
-            services.dynamic_config, services.metadata, services.log_manager, services.replica_manager, self._metadata_changed
+            services.dynamic_config,
+            services.metadata,
+            services.log_manager,
+            services.replica_manager,
+            coordinators,
+            self._metadata_changed,
         )
         services.kraft.add_publisher(self._publisher)
 
     async def stop_metadata(self) -> None:
         self.services.kraft.loader.remove_publisher(self._publisher)
+        self.services.coordinators.close()
 
     def _metadata_changed(self) -> None:
         if self._registration is not None:
@@ -479,7 +489,8 @@ class Broker:
         from odradek.server.tasks import BrokerTasks
 
         services = self.services
-        self._tasks = BrokerTasks(services.dynamic_config, self.clock, self.jobs, services.log_manager, services.replica_manager)
+        config = services.dynamic_config
+        self._tasks = BrokerTasks(config, self.clock, self.jobs, services.log_manager, services.replica_manager, services.coordinators)
         self._tasks.configured(services.metadata.image)
         self._publisher.on_configured = self._tasks.configured
 

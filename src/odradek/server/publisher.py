@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
+    from odradek.server.coordinators import Coordinators
     from odradek.server.metadata_cache import MetadataCache
     from odradek.storage.log_manager import LogManager
 
@@ -24,7 +25,7 @@ _TOPIC, _BROKER = 2, 4
 
 
 class BrokerPublisher:
-    """Image first, so that whoever is called sees it; then configurations; then the partitions' roles; then the heartbeat.
+    """Image first, so that whoever is called sees it; then configurations; then the partitions' roles; then coordinators and the heartbeat.
 
     (kafka.server.metadata.BrokerMetadataPublisher)
     """
@@ -35,12 +36,14 @@ class BrokerPublisher:
         cache: MetadataCache,
         log_manager: LogManager,
         replica_manager: ReplicaManager,
+        coordinators: Coordinators,
         on_published: Callable[[], object],
     ) -> None:
         self._config = config
         self._cache = cache
         self._log_manager = log_manager
         self._replica_manager = replica_manager
+        self._coordinators = coordinators
         self._on_published = on_published
         self._warnings = TopicWarnings()
         self.on_configured: Callable[[MetadataImage], object] | None = None
@@ -53,6 +56,7 @@ class BrokerPublisher:
         if image.configs is not before.configs:
             self._apply_configs(image, before)
         self._replica_manager.changes.apply(delta, image)
+        self._coordinators.publish(delta, image)
         self._on_published()
 
     def _apply_configs(self, image: MetadataImage, before: MetadataImage) -> None:

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.controller.kraft import KRaftNode
+    from odradek.coordinator.group.service import GroupCoordinator
+    from odradek.coordinator.transaction.service import TransactionCoordinator
     from odradek.network.acceptor import BoundListener
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.server.channel import Forwarder, InterBrokerChannel
+    from odradek.server.coordinators import Coordinators
     from odradek.server.dispatch import ApiRange, Dispatcher
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.producer_ids import ProducerIdManager
@@ -51,6 +54,7 @@ class Services:
     forwarder: Forwarder
     dispatcher: Dispatcher
     producer_ids: ProducerIdManager
+    coordinators: Coordinators
     bound_listeners: list[BoundListener]
 
     api_ranges: dict[str, list[ApiRange]]
@@ -58,3 +62,13 @@ class Services:
 
     def __init__(self) -> None:
         self.broker_epoch = -1
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """Made when it is first asked for."""
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """Made when it is first asked for."""
+        return self.coordinators.transactions

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.metadata.image import MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
+    from odradek.server.coordinators import Coordinators
     from odradek.storage.log import Log
     from odradek.storage.log_directory import DirectoryWrite
     from odradek.storage.log_manager import LogManager
@@ -34,7 +35,13 @@ class BrokerTasks:
     """Started once, stopped once."""
 
     def __init__(
-        self, config: DynamicBrokerConfig, clock: Clock, jobs: Jobs, log_manager: LogManager, replica_manager: ReplicaManager
+        self,
+        config: DynamicBrokerConfig,
+        clock: Clock,
+        jobs: Jobs,
+        log_manager: LogManager,
+        replica_manager: ReplicaManager,
+        coordinators: Coordinators,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -56,6 +63,18 @@ class BrokerTasks:
         every("producer-expiration", "producer.id.expiration.check.interval.ms", log_manager.expire_producers, None)
         every(
             "high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks, None
+        )
+        every(
+            "transaction-abort",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            coordinators.abort_timed_out_transactions,
+            None,
+        )
+        every(
+            "transactional-id-expiration",
+            "transaction.remove.expired.transaction.cleanup.interval.ms",
+            coordinators.remove_expired_transactional_ids,
+            None,
         )
         self._flush_task: Task | None = None
         self._flush_interval_s = _NEVER_S

@@ -161,7 +161,7 @@ class Log(LogBase):
             entry = state.producers.get(header.producer_id)
             if entry is not None:
                 state.check_epoch(entry, header.producer_epoch)
-        state.check_transaction(header.producer_id, transactional=transactional, guard=guard)
+        state.check_transaction(header.producer_id, header.producer_epoch, transactional=transactional, guard=guard)
         return None
 
     def _check_sequence(self, header: BatchHeader) -> BatchMetadata | None:
@@ -294,9 +294,9 @@ class Log(LogBase):
         first = batches[0][1].base_offset
         return AppendInfo(first, self.log_end_offset - 1, self.log_start_offset, max_timestamp=largest, record_count=count, size=total)
 
-    def start_verification(self, producer_id: int, sequence: int, epoch: int) -> VerificationGuard | None:
+    def start_verification(self, producer_id: int, sequence: int, epoch: int, *, bumps_epoch: bool = False) -> VerificationGuard | None:
         """The KIP-890 guard to hand to `append_as_leader` after the coordinator confirmed; None when none is needed."""
-        return self.producer_state.start_verification(producer_id, sequence, epoch, self._clock.time_ms())
+        return self.producer_state.start_verification(producer_id, sequence, epoch, self._clock.time_ms(), bumps_epoch=bumps_epoch)
 
     # -- reading -----------------------------------------------------------------------------------------------------------------
 

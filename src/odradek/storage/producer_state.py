@@ -102,10 +102,11 @@ class VerificationGuard:
 
 
 class _Verification:
-    __slots__ = ("epoch", "guard", "lowest_sequence", "timestamp")
+    __slots__ = ("bumps_epoch", "epoch", "guard", "lowest_sequence", "timestamp")
 
-    def __init__(self, timestamp: int, sequence: int, epoch: int) -> None:
+    def __init__(self, timestamp: int, sequence: int, epoch: int, bumps_epoch: bool) -> None:
         self.guard = VerificationGuard()
+        self.bumps_epoch = bumps_epoch
         self.timestamp = timestamp
         self.lowest_sequence = sequence
         self.epoch = epoch
@@ -208,24 +209,32 @@ class ProducerStateManager:
 
     def _check_lowest(self, producer_id: int, first_sequence: int) -> None:
         verification = self._verifications.get(producer_id)
-        if verification is not None and first_sequence > verification.lowest_sequence:
+        if verification is None:
+            return
+        if verification.bumps_epoch and first_sequence != 0:
+            entry = self.producers.get(producer_id)
+            if entry is None or not entry.batches:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Producer {producer_id} begins on {self._name} with sequence {first_sequence}, not 0",
+                )
+        if first_sequence > verification.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Producer {producer_id} sent sequence {first_sequence} to {self._name} before sequence {verification.lowest_sequence}",
             )
 
-    def check_transaction(self, producer_id: int, *, transactional: bool, guard: VerificationGuard | None) -> None:
+    def check_transaction(self, producer_id: int, epoch: int, *, transactional: bool, guard: VerificationGuard | None) -> None:
         """A data batch against the open transaction: INVALID_TXN_STATE when it is not part of one that the coordinator knows."""
         entry = self.producers.get(producer_id)
-        is_open = entry is not None and entry.txn_first_offset >= 0
         if not transactional:
-            if is_open:
+            if entry is not None and entry.txn_first_offset >= 0:
                 raise KafkaError(
                     ErrorCode.INVALID_TXN_STATE,
                     f"Producer {producer_id} has an open transaction on {self._name}: expected a transactional write",
                 )
             return
-        if is_open or not self._verify:
+        if not self._verify or self.has_ongoing_transaction(producer_id, epoch):
             return
         verification = self._verifications.get(producer_id)
         if verification is None or guard is not verification.guard:
@@ -254,13 +263,22 @@ class ProducerStateManager:
 
     # -- verification (KIP-890) --------------------------------------------------------------------------------------------------
 
-    def start_verification(self, producer_id: int, sequence: int, epoch: int, now_ms: int) -> VerificationGuard | None:
-        """A guard to append with once the coordinator agreed; None when the transaction is open here already or none is needed."""
-        if not self._verify or self.has_ongoing_transaction(producer_id, epoch):
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, bumps_epoch: bool = False
+    ) -> VerificationGuard | None:
+        """A guard to append with once the coordinator agreed; None when the transaction is open here already.
+
+        Whether appends are refused without one is the setting's (`check_transaction`): a producer that `bumps_epoch` (transaction version
+        2) has its partitions added on the way, whatever the setting. INVALID_PRODUCER_EPOCH from an older epoch.
+        """
+        entry = self.producers.get(producer_id)
+        if entry is not None:
+            self.check_epoch(entry, epoch)
+        if self.has_ongoing_transaction(producer_id, epoch):
             return None
         verification = self._verifications.get(producer_id)
         if verification is None:
-            verification = self._verifications[producer_id] = _Verification(now_ms, sequence, epoch)
+            verification = self._verifications[producer_id] = _Verification(now_ms, sequence, epoch, bumps_epoch)
         else:
             verification.lower(sequence, epoch)
         return verification.guard

@@ -17,7 +17,8 @@ from odradek.base.ids import TopicPartition
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
 from odradek.client.types import ConsumerRecord
-from odradek.records.batch import LOG_OVERHEAD, BatchHeader, check_crc, decode_batch, iter_headers
+from odradek.records.batch import LOG_OVERHEAD, decode_batch, iter_headers
+from odradek.records.visibility import visible_batches
 
 READ_COMMITTED = 1
 READ_UNCOMMITTED = 0
@@ -288,34 +289,12 @@ def whole_batches(buffer: memoryview, offset: int) -> tuple[int, int]:
     return end, next_offset
 
 
-def wanted_batches(chunk: Chunk, *, read_committed: bool, check_crcs: bool) -> Iterable[tuple[int, BatchHeader]]:
-    """(position, header) of the data batches in a chunk: no control batches, nothing aborted when reading only what is committed.
-
-    KafkaError(CORRUPT_MESSAGE) for a checksum that does not fit.
-    """
-    aborted_starts = deque(sorted(chunk.aborted, key=lambda entry: entry[1]))
-    aborted_producers: set[int] = set()
-    for position, header in iter_headers(chunk.buffer):
-        if check_crcs and not check_crc(chunk.buffer, position, header):
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} of {chunk.topic_partition} fails its checksum"
-            )
-        if read_committed and header.is_transactional:
-            while aborted_starts and aborted_starts[0][1] <= header.last_offset:
-                aborted_producers.add(aborted_starts.popleft()[0])
-            if header.is_control:
-                aborted_producers.discard(header.producer_id)
-            elif header.producer_id in aborted_producers:
-                continue
-        if not header.is_control:
-            yield position, header
-
-
 def decode_chunk(chunk: Chunk, *, read_committed: bool, check_crcs: bool) -> list[ConsumerRecord]:
-    """The records of a chunk in order."""
+    """The records of a chunk in order; KafkaError(CORRUPT_MESSAGE) for a checksum that does not fit."""
     topic, partition = chunk.topic_partition
     output: list[ConsumerRecord] = []
-    for position, header in wanted_batches(chunk, read_committed=read_committed, check_crcs=check_crcs):
+    aborted = chunk.aborted if read_committed else ()
+    for _, position, header in visible_batches([chunk.buffer], aborted, check_crcs=check_crcs, name=chunk.topic_partition):
         kind = 1 if header.is_log_append_time else 0
         output += [
             ConsumerRecord(topic, partition, offset, timestamp, kind, key, value, headers)

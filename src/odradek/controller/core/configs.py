@@ -9,10 +9,11 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.config.broker import BROKER_CONFIG
 from odradek.config.definition import LIST, ConfigDef
 from odradek.config.dynamic_broker import check_setting
+from odradek.config.group import GROUP_CONFIG, check_group_overrides
 from odradek.config.topic import TOPIC_CONFIG, check_topic_overrides
 from odradek.controller.core.context import ControllerContext, check_size
 from odradek.controller.core.result import ControllerResult, VersionedRecord
-from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.metadata.topic_names import check_topic_name
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
@@ -119,6 +120,8 @@ def _resource_records(
             records.append(_record(resource_type, resource_name, operation.name, value))
     if resource_type == RESOURCE_TOPIC:
         check_topic_overrides(wanted, context.config)
+    elif resource_type == RESOURCE_GROUP:
+        check_group_overrides(wanted, context.config)
     else:
         for operation in operations:
             # What was set before and is not touched may be another implementation's.
@@ -133,6 +136,8 @@ def _definition(resource_type: int) -> ConfigDef:
         return TOPIC_CONFIG
     if resource_type == RESOURCE_BROKER:
         return BROKER_CONFIG
+    if resource_type == RESOURCE_GROUP:
+        return GROUP_CONFIG
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration of resource type {resource_type} is not served yet")
 
 
@@ -141,6 +146,9 @@ def _check_name(resource_type: int, resource_name: str) -> None:
         if not resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(resource_name)
+    elif resource_type == RESOURCE_GROUP:
+        if not resource_name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     elif resource_name and (not resource_name.isdecimal() or str(int(resource_name)) != resource_name):
         # No broker would look for its keys under another spelling of its number.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {resource_name}")
@@ -150,7 +158,8 @@ def _check_existence(context: ControllerContext, resource_type: int, resource_na
     if resource_type == RESOURCE_TOPIC:
         if resource_name not in context.state.topic_ids:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
-    elif not resource_name:
+    elif resource_type == RESOURCE_GROUP or not resource_name:
+        # A group may be configured before it exists.
         return
     elif int(resource_name) not in context.state.brokers and int(resource_name) not in context.state.controllers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {resource_name} found.")

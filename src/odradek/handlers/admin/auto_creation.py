@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from odradek.handlers.registration import TO_CONTROLLER
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 
 if TYPE_CHECKING:
+    from odradek.base.deferred import Deferred
     from odradek.config.broker import BrokerConfig
+    from odradek.protocol.schema import Message
+    from odradek.server.services import Services
+
+logger = logging.getLogger(__name__)
+
+_being_created: WeakKeyDictionary[Services, set[str]] = WeakKeyDictionary()
+"""Per broker, the topics whose automatic creation is under way: asking again must not create them twice."""
+
+
+def create_topics(services: Services, names: Iterable[str], client_id: str | None) -> None:
+    """Asks the controller for the topics that `client_id` wanted; the client will ask again."""
+    under_way = _being_created.setdefault(services, set())
+    wanted = [name for name in names if name not in under_way]
+    if not wanted:
+        return
+    under_way.update(wanted)
+    logger.info("creating topics %s, which %s asked for", ", ".join(wanted), client_id)
+
+    def created(done: Deferred[Message]) -> None:
+        under_way.difference_update(wanted)
+        if done.error is not None:
+            logger.warning("topics %s could not be created: %s", ", ".join(wanted), done.error)
+
+    request = creation_request(services.config, wanted)
+    services.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, 7).add_callback(created)
 
 
 def creation_request(config: BrokerConfig, names: Iterable[str]) -> CreateTopicsRequest:

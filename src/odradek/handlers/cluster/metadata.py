@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from odradek.handlers.registration import BROKER, TO_CONTROLLER, handler
+from odradek.handlers.registration import BROKER, handler
 from odradek.metadata.queries import alive_nodes, metadata_topics, unknown_topic_error
 from odradek.metadata.topic_names import is_internal
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:
-    from odradek.base.deferred import Deferred
     from odradek.metadata.image import MetadataImage
-    from odradek.protocol.schema import Message
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
@@ -31,9 +28,6 @@ logger = logging.getLogger(__name__)
 Topic = MetadataResponse.MetadataResponseTopic
 
 TOPIC_IDS_SINCE = 12
-
-_being_created: WeakKeyDictionary[Services, set[str]] = WeakKeyDictionary()
-"""Per broker, the topics whose automatic creation is under way: asking again must not create them twice."""
 
 
 @handler(ApiKey.METADATA, versions=(0, 13), listeners=(BROKER,))
@@ -55,7 +49,10 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
         create = request.allow_auto_topic_creation and not by_id and services.config.auto_create_topics_enable
         topics += [_missing_topic(name) for name in missing]
         if create:
-            _create(context, [name for name in missing if unknown_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], services)
+            from odradek.handlers.admin.auto_creation import create_topics
+
+            creatable = [name for name in missing if unknown_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+            create_topics(services, creatable, context.client_id)
     if version >= 8 and request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
@@ -115,26 +112,3 @@ def _names(
 
 def _missing_topic(name: str) -> MetadataResponse.MetadataResponseTopic:
     return Topic(error_code=unknown_topic_error(name), name=name, is_internal=is_internal(name))
-
-
-# -- automatic creation -------------------------------------------------------------------------------------------------------------------
-
-
-def _create(context: RequestContext, names: list[str], services: Services) -> None:
-    """Asks the controller for the topics; the client will ask again (org.apache.kafka AutoTopicCreationManager)."""
-    under_way = _being_created.setdefault(services, set())
-    wanted = [name for name in names if name not in under_way]
-    if not wanted:
-        return
-    from odradek.handlers.admin.auto_creation import creation_request
-
-    under_way.update(wanted)
-    logger.info("creating topics %s, which %s asked for", ", ".join(wanted), context.client_id)
-
-    def created(done: Deferred[Message]) -> None:
-        under_way.difference_update(wanted)
-        if done.error is not None:
-            logger.warning("topics %s could not be created: %s", ", ".join(wanted), done.error)
-
-    request = creation_request(services.config, wanted)
-    services.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, 7).add_callback(created)

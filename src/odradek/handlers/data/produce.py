@@ -32,6 +32,7 @@ from odradek.records.batch import (
 )
 from odradek.records.compression import Compression
 from odradek.replication.delayed_produce import Appends, PartitionAppend
+from odradek.replication.verification import support_of_produce
 from odradek.storage.append import AppendOrigin
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def handle(
             timeout_ms=request.timeout_ms,
             origin=AppendOrigin.CLIENT,
             transactional_id=request.transactional_id,
+            support=support_of_produce(version),
             internal_topics_allowed=context.client_id == ADMIN_CLIENT_ID,
         )
         if isinstance(answer, Deferred):

@@ -1,9 +1,9 @@
 """FindCoordinator (10), versions 0-6: which broker coordinates a group, a transactional id or a share partition.
 
-- ACL: DESCRIBE on the group or transactional id.
-- Advertised from version 0 because librdkafka keys LZ4 on its presence.
-- Gap: there are no coordinators yet, so every valid key is answered COORDINATOR_NOT_AVAILABLE, which clients retry. Key types that the
-  version does not know are answered INVALID_REQUEST, as in Kafka (share partitions need version 6, KIP-932).
+- The leader of the partition of the coordinator's topic that the key belongs to; the topic is created when somebody first asks.
+- ACL: DESCRIBE on the group or transactional id. Advertised from version 0 because librdkafka keys LZ4 on its presence.
+- Gap: there is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which clients retry. Key types that the version
+  does not know are answered INVALID_REQUEST, as in Kafka (share partitions need version 6, KIP-932).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.partitioning import partition_of
 from odradek.handlers.registration import BROKER, handler
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -19,32 +20,64 @@ if TYPE_CHECKING:
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
+Coordinator = FindCoordinatorResponse.Coordinator
+
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+_TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 _NOBODY = -1
+_BATCHED_SINCE = 4
+_NO_MESSAGE = "NONE"
+"""What Kafka writes as the message of no error."""
 
 
 @handler(ApiKey.FIND_COORDINATOR, versions=(0, 6), listeners=(BROKER,))
 def handle(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> FindCoordinatorResponse:
-    known = (GROUP, TRANSACTION, SHARE) if context.api_version >= 6 else (GROUP, TRANSACTION)
-    if request.key_type not in known:
-        error = KafkaError(ErrorCode.INVALID_REQUEST, f"there is no key type {request.key_type} in version {context.api_version}")
-    else:
-        error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no coordinators yet")
-    return _answer(request, error, batched=context.api_version >= 4)
+    if context.api_version >= _BATCHED_SINCE:
+        return FindCoordinatorResponse(coordinators=[_find(context, request.key_type, key, services) for key in request.coordinator_keys])
+    found = _find(context, request.key_type, request.key, services)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message or _NO_MESSAGE,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
 
 
 def error_response(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorResponse:
-    return _answer(request, error, batched=bool(request.coordinator_keys))
+    if request.coordinator_keys:
+        return FindCoordinatorResponse(coordinators=[_nobody(key, error) for key in request.coordinator_keys])
+    return FindCoordinatorResponse(error_code=error.code, error_message=error.message, node_id=_NOBODY, host="", port=_NOBODY)
 
 
-def _answer(request: FindCoordinatorRequest, error: KafkaError, *, batched: bool) -> FindCoordinatorResponse:
-    if not batched:
-        return FindCoordinatorResponse(error_code=error.code, error_message=error.message, node_id=_NOBODY, host="", port=_NOBODY)
-    return FindCoordinatorResponse(
-        coordinators=[
-            FindCoordinatorResponse.Coordinator(
-                key=key, node_id=_NOBODY, host="", port=_NOBODY, error_code=error.code, error_message=error.message
-            )
-            for key in request.coordinator_keys
-        ]
-    )
+def _find(context: RequestContext, key_type: int, key: str, services: Services) -> FindCoordinatorResponse.Coordinator:
+    try:
+        return _coordinator(context, key_type, key, services)
+    except KafkaError as error:
+        return _nobody(key, error)
+
+
+def _coordinator(context: RequestContext, key_type: int, key: str, services: Services) -> FindCoordinatorResponse.Coordinator:
+    known = (GROUP, TRANSACTION, SHARE) if context.api_version >= 6 else (GROUP, TRANSACTION)
+    if key_type not in known:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no key type {key_type} in version {context.api_version}")
+    name = _TOPICS.get(key_type)
+    if name is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no share coordinator yet")
+    image = services.metadata.image
+    topic = image.topics.by_name.get(name)
+    if topic is None:
+        from odradek.handlers.admin.auto_creation import create_topics
+
+        create_topics(services, [name], context.client_id)
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} is being created")
+    partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
+    leader = None if partition is None else image.cluster.brokers.get(partition.leader)
+    endpoint = None if leader is None or leader.fenced else leader.endpoint(context.listener_name)
+    if leader is None or endpoint is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {name} for {key} has no leader just now")
+    return Coordinator(key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_code=ErrorCode.NONE)
+
+
+def _nobody(key: str, error: KafkaError) -> FindCoordinatorResponse.Coordinator:
+    return Coordinator(key=key, node_id=_NOBODY, host="", port=_NOBODY, error_code=error.code, error_message=error.message)

@@ -1,10 +1,9 @@
-"""InitProducerId (API key 22): a producer id for idempotent producers.
+"""InitProducerId (API key 22): a producer id for idempotent and transactional producers.
 
 Versions: 0-6 (6 is unstable, KIP-939). ACL: IDEMPOTENT_WRITE on Cluster or WRITE on any Topic; WRITE on TransactionalId with a
-transactional id.
+transactional id; with two-phase commit also TWO_PHASE_COMMIT on it.
 Quota: request time.
-Known gaps: there is no transaction coordinator yet, so a request with a transactional id is answered COORDINATOR_NOT_AVAILABLE, as by a
-broker whose coordinator is not up; clients retry. ACLs and quotas are not enforced yet.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -14,15 +13,20 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.registration import BROKER, handler
+from odradek.handlers.transaction.errors import code_for
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
+    from odradek.coordinator.transaction.state import Transaction
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
+
+_FENCED_SINCE = 4
+"""Older clients know INVALID_PRODUCER_EPOCH only."""
 
 
 @handler(ApiKey.INIT_PRODUCER_ID, versions=(0, 6), listeners=(BROKER,))
@@ -31,14 +35,29 @@ def handle(
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _error(ErrorCode.INVALID_REQUEST)
+    result: Deferred[InitProducerIdResponse] = Deferred()
     if request.transactional_id is None:
         # Without a transactional id there is nothing to go on with: a producer that names its old id gets a new one as well.
-        result: Deferred[InitProducerIdResponse] = Deferred()
         services.producer_ids.next_id().add_callback(lambda producer_id: _complete(result, producer_id))
         return result
-    if request.transactional_id == "":
-        return _error(ErrorCode.INVALID_REQUEST)
-    return _error(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    expected = None if request.producer_id == NO_PRODUCER_ID else (request.producer_id, request.producer_epoch)
+    version = context.api_version
+
+    def decided(done: Deferred[Transaction]) -> None:
+        if done.error is not None:
+            result.complete(_error(code_for(done.error, version, _FENCED_SINCE)))
+        else:
+            transaction = done.result()
+            result.complete(InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch))
+
+    services.transactions.initialize(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        expected,
+        two_phase=request.enable2_pc,
+        keep_prepared=request.keep_prepared_txn,
+    ).add_callback(decided)
+    return result
 
 
 def error_response(request: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:

@@ -1,0 +1,388 @@
+"""One partition's shard at work: operations gathered into batches, replies parked until the commit, state reverted on failure.
+
+1. An operation reads the state and returns records and a response. The records are replayed at once, at the offsets they will get, under
+   the undo journal, so that the next operation sees them, and join the batch that is being gathered.
+2. The batch is written at the end of the loop's turn, or before when it is full: many operations, one append.
+3. Replies wait for the high watermark. An operation without records waits for all that it may have seen.
+4. When the append fails, everything from the batch's first record on is taken back and its operations fail; when the partition is lost,
+   all that is not committed fails with NOT_COORDINATOR.
+
+(CoordinatorRuntime.CoordinatorContext)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.undo import UndoJournal
+from odradek.coordinator.records import RecordSerde
+from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult, CoordinatorShard
+from odradek.coordinator.timers import Expire, Timers
+from odradek.records.batch import encode_batch
+from odradek.records.compression import Compression
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=CoordinatorShard)
+T = TypeVar("T")
+
+BATCH_OVERHEAD = 61
+_RECORD_OVERHEAD = 32
+"""More than length, attributes, deltas and header count of a record ever take."""
+
+
+class ShardState(Enum):
+    """INITIAL -> LOADING -> ACTIVE or FAILED; all of them -> CLOSED."""
+
+    INITIAL = "initial"
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class RuntimeOptions:
+    """What the shards of one coordinator share. Times in milliseconds, sizes in bytes."""
+
+    __slots__ = ("compression", "linger_ms", "load_buffer_bytes", "load_slice_records", "write_timeout_ms")
+
+    def __init__(
+        self,
+        *,
+        compression: Compression = Compression.NONE,
+        linger_ms: int = -1,
+        load_buffer_bytes: int = 5 * 1024 * 1024,
+        load_slice_records: int = 2_000,
+        write_timeout_ms: int = 5_000,
+    ) -> None:
+        self.compression = compression
+        self.linger_ms = linger_ms
+        """How long a batch is gathered; -1: until the end of the loop's turn."""
+        self.load_buffer_bytes = load_buffer_bytes
+        self.load_slice_records = load_slice_records
+        """Records replayed in one turn of the loop while loading."""
+        self.write_timeout_ms = write_timeout_ms
+
+
+class _Waiting:
+    """A reply that is due once `offset` is committed."""
+
+    __slots__ = ("deferred", "offset", "on_appended", "response")
+
+    def __init__(self, deferred: Deferred[Any], offset: int, response: object, on_appended: Callable[[KafkaError | None], object] | None):
+        self.deferred = deferred
+        self.offset = offset
+        self.response = response
+        self.on_appended = on_appended
+
+    def complete(self) -> None:
+        if self.on_appended is not None:
+            self.on_appended(None)
+        self.deferred.complete(self.response)
+
+    def fail(self, error: KafkaError) -> None:
+        if self.on_appended is not None:
+            self.on_appended(error)
+        self.deferred.fail(error)
+
+
+class ShardContext(Generic[S]):
+    """See the module's text. Made and driven by `CoordinatorRuntime`."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        leader_epoch: int,
+        log: CoordinatorLog,
+        clock: Clock,
+        serde: RecordSerde,
+        options: RuntimeOptions,
+        new_shard: Callable[[TopicPartition, UndoJournal, Timers], S],
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.leader_epoch = leader_epoch
+        self.state = ShardState.INITIAL
+        self.log = log
+        self._clock = clock
+        self._serde = serde
+        self._options = options
+        self.journal = UndoJournal()
+        self.timers = Timers(clock, self._expired)
+        self.shard = new_shard(topic_partition, self.journal, self.timers)
+        self.next_offset = 0
+        """The offset that the next record gets: the log end and what has been gathered."""
+        self._records: list[tuple[int, bytes | None, bytes | None, tuple[()]]] = []
+        self._size = 0
+        self._gathered: list[_Waiting] = []
+        self._waiting: deque[_Waiting] = deque()
+        self._flush_timer: TimerHandle | None = None
+        self._timeout: TimerHandle | None = None
+        self._stop_listening: Callable[[], None] | None = None
+
+    def __repr__(self) -> str:
+        return f"ShardContext({self.topic_partition}, {self.state.value}, epoch {self.leader_epoch}, next offset {self.next_offset})"
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def activate(self, image: MetadataImage, on_lost: Callable[[], object]) -> None:
+        """The log has been replayed up to its end; from now on operations are served."""
+        self.next_offset = self.log.log_end_offset
+        self.journal.commit_to(self.log.high_watermark)
+        self._stop_listening = self.log.listen(self.on_high_watermark, on_lost)
+        self.state = ShardState.ACTIVE
+        self.shard.on_loaded(image)
+
+    def close(self, error: KafkaError) -> None:
+        """Fails everything that is not committed. Idempotent."""
+        if self.state is ShardState.CLOSED:
+            return
+        was_active = self.state is ShardState.ACTIVE
+        self.state = ShardState.CLOSED
+        self.timers.close()
+        for timer in (self._flush_timer, self._timeout):
+            if timer is not None:
+                timer.cancel()
+        if self._stop_listening is not None:
+            self._stop_listening()
+        waiting = [*self._waiting, *self._gathered]
+        self._waiting.clear()
+        self._gathered = []
+        for each in waiting:
+            each.fail(error)
+        if was_active:
+            self.shard.on_unloaded()
+
+    # -- operations --------------------------------------------------------------------------------------------------------------
+
+    def write(self, operation: Callable[[S], CoordinatorResult[T]]) -> Deferred[T]:
+        """Runs the operation; the reply when its records are committed. KafkaError of the operation fails it, and nothing is changed."""
+        try:
+            result = self._decide(operation)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        return self._take(result, -1, -1)
+
+    def _decide(self, operation: Callable[[S], CoordinatorResult[T]]) -> CoordinatorResult[T]:
+        # What the operation changes itself in journaled state goes the way of its first record.
+        self.journal.offset = self.next_offset
+        try:
+            return operation(self.shard)
+        except KafkaError:
+            self.journal.revert_to(self.next_offset)
+            raise
+
+    def write_transactional(
+        self, producer_id: int, producer_epoch: int, guard: object | None, operation: Callable[[S], CoordinatorResult[T]]
+    ) -> Deferred[T]:
+        """As `write`, the records in a batch of their own as part of the producer's transaction."""
+        self.flush()
+        try:
+            result = self._decide(operation)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        deferred = self._take(result, producer_id, producer_epoch)
+        if result.records:
+            self.flush(producer_id=producer_id, producer_epoch=producer_epoch, guard=guard)
+        return deferred
+
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, committed: bool, version: int
+    ) -> Deferred[None]:
+        """Appends the marker of a transaction that wrote to this partition and replays it; done when it is committed."""
+        from odradek.coordinator.markers import marker_batch
+
+        self.flush()
+        offset = self.next_offset
+        self.journal.offset = offset
+        self.shard.replay_end_transaction(offset, producer_id, producer_epoch, committed=committed)
+        deferred: Deferred[None] = Deferred()
+        self.next_offset = offset + 1
+        self._gathered.append(_Waiting(deferred, self.next_offset, None, None))
+        batch = marker_batch(producer_id, producer_epoch, coordinator_epoch, committed=committed, now_ms=self._clock.time_ms())
+        self._write_out(batch, offset, None, version)
+        return deferred
+
+    def _take(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> Deferred[T]:
+        deferred: Deferred[T] = Deferred()
+        if not result.records:
+            waiting = _Waiting(deferred, self.next_offset, result.response, result.on_appended)
+            if self._gathered:
+                self._gathered.append(waiting)
+            elif self._waiting:
+                self._waiting.append(waiting)
+            else:
+                waiting.complete()
+            return deferred
+        encoded = [self._serde.encode(record) for record in result.records]
+        size = sum([_size_of(key, value) for key, value in encoded])
+        limit = self.log.max_batch_bytes - BATCH_OVERHEAD
+        if size > limit and self._options.compression is Compression.NONE:
+            if not result.atomic and len(encoded) > 1:
+                return self._take_in_parts(result, producer_id, producer_epoch)
+            too_large = KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{len(encoded)} records of {size} bytes for {self.topic_partition} do not fit into a batch of {limit} bytes",
+            )
+            return self._refuse(result, append_error(too_large))
+        if self._records and self._size + size > limit:
+            before = self.next_offset
+            self.flush()
+            if self.next_offset != before:
+                # What the operation has seen, and whatever it changed, was just taken back.
+                return self._refuse(result, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the records before could not be written"))
+        now_ms = self._clock.time_ms()
+        offset = self.next_offset
+        if result.replay:
+            self._replay(result, offset, producer_id, producer_epoch)
+        for key, value in encoded:
+            self._records.append((now_ms, key, value, ()))
+        self._size += size
+        self.next_offset = offset + len(encoded)
+        self._gathered.append(_Waiting(deferred, self.next_offset, result.response, result.on_appended))
+        if producer_id < 0 and self._flush_timer is None:
+            self._flush_timer = self._clock.call_later(max(self._options.linger_ms, 0) / 1000, self.flush)
+        return deferred
+
+    def _refuse(self, result: CoordinatorResult[T], error: KafkaError) -> Deferred[T]:
+        self.journal.revert_to(self.next_offset)
+        if result.on_appended is not None:
+            result.on_appended(error)
+        return Deferred.failed(error)
+
+    def _take_in_parts(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> Deferred[T]:
+        """Halves, until they fit; an error ends it where it stands, and the reply tells of it."""
+        middle = len(result.records) // 2
+        first: Deferred[T] = self._take(
+            CoordinatorResult(result.records[:middle], result.response, replay=result.replay, atomic=False), producer_id, producer_epoch
+        )
+        if first.error is not None:
+            if result.on_appended is not None and isinstance(first.error, KafkaError):
+                result.on_appended(first.error)
+            return first
+        return self._take(
+            CoordinatorResult(result.records[middle:], result.response, replay=result.replay, on_appended=result.on_appended, atomic=False),
+            producer_id,
+            producer_epoch,
+        )
+
+    def _replay(self, result: CoordinatorResult[T], offset: int, producer_id: int, producer_epoch: int) -> None:
+        journal, shard = self.journal, self.shard
+        try:
+            for index, record in enumerate(result.records):
+                journal.offset = offset + index
+                shard.replay(offset + index, producer_id, producer_epoch, record)
+        except Exception:
+            journal.revert_to(offset)
+            raise
+
+    # -- the log -----------------------------------------------------------------------------------------------------------------
+
+    def flush(self, *, producer_id: int = -1, producer_epoch: int = -1, guard: object | None = None) -> None:
+        """Writes what has been gathered."""
+        timer, self._flush_timer = self._flush_timer, None
+        if timer is not None:
+            timer.cancel()
+        records = self._records
+        if not records:
+            return
+        self._records = []
+        self._size = 0
+        batch = encode_batch(
+            records,
+            compression=self._options.compression,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transactional=producer_id >= 0,
+        )
+        self._write_out(batch, self.next_offset - len(records), guard)
+
+    def _write_out(self, batch: bytes, offset: int, guard: object | None, transaction_version: int = 0) -> None:
+        gathered, self._gathered = self._gathered, []
+        try:
+            base_offset = self.log.append(batch, self.leader_epoch, guard, transaction_version)
+        except KafkaError as error:
+            self._revert(offset, gathered, append_error(error))
+            return
+        if base_offset != offset:
+            # Somebody else writes to the partition: what was replayed stands at other offsets than in the log.
+            logger.error("%s: records expected at offset %d were appended at %d", self.topic_partition, offset, base_offset)
+            self._revert(offset, gathered, KafkaError(ErrorCode.NOT_COORDINATOR, "the state has to be loaded again"))
+            self.state = ShardState.FAILED
+            return
+        self._waiting.extend(gathered)
+        self.on_high_watermark(self.log.high_watermark)
+        if self._waiting and self._timeout is None:
+            self._timeout = self._clock.call_later(self._options.write_timeout_ms / 1000, self._timed_out, self.next_offset)
+
+    def _revert(self, offset: int, gathered: list[_Waiting], error: KafkaError) -> None:
+        self.journal.revert_to(offset)
+        self.next_offset = offset
+        for waiting in gathered:
+            waiting.fail(error)
+
+    def on_high_watermark(self, offset: int) -> None:
+        """Everything below `offset` is committed."""
+        if self.state is ShardState.CLOSED:
+            return
+        self.journal.commit_to(offset)
+        waiting = self._waiting
+        while waiting and waiting[0].offset <= offset:
+            waiting.popleft().complete()
+        if not waiting and self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+    def _timed_out(self, offset: int) -> None:
+        """What was appended up to `offset` did not become committed in time; it may yet, so that it stays in the log and in the state."""
+        self._timeout = None
+        error = append_error(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self.topic_partition}: the records were not replicated in time"))
+        waiting = self._waiting
+        while waiting and waiting[0].offset <= offset:
+            waiting.popleft().fail(error)
+        if waiting:
+            self._timeout = self._clock.call_later(self._options.write_timeout_ms / 1000, self._timed_out, self.next_offset)
+
+    def _expired(self, expire: Expire, done: Callable[[bool], object]) -> None:
+        if self.state is not ShardState.ACTIVE:
+            return
+        try:
+            deferred = self.write(lambda _: expire())
+        except Exception:
+            logger.exception("a timer of %s failed", self.topic_partition)
+            done(False)
+            return
+        deferred.add_callback(lambda finished: done(finished.error is None))
+
+
+def _size_of(key: bytes, value: bytes | None) -> int:
+    return _RECORD_OVERHEAD + len(key) + (0 if value is None else len(value))
+
+
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def append_error(error: KafkaError) -> KafkaError:
+    """What a client of the coordinator hears of a failed append (CoordinatorOperationExceptionHelper)."""
+    code = _APPEND_ERRORS.get(error.code)
+    return error if code is None else KafkaError(code, error.message)

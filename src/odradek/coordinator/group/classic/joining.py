@@ -1,0 +1,218 @@
+"""JoinGroup of classic groups: new members, dynamic and static, and known ones that come again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.group.classic.group import ClassicGroup, join_error
+from odradek.coordinator.group.classic.member import ClassicMember, Protocols
+from odradek.coordinator.group.classic.rebalance import Outcome, Rebalances, nothing
+from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.group import Caller
+from odradek.coordinator.group.registry import Groups
+from odradek.coordinator.group.settings import GroupSettings
+from odradek.coordinator.shard import CoordinatorResult
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+logger = logging.getLogger(__name__)
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""A JoinGroup of a member that does not know its id yet is given up after this (group.new.member.join.timeout.ms)."""
+
+MAX_PENDING_MEMBERS = 20_000
+"""Ids of a group that nobody has come back with yet: whoever asks for ever new ones gets no more."""
+
+Response = Deferred[JoinGroupResponse]
+
+
+def protocols_of(request: JoinGroupRequest) -> Protocols:
+    return tuple([(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols])
+
+
+class Joining:
+    """Answers through the Deferred that comes with a request, at once or when the group has rebalanced."""
+
+    def __init__(self, groups: Groups, rebalances: Rebalances, settings: GroupSettings, new_id: Callable[[], UUID]) -> None:
+        self._groups = groups
+        self._rebalances = rebalances
+        self._settings = settings
+        self._new_id = new_id
+
+    def join(self, caller: Caller, request: JoinGroupRequest, response: Response) -> Outcome:
+        """A classic group, existing or not."""
+        group = self._groups.find_classic(request.group_id)
+        is_new_group = group is None
+        if group is None:
+            if request.member_id:
+                response.complete(join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+                return nothing()
+            group = self._groups.get_or_create_classic(request.group_id)
+        if not self._accepts(group, request.member_id):
+            group.remove(request.member_id)
+            response.complete(join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
+            outcome = nothing()
+        elif not group.supports(request.protocol_type, protocols_of(request)):
+            response.complete(join_error(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            outcome = nothing()
+        elif not request.member_id:
+            outcome = self._join_new(caller, request, group, response)
+        else:
+            outcome = self._join_known(caller, request, group, response)
+        if is_new_group and not outcome.records:
+            # The group exists from now on, in the log as well.
+            first = next(iter(group.members), None)
+            return CoordinatorResult(
+                [group.empty_record()], None, replay=False, on_appended=lambda error: self._created(group, first, response, error)
+            )
+        return outcome
+
+    def _created(self, group: ClassicGroup, first: str | None, response: Response, error: KafkaError | None) -> None:
+        if error is None:
+            return
+        logger.warning("group %s: that it exists could not be stored: %s", group.group_id, error)
+        # Taken back, the group takes those with it who have joined it since; otherwise only the first one is refused.
+        lost = self._groups.find(group.group_id) is not group
+        for member_id in list(group.members) if lost else [member_id for member_id in group.members if member_id == first]:
+            group.fail_parked(group.members[member_id], error.code, member_id="")
+            self._rebalances.forget(group, member_id)
+            group.remove(member_id)
+        response.complete(join_error("", error.code))
+
+    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
+        """group.max.size: among those rejoining the first ones stay, in a settled group those who are in it."""
+        if group.is_in(State.EMPTY, State.DEAD):
+            return True
+        member = group.members.get(member_id)
+        if group.is_in(State.PREPARING_REBALANCE):
+            return (member is not None and member.awaiting_join is not None) or group.awaiting_join_count < self._settings.max_size
+        return member is not None or len(group.members) < self._settings.max_size
+
+    # -- new members -------------------------------------------------------------------------------------------------------------
+
+    def _join_new(self, caller: Caller, request: JoinGroupRequest, group: ClassicGroup, response: Response) -> Outcome:
+        instance_id = request.group_instance_id
+        member_id = f"{caller.client_id if instance_id is None else instance_id}-{self._new_id()}"
+        if instance_id is not None:
+            existing = group.static_member_id(instance_id)
+            if existing is not None:
+                return self._replace_static(caller, request, group, existing, member_id, response)
+            return self._add(caller, request, group, member_id, response)
+        if caller.api_version < 4:
+            return self._add(caller, request, group, member_id, response)
+        if len(group.pending_join) >= MAX_PENDING_MEMBERS:
+            response.complete(join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
+            return nothing()
+        # The member comes again with its id: one whose answer got lost does not linger in the group (KIP-394).
+        group.pending_join.add(member_id)
+        self._rebalances.await_member(group.group_id, member_id, request.session_timeout_ms)
+        response.complete(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+        return nothing()
+
+    def _add(self, caller: Caller, request: JoinGroupRequest, group: ClassicGroup, member_id: str, response: Response) -> Outcome:
+        member = ClassicMember(
+            member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=caller.client_id,
+            client_host=caller.client_host,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=protocols_of(request),
+        )
+        member.is_new = True
+        if group.is_in(State.PREPARING_REBALANCE) and group.previous_state is State.EMPTY:
+            group.new_member_added = True
+        group.add(member, response)
+        self._rebalances.keep_alive(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        return self._rebalances.prepare_or_complete(group, f"{member_id} joins; {_reason(request)}")
+
+    # -- known members -----------------------------------------------------------------------------------------------------------
+
+    def _join_known(self, caller: Caller, request: JoinGroupRequest, group: ClassicGroup, response: Response) -> Outcome:
+        member_id = request.member_id
+        if member_id in group.pending_join:
+            if request.group_instance_id is not None:
+                # An id handed out to a dynamic member is not a static one's.
+                response.complete(join_error(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+                return nothing()
+            return self._add(caller, request, group, member_id, response)
+        try:
+            group.validate_member(member_id, request.group_instance_id)
+        except KafkaError as error:
+            response.complete(join_error(member_id, error.code))
+            return nothing()
+        member = group.members[member_id]
+        if group.is_in(State.PREPARING_REBALANCE):
+            return self._update(request, group, member, response, "joins again")
+        unchanged = member.protocols == protocols_of(request)
+        if group.is_in(State.COMPLETING_REBALANCE) and unchanged:
+            # Its answer may have got lost.
+            response.complete(group.join_response(member_id, with_members=group.is_leader(member_id)))
+            return nothing()
+        if group.is_in(State.STABLE) and unchanged and not group.is_leader(member_id):
+            response.complete(group.join_response(member_id, with_members=False))
+            return nothing()
+        # A leader asks for a rebalance by joining, for reasons that its metadata need not show.
+        return self._update(request, group, member, response, "leads and joins again" if unchanged else "joins with other metadata")
+
+    def _update(self, request: JoinGroupRequest, group: ClassicGroup, member: ClassicMember, response: Response, what: str) -> Outcome:
+        group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms, response)
+        return self._rebalances.prepare_or_complete(group, f"{member.member_id} {what}; {_reason(request)}")
+
+    # -- static members ----------------------------------------------------------------------------------------------------------
+
+    def _replace_static(
+        self, caller: Caller, request: JoinGroupRequest, group: ClassicGroup, old_id: str, new_id: str, response: Response
+    ) -> Outcome:
+        """A static member has restarted: in a stable group, with the same protocol chosen as before, nobody else has to notice."""
+        instance_id = request.group_instance_id
+        assert instance_id is not None
+        leader_before = group.leader_id
+        member = group.replace_static(instance_id, old_id, new_id)
+        self._rebalances.forget(group, old_id)
+        self._rebalances.keep_alive(group, member)
+        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms, response)
+        reason = f"static member {instance_id} is {new_id} now; {_reason(request)}"
+        if group.is_in(State.COMPLETING_REBALANCE):
+            # The leader may be assigning to the old id by now.
+            return self._rebalances.prepare(group, reason)
+        if not group.is_in(State.STABLE):
+            return self._rebalances.complete_if_joined(group)
+        if group.select_protocol() != group.protocol_name:
+            return self._rebalances.prepare_or_complete(group, reason)
+        logger.info("group %s: %s, without a rebalance", group.group_id, reason)
+
+        def appended(error: KafkaError | None) -> None:
+            if error is None:
+                self._answer_replaced(caller, group, member, leader_before)
+                return
+            logger.warning("group %s: static member %s stays %s: %s", group.group_id, instance_id, old_id, error)
+            if group.members.get(new_id) is member:
+                group.complete_join(member, join_error("", error.code))
+                group.update(member, *before, None)
+                self._rebalances.forget(group, new_id)
+                self._rebalances.keep_alive(group, group.replace_static(instance_id, new_id, old_id))
+
+        assignments = {each.member_id: each.assignment for each in group.members.values()}
+        return CoordinatorResult([group.record(assignments)], None, replay=False, on_appended=appended)
+
+    def _answer_replaced(self, caller: Caller, group: ClassicGroup, member: ClassicMember, leader_before: str | None) -> None:
+        if member.awaiting_join is None or not group.is_in(State.STABLE, State.COMPLETING_REBALANCE):
+            # A rebalance has begun meanwhile, and will answer.
+            return
+        leads = group.is_leader(member.member_id)
+        if caller.api_version >= 9:
+            response = group.join_response(member.member_id, with_members=leads, skip=leads)
+        else:
+            # Named leader, an older client would assign: it must take what it had.
+            response = group.join_response(member.member_id, with_members=False, leader=leader_before)
+        group.complete_join(member, response)
+
+
+def _reason(request: JoinGroupRequest) -> str:
+    return f"client reason: {request.reason or 'not provided'}"

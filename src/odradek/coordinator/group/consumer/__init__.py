@@ -1,0 +1,1 @@
+"""Consumer groups: the coordinator assigns, members reconcile what they have with it (KIP-848)."""

@@ -1,0 +1,214 @@
+"""Groups that change their protocol with members in them (KIP-848: online upgrade and downgrade; group.consumer.migration.policy).
+
+A classic group of consumers becomes a consumer group when the first member of the consumer protocol joins; it becomes classic again when
+the last of those leaves. Members of the classic protocol stay members all the time: they are told to join again when something moves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.undo import UndoJournal
+from odradek.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from odradek.coordinator.group.classic.member import ClassicMember
+from odradek.coordinator.group.classic.rebalance import Rebalances
+from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.consumer import records as write
+from odradek.coordinator.group.consumer.embedded import read_assignment, read_subscription, write_assignment
+from odradek.coordinator.group.consumer.group import ConsumerGroup
+from odradek.coordinator.group.consumer.member import ClassicMetadata, ConsumerMember
+from odradek.coordinator.group.consumer.sessions import Sessions
+from odradek.coordinator.group.consumer.view import ClusterView
+from odradek.coordinator.group.registry import Groups
+from odradek.coordinator.group.settings import GroupSettings
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.protocol.errors import ProtocolError
+
+logger = logging.getLogger(__name__)
+
+
+class Migration:
+    """One shard's."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        view: ClusterView,
+        settings: GroupSettings,
+        sessions: Sessions,
+        rebalances: Rebalances,
+        time_ms: Callable[[], int],
+    ) -> None:
+        self._groups = groups
+        self._view = view
+        self._settings = settings
+        self._sessions = sessions
+        self._rebalances = rebalances
+        self._time_ms = time_ms
+
+    # -- to a consumer group -----------------------------------------------------------------------------------------------------
+
+    def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord]) -> ConsumerGroup:
+        """The group that the records will make of the classic one; GROUP_ID_NOT_FOUND when it has to stay what it is."""
+        self._check_upgrade(group)
+        try:
+            members = [self._upgraded_member(group, member) for member in group.members.values()]
+        except (ProtocolError, KeyError) as error:
+            raise _refused(group.group_id, f"its embedded protocol is malformed: {error}") from error
+        upgraded = self._upgraded_group(group, members)
+        records += group.tombstones()
+        records += _group_records(upgraded)
+        for member in list(group.members.values()):
+            group.fail_parked(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+            self._sessions.keep_alive(group.group_id, member.member_id, member.session_timeout_ms)
+        logger.info("group %s becomes a consumer group", group.group_id)
+        return upgraded
+
+    def _check_upgrade(self, group: ClassicGroup) -> None:
+        if not self._settings.migration_policy.upgrade:
+            raise _refused(group.group_id, "group.consumer.migration.policy does not permit it")
+        if not group.uses_consumer_protocol:
+            raise _refused(group.group_id, "its members are no consumers")
+        if len(group.members) > self._settings.consumer_max_size:
+            raise _refused(group.group_id, "it has more members than a consumer group may have")
+
+    def _upgraded_member(self, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
+        assignment = read_assignment(member.assignment)
+        if assignment.user_data:
+            raise _refused(group.group_id, "its assignor keeps data of its own in the assignment, which would be lost")
+        # A group that has not completed a generation yet has no protocol: the member's first one tells what it subscribes to.
+        protocol = group.protocol_name if group.protocol_name is not None else member.protocols[0][0]
+        subscription = read_subscription(member.metadata(protocol))
+        assigned: dict[UUID, dict[int, int]] = {}
+        for topic in assignment.assigned_partitions:
+            topic_id = self._view.topic_id(topic.topic)
+            if topic_id is not None and topic.partitions:
+                assigned[topic_id] = dict.fromkeys(topic.partitions, group.generation_id)
+        return ConsumerMember(
+            member.member_id,
+            group.generation_id,
+            group.generation_id,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id or None,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topic_names=frozenset(subscription.topics),
+            assigned=assigned,
+            classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
+        )
+
+    def _upgraded_group(self, group: ClassicGroup, members: Iterable[ConsumerMember]) -> ConsumerGroup:
+        journal = UndoJournal()
+        journal.recording = False
+        upgraded = ConsumerGroup(group.group_id, journal)
+        for member in members:
+            upgraded.targets[member.member_id] = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
+            upgraded.put_member(member)
+        metadata_hash = self._view.hashes.of_group(upgraded.topic_counts, self._view.image)
+        generation = group.generation_id
+        upgraded.epochs = upgraded.epochs._replace(group=generation, metadata_hash=metadata_hash, target=generation)
+        return upgraded
+
+    # -- to a classic group ------------------------------------------------------------------------------------------------------
+
+    def may_downgrade(self, group: ConsumerGroup, leaving: list[ConsumerMember]) -> bool:
+        """Whether only members of the classic protocol remain, and the group may become a classic one."""
+        remaining = len(group.members) - len(leaving)
+        classic = group.classic_count - sum(1 for member in leaving if member.classic is not None)
+        return classic == remaining and remaining > 0 and self._downgrade_permitted(group, remaining)
+
+    def may_downgrade_replacing(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+        """The same, when a static member of the classic protocol takes the place of the last one of the consumer protocol."""
+        members = len(group.members)
+        return replaced.classic is None and group.classic_count == members - 1 and self._downgrade_permitted(group, members)
+
+    def _downgrade_permitted(self, group: ConsumerGroup, members: int) -> bool:
+        if not self._settings.migration_policy.downgrade:
+            logger.info("group %s stays a consumer group: group.consumer.migration.policy", group.group_id)
+            return False
+        return members <= self._settings.max_size
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        leaving: list[ConsumerMember],
+        joining: ConsumerMember | None,
+        records: list[CoordinatorRecord],
+        *,
+        rebalance: str | None,
+    ) -> None:
+        """The group is a classic one at once, as far as the records, which are not to be replayed, get written.
+
+        `joining` is the static member that takes another's place; `rebalance` says why the members have to join again, None: they need not.
+        """
+        group_id = group.group_id
+        replaced = None if joining is None else group.static_member(joining.instance_id)
+        gone = {member.member_id for member in leaving}
+        if replaced is not None:
+            gone.add(replaced.member_id)
+        staying = [member for member in group.members.values() if member.member_id not in gone]
+        targets = {member.member_id: member.member_id for member in staying}
+        if joining is not None and replaced is not None:
+            staying.append(joining)
+            targets[joining.member_id] = replaced.member_id
+        classic = self._downgraded(group, staying, targets)
+        records += group.tombstones({} if joining is None or replaced is None else {replaced.member_id: joining.member_id})
+        records.append(classic.record({member.member_id: member.assignment for member in classic.members.values()}))
+        # The members' sessions in the consumer group find nobody when they end, unless the append fails and it is there again.
+        self._groups.remove(group_id)
+        self._groups.put(classic)
+        for member in classic.members.values():
+            self._rebalances.keep_alive(classic, member)
+        if rebalance is not None:
+            self._rebalances.prepare(classic, rebalance)
+        logger.info("group %s becomes a classic group", group_id)
+
+    def _downgraded(self, group: ConsumerGroup, staying: list[ConsumerMember], targets: dict[str, str]) -> ClassicGroup:
+        classic = ClassicGroup(
+            group.group_id,
+            time_ms=self._time_ms,
+            state=State.STABLE,
+            generation_id=group.epochs.group,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+        )
+        for member in staying:
+            assert member.classic is not None
+            classic.add(
+                ClassicMember(
+                    member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    session_timeout_ms=member.classic.session_timeout_ms,
+                    protocol_type=CONSUMER_PROTOCOL_TYPE,
+                    protocols=member.classic.protocols,
+                )
+            )
+        classic.settle_protocol()
+        try:
+            for each in classic.members.values():
+                target = group.targets.get(targets[each.member_id]) or {}
+                each.assignment = write_assignment(target, self._view, each.metadata(classic.protocol_name))
+        except ProtocolError as error:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} cannot become a classic group: {error}") from error
+        return classic
+
+
+def _group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    group_id, epochs, members = group.group_id, group.epochs, list(group.members.values())
+    return [
+        *[write.member_metadata(group_id, member) for member in members],
+        write.group_epoch(group_id, epochs.group, epochs.metadata_hash),
+        *[write.target_assignment(group_id, member.member_id, group.targets[member.member_id]) for member in members],
+        write.target_epoch(group_id, epochs.target, epochs.target_timestamp_ms),
+        *[write.current_assignment(group_id, member) for member in members],
+    ]
+
+
+def _refused(group_id: str, why: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Classic group {group_id} cannot become a consumer group: {why}.")

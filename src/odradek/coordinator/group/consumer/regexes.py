@@ -1,0 +1,88 @@
+"""Subscribed patterns: matched against all topics beside the heartbeats, in turns, all patterns of a group at once (TopicRegexResolver).
+
+Known gap: all topics are matched, since nobody's right to describe them is asked for yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from odradek.base.errors import KafkaError
+from odradek.coordinator.group.consumer.group import ResolvedRegex
+from odradek.coordinator.patterns import compile_pattern
+from odradek.coordinator.shard import CoordinatorResult
+from odradek.coordinator.timers import Timers
+from odradek.metadata.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+REFRESH_AGAIN_MS = 10_000
+"""A group's patterns are not evaluated more often."""
+_MATCHES_PER_TURN = 20_000
+
+Resolved = dict[str, ResolvedRegex]
+Finished = Callable[[Resolved], CoordinatorResult[None]]
+
+
+class RegexResolver:
+    """One shard's; at most one evaluation per group."""
+
+    def __init__(self, timers: Timers, time_ms: Callable[[], int]) -> None:
+        self._timers = timers
+        self._time_ms = time_ms
+        self._running: set[str] = set()
+
+    def is_running(self, group_id: str) -> bool:
+        return group_id in self._running
+
+    def start(self, group_id: str, regexes: Iterable[str], image: MetadataImage, finished: Finished) -> None:
+        """Hands the topics to `finished`, as a write operation of its own; nothing when the group is under way already."""
+        if group_id in self._running:
+            return
+        self._running.add(group_id)
+        evaluation = _Evaluation(regexes, image, self._time_ms())
+        self._timers.schedule(_key(group_id), 0, lambda: self._turn(group_id, evaluation, finished))
+
+    def _turn(self, group_id: str, evaluation: _Evaluation, finished: Finished) -> CoordinatorResult[None]:
+        if not evaluation.go_on():
+            self._timers.schedule(_key(group_id), 0, lambda: self._turn(group_id, evaluation, finished))
+            return CoordinatorResult([], None)
+        # Should the append fail the timer brings us here again, unless a heartbeat has started anew.
+        self._running.discard(group_id)
+        return finished(evaluation.resolved())
+
+
+class _Evaluation:
+    def __init__(self, regexes: Iterable[str], image: MetadataImage, now_ms: int) -> None:
+        self._version = image.offset
+        self._now_ms = now_ms
+        self._names: Iterator[str] = iter(list(image.topics.by_name))
+        self._matches: dict[str, set[str]] = {}
+        self._patterns: list[tuple[Callable[[str], bool], set[str]]] = []
+        for regex in regexes:
+            found = self._matches[regex] = set()
+            try:
+                self._patterns.append((compile_pattern(regex), found))
+            except KafkaError as error:
+                # From a record of another release: it was valid there.
+                logger.error("the subscribed pattern %r cannot be evaluated: %s", regex, error)
+
+    def go_on(self) -> bool:
+        """Some more topics; whether that was the last of them."""
+        turn = max(1, _MATCHES_PER_TURN // max(1, len(self._patterns)))
+        count = 0
+        for name in islice(self._names, turn):
+            count += 1
+            for matches, found in self._patterns:
+                if matches(name):
+                    found.add(name)
+        return count < turn
+
+    def resolved(self) -> Resolved:
+        return {regex: ResolvedRegex(frozenset(found), self._version, self._now_ms) for regex, found in self._matches.items()}
+
+
+def _key(group_id: str) -> str:
+    return f"regex\0{group_id}"

@@ -1,0 +1,251 @@
+"""What follows from a member's new subscription: patterns, group epoch, target assignment, the member's own next step.
+
+Decisions only: they read the group as it is and add records, from which replay makes the group that is to be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+
+from odradek.assignment.spec import AssignorError, GroupSpec, MemberSpec, Partitions
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.group.consumer import records as write
+from odradek.coordinator.group.consumer.group import ConsumerGroup, ResolvedRegex, SubscriptionCount, TopicCounts, is_homogeneous
+from odradek.coordinator.group.consumer.member import ConsumerMember, MemberState
+from odradek.coordinator.group.consumer.reconciliation import Reported, Target, reconcile
+from odradek.coordinator.group.consumer.regexes import REFRESH_AGAIN_MS, RegexResolver, Resolved
+from odradek.coordinator.group.consumer.sessions import Outcome, Sessions
+from odradek.coordinator.group.consumer.view import ClusterView
+from odradek.coordinator.group.registry import Groups
+from odradek.coordinator.group.settings import GroupSettings
+from odradek.coordinator.patterns import compile_pattern
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.shard import CoordinatorResult
+
+logger = logging.getLogger(__name__)
+
+Records = list[CoordinatorRecord]
+_NEVER_MS = 2**31 - 1
+"""How long metadata that do not change need not be looked at."""
+
+
+class RegexChange(Enum):
+    """What a heartbeat has done to a member's pattern."""
+
+    NONE = auto()
+    UNRESOLVED = auto()
+    """Another one, whose topics are not known yet."""
+    RESOLVED = auto()
+    """Another one, or none any more: what the member subscribes to changes now."""
+
+
+class Updates:
+    """One shard's."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        view: ClusterView,
+        settings: GroupSettings,
+        sessions: Sessions,
+        resolver: RegexResolver,
+        time_ms: Callable[[], int],
+    ) -> None:
+        self._groups = groups
+        self._view = view
+        self._settings = settings
+        self._sessions = sessions
+        self._resolver = resolver
+        self._time_ms = time_ms
+
+    # -- subscriptions -----------------------------------------------------------------------------------------------------------
+
+    def metadata(self, group_id: str, before: ConsumerMember, after: ConsumerMember, records: Records) -> bool:
+        """Whether the subscribed names have changed; whatever has changed is written."""
+        if after == before:
+            return False
+        records.append(write.member_metadata(group_id, after))
+        return after.topic_names != before.topic_names
+
+    def regex(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, records: Records) -> RegexChange:
+        """INVALID_REGULAR_EXPRESSION for a pattern that nobody of the group has had so far and that is none."""
+        old, new = before.regex, after.regex
+        change, unknown = RegexChange.NONE, False
+        if before.topic_regex != after.topic_regex:
+            change = RegexChange.UNRESOLVED
+            if old is not None and group.regex_members.get(old) == 1:
+                records.append(write.regex_tombstone(group.group_id, old))
+            if new is not None:
+                if not group.regex_members.get(new):
+                    compile_pattern(new)
+                    unknown = True
+                elif new in group.regexes:
+                    change = RegexChange.RESOLVED
+            elif old is not None:
+                change = RegexChange.RESOLVED
+        if unknown or group.regex_members:
+            self._refresh_regexes(group, before, after, unknown=unknown)
+        return change
+
+    def _refresh_regexes(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, *, unknown: bool) -> None:
+        if self._resolver.is_running(group.group_id):
+            return
+        last = next(iter(group.regexes.values()), None)
+        now_ms = self._time_ms()
+        if last is not None and now_ms <= last.timestamp_ms + REFRESH_AGAIN_MS:
+            return
+        regexes = group.regex_members_with(before, after)
+        if not regexes:
+            return
+        due = (
+            unknown
+            or len(regexes) != len(group.regexes)
+            or last is None
+            or last.version < self._view.version_with_new_topics
+            or now_ms > last.timestamp_ms + self._settings.regex_refresh_interval_ms
+        )
+        if due:
+            group_id = group.group_id
+            self._resolver.start(group_id, regexes, self._view.image, lambda resolved: self._regexes_resolved(group_id, resolved))
+
+    def _regexes_resolved(self, group_id: str, resolved: Resolved) -> Outcome:
+        group = self._groups.find(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return CoordinatorResult([], None)
+        records: Records = []
+        counts = dict(group.topic_counts.items())
+        changed = False
+        for regex, found in resolved.items():
+            if not group.regex_members.get(regex):
+                continue
+            known = group.regexes.get(regex) or ResolvedRegex(frozenset(), 0, 0)
+            if known.topics != found.topics:
+                changed = True
+                _count_regex(counts, known.topics, -1)
+                _count_regex(counts, found.topics, 1)
+            records.append(write.resolved_regex(group_id, regex, found.topics, found.version, found.timestamp_ms))
+        epochs = group.epochs
+        metadata_hash = self._view.hashes.of_group(counts, self._view.image)
+        if changed or metadata_hash != epochs.metadata_hash:
+            records.append(self._bumped(group, epochs.group + 1, metadata_hash))
+            self._looked(group, epochs.group + 1)
+        return CoordinatorResult(records, None)
+
+    # -- the group's epoch -------------------------------------------------------------------------------------------------------
+
+    def group_epoch(
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, records: Records, *, changed: bool
+    ) -> tuple[int, bool]:
+        """The group's epoch from now on, and whether all members then subscribe to the same topics."""
+        epochs = group.epochs
+        if not changed and not group.metadata_expired(self._time_ms()):
+            # Nobody asks when there is nothing to assign, which is to say with nearly all heartbeats.
+            assigned = epochs.target >= epochs.group
+            return epochs.group, assigned or is_homogeneous(group.regex_members_with(None, None), group.topic_counts, len(group.members))
+        counts = group.topic_counts_with(before, after)
+        metadata_hash = self._view.hashes.of_group(counts, self._view.image)
+        members = len(group.members)
+        if after.member_id not in group.members and group.static_member(after.instance_id) is None:
+            members += 1
+        epoch = epochs.group
+        if changed or metadata_hash != epochs.metadata_hash:
+            epoch += 1
+            records.append(self._bumped(group, epoch, metadata_hash))
+        self._looked(group, epoch)
+        if epochs.has_partition_metadata:
+            records.append(write.partition_metadata_tombstone(group.group_id))
+        return epoch, is_homogeneous(group.regex_members_with(before, after), counts, members)
+
+    def _looked(self, group: ConsumerGroup, epoch: int) -> None:
+        group.refresh_at_ms = self._time_ms() + _NEVER_MS
+        group.refresh_epoch = epoch
+
+    def _bumped(self, group: ConsumerGroup, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+        logger.info("group %s goes to epoch %d", group.group_id, epoch)
+        return write.group_epoch(group.group_id, epoch, metadata_hash)
+
+    # -- the target assignment ---------------------------------------------------------------------------------------------------
+
+    def target(
+        self,
+        group: ConsumerGroup,
+        epoch: int,
+        before: ConsumerMember,
+        after: ConsumerMember,
+        records: Records,
+        *,
+        homogeneous: bool,
+    ) -> tuple[int, Partitions]:
+        """The epoch of the target assignment and the member's part of it: computed for the group's epoch, unless that is too soon."""
+        epochs, now_ms = group.epochs, self._time_ms()
+        interval_ms = self._settings.consumer_assignment_interval_ms(self._view.overrides(group.group_id))
+        too_soon = epochs.target_timestamp_ms != 0 and now_ms < epochs.target_timestamp_ms + interval_ms
+        if epochs.target >= epoch or too_soon:
+            return epochs.target, group.target_of(after.member_id, after.instance_id)
+        assignors = self._settings.consumer_assignors
+        preferred = group.preferred_assignor(before, after)
+        name = preferred if preferred in assignors else next(iter(assignors))
+        spec = self._spec(group, after, homogeneous=homogeneous)
+        try:
+            assigned = assignors[name](spec)
+        except AssignorError as error:
+            logger.error("group %s: %s cannot assign for epoch %d: %s", group.group_id, name, epoch, error)
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no target assignment for epoch {epoch}: {error}") from error
+        for member_id in spec.members:
+            partitions = assigned.get(member_id, {})
+            if partitions != group.targets.get(member_id):
+                records.append(write.target_assignment(group.group_id, member_id, partitions))
+        records.append(write.target_epoch(group.group_id, epoch, now_ms))
+        logger.info("group %s: %s has assigned for epoch %d", group.group_id, name, epoch)
+        return epoch, assigned.get(after.member_id, {})
+
+    def _spec(self, group: ConsumerGroup, updated: ConsumerMember, *, homogeneous: bool) -> GroupSpec:
+        replaced = None if updated.instance_id is None else group.static_members.get(updated.instance_id)
+        members: dict[str, MemberSpec] = {}
+        for member in [*group.members.values(), updated]:
+            if member.member_id in (replaced, updated.member_id) and member is not updated:
+                continue
+            subscribed = self._view.ids_of(group.subscribed_names(member))
+            former = group.target_of(member.member_id, member.instance_id)
+            members[member.member_id] = MemberSpec(subscribed, former, member.instance_id, member.rack_id)
+        topics = {topic_id for member in members.values() for topic_id in member.topics}
+        return GroupSpec(members, self._view.partition_counts(topics), homogeneous)
+
+    # -- the member --------------------------------------------------------------------------------------------------------------
+
+    def reconciled(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        target: tuple[int, Partitions],
+        reported: Reported | None,
+        records: Records,
+        *,
+        changed: bool,
+    ) -> ConsumerMember:
+        """The member's next step towards the target, which is written when it is one."""
+        if not changed and member.is_reconciled_to(target[0]):
+            return member
+        subscribed = self._view.ids_of(group.subscribed_names(member))
+        after = reconcile(member, Target(*target, subscribed, group.is_free), reported, subscription_changed=changed)
+        if after == member:
+            return member
+        records.append(write.current_assignment(group.group_id, after))
+        if after.classic is None:
+            if after.state is MemberState.UNREVOKED_PARTITIONS:
+                self._sessions.await_revocation(group.group_id, after)
+            else:
+                self._sessions.revoked(group.group_id, after.member_id)
+        return after
+
+
+def _count_regex(counts: TopicCounts, topics: frozenset[str], change: int) -> None:
+    for topic in topics:
+        count = counts.get(topic, SubscriptionCount())
+        count = SubscriptionCount(count.by_name, max(count.by_regex + change, 0))
+        if count.by_name or count.by_regex:
+            counts[topic] = count
+        else:
+            counts.pop(topic, None)

@@ -1,0 +1,381 @@
+"""Committed offsets: commits, plain and transactional, fetches, deletions, expiry (OffsetMetadataManager).
+
+Operations decide on the latest state and return records; `replay*` alone changes offsets. Plain fetches read what is committed; those that
+require stable offsets run as write operations and so wait for everything that is under way.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID
+from odradek.base.undo import UndoJournal
+from odradek.coordinator.group.committed_offsets import OffsetTable, PartitionOffsets, PendingOffsets, StoredOffset
+from odradek.coordinator.group.group import Caller, Group, KeepAlive
+from odradek.coordinator.group.records import offset_commit, offset_tombstone, parse_offset_key
+from odradek.coordinator.group.registry import Groups
+from odradek.coordinator.group.settings import GroupSettings
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.shard import CoordinatorResult
+from odradek.protocol.messages.group_records import OffsetCommitValue
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from odradek.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+CommitTopic = OffsetCommitResponse.OffsetCommitResponseTopic
+CommitPartition = OffsetCommitResponse.OffsetCommitResponsePartition
+TxnTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+TxnPartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+FetchGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+FetchTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+FetchPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+DeleteTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
+DeletePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
+
+INVALID_OFFSET: Final = -1
+_NO_RETENTION_TIME: Final = -1
+_SHORT: Final = struct.Struct(">h")
+
+
+class OffsetManager:
+    """One shard's offsets."""
+
+    def __init__(
+        self, journal: UndoJournal, groups: Groups, settings: GroupSettings, time_ms: Callable[[], int], keep_alive: KeepAlive
+    ) -> None:
+        self._groups = groups
+        self._settings = settings
+        self._time_ms = time_ms
+        self._keep_alive = keep_alive
+        self.topic_id: Callable[[str], UUID] = lambda _: ZERO_UUID
+        """The id of a topic by name, for requests that have none."""
+        self.offsets = OffsetTable(journal)
+        self.pending = PendingOffsets(journal)
+        self._names: dict[bytes, str] = {}
+        """Group ids and topic names seen while loading, so that each exists once."""
+        self._tables: dict[bytes, PartitionOffsets] = {}
+        """While loading: the beginning of a key, without the partition -> where its offsets go."""
+
+    # -- commits -----------------------------------------------------------------------------------------------------------------
+
+    def commit(self, caller: Caller, request: OffsetCommitRequest) -> CoordinatorResult[OffsetCommitResponse]:
+        """Fails as a whole with what the group says to the member; metadata that is too long fails its partition alone."""
+        is_new = self._groups.find(request.group_id) is None
+        group = self._committing_group(caller, request)
+        validate = group.validate_offset_commit(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            transactional=False,
+            api_version=caller.api_version,
+        )
+        self._keep_alive(group, request.member_id)
+        now_ms = self._time_ms()
+        expires_at = None if request.retention_time_ms == _NO_RETENTION_TIME else now_ms + request.retention_time_ms
+        records: list[CoordinatorRecord] = []
+        topics: list[CommitTopic] = []
+        for topic in request.topics:
+            answers: list[CommitPartition] = []
+            topics.append(CommitTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+            for partition in topic.partitions:
+                error = self._metadata_error(partition.committed_metadata)
+                answers.append(CommitPartition(partition_index=partition.partition_index, error_code=error))
+                if error is ErrorCode.NONE:
+                    if validate is not None:
+                        validate(self.topic_id(topic.name) if topic.topic_id == ZERO_UUID else topic.topic_id, partition.partition_index)
+                    records.append(
+                        offset_commit(
+                            request.group_id,
+                            topic.name,
+                            partition.partition_index,
+                            offset=partition.committed_offset,
+                            leader_epoch=partition.committed_leader_epoch,
+                            metadata=partition.committed_metadata or "",
+                            commit_timestamp=now_ms,
+                            expire_timestamp=expires_at,
+                            topic_id=topic.topic_id,
+                        )
+                    )
+        if not records and is_new:
+            # Nothing came of it: no group either.
+            self._groups.remove(request.group_id)
+        return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
+
+    def _committing_group(self, caller: Caller, request: OffsetCommitRequest) -> Group:
+        group = self._groups.find(request.group_id)
+        if group is not None:
+            return group
+        if request.generation_id_or_member_epoch < 0:
+            # From an admin client, or from a consumer that takes its partitions itself: a group without members keeps the offsets.
+            return self._groups.get_or_create_classic(request.group_id)
+        if caller.api_version >= 9:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+
+    def _metadata_error(self, metadata: str | None) -> ErrorCode:
+        if metadata is not None and _java_length(metadata) > self._settings.offset_metadata_max_bytes:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return ErrorCode.NONE
+
+    def commit_transactional(self, caller: Caller, request: TxnOffsetCommitRequest) -> CoordinatorResult[TxnOffsetCommitResponse]:
+        """The offsets become visible with the marker of the producer's transaction."""
+        group = self._groups.find(request.group_id)
+        if group is None:
+            if request.generation_id >= 0:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+            group = self._groups.get_or_create_classic(request.group_id)
+        try:
+            validate = group.validate_offset_commit(
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                transactional=True,
+                api_version=caller.api_version,
+            )
+            if validate is not None:
+                for requested in request.topics:
+                    for each in requested.partitions:
+                        validate(self.topic_id(requested.name), each.partition_index)
+        except KafkaError as error:
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from None
+            raise
+        now_ms = self._time_ms()
+        records: list[CoordinatorRecord] = []
+        topics: list[TxnTopic] = []
+        for topic in request.topics:
+            answers: list[TxnPartition] = []
+            topics.append(TxnTopic(name=topic.name, partitions=answers))
+            for partition in topic.partitions:
+                error_code = self._metadata_error(partition.committed_metadata)
+                answers.append(TxnPartition(partition_index=partition.partition_index, error_code=error_code))
+                if error_code is ErrorCode.NONE:
+                    records.append(
+                        offset_commit(
+                            request.group_id,
+                            topic.name,
+                            partition.partition_index,
+                            offset=partition.committed_offset,
+                            leader_epoch=partition.committed_leader_epoch,
+                            metadata=partition.committed_metadata or "",
+                            commit_timestamp=now_ms,
+                        )
+                    )
+        return CoordinatorResult(records, TxnOffsetCommitResponse(topics=topics))
+
+    # -- fetches -----------------------------------------------------------------------------------------------------------------
+
+    def fetch(self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool) -> FetchGroup:
+        """The offsets asked for; -1 where there is none, UNSTABLE_OFFSET_COMMIT where a transaction is open and that matters."""
+        committed = not require_stable
+        group = self._fetching_group(request, committed=committed)
+        topics: list[FetchTopic] = []
+        for topic in request.topics or ():
+            answers: list[FetchPartition] = []
+            topics.append(FetchTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+            table = None if group is None else self.offsets.topic(request.group_id, topic.name, committed=committed)
+            for partition in topic.partition_indexes:
+                if require_stable and self.pending.has(request.group_id, topic.name, partition):
+                    answers.append(_no_offset(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                    continue
+                stored = None if table is None else table.committed(partition) if committed else table.get(partition)
+                answers.append(_answer(partition, stored, topic.topic_id))
+        return FetchGroup(group_id=request.group_id, topics=topics)
+
+    def fetch_all(self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool) -> FetchGroup:
+        """All offsets of the group."""
+        committed = not require_stable
+        topics: list[FetchTopic] = []
+        if self._fetching_group(request, committed=committed) is not None:
+            for topic, table in self.offsets.topics(request.group_id, committed=committed):
+                answers: list[FetchPartition] = []
+                for partition, stored in table.committed_items() if committed else table.items():
+                    if require_stable and self.pending.has(request.group_id, topic, partition):
+                        answers.append(_no_offset(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                    else:
+                        answers.append(_answer(partition, stored, ZERO_UUID))
+                if answers:
+                    topics.append(FetchTopic(name=topic, partitions=answers))
+        return FetchGroup(group_id=request.group_id, topics=topics)
+
+    def _fetching_group(self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, committed: bool) -> Group | None:
+        group = self._groups.find_committed(request.group_id) if committed else self._groups.find(request.group_id)
+        if group is None:
+            return None
+        try:
+            group.validate_offset_fetch(request.member_id, request.member_epoch)
+        except KafkaError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                return None
+            raise
+        return group
+
+    # -- deletions ---------------------------------------------------------------------------------------------------------------
+
+    def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
+        """OffsetDelete: of topics that no member of the group is subscribed to."""
+        group = self._groups.get(request.group_id)
+        group.validate_offset_delete()
+        records: list[CoordinatorRecord] = []
+        topics: list[DeleteTopic] = []
+        for topic in request.topics:
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to_topic(topic.name) else ErrorCode.NONE
+            topics.append(
+                DeleteTopic(
+                    name=topic.name,
+                    partitions=[DeletePartition(partition_index=each.partition_index, error_code=code) for each in topic.partitions],
+                )
+            )
+            if code is ErrorCode.NONE:
+                records += [
+                    offset_tombstone(request.group_id, topic.name, each.partition_index)
+                    for each in topic.partitions
+                    if self._is_known(request.group_id, topic.name, each.partition_index)
+                ]
+        return CoordinatorResult(records, OffsetDeleteResponse(topics=topics))
+
+    def _is_known(self, group_id: str, topic: str, partition: int) -> bool:
+        return self.offsets.get(group_id, topic, partition) is not None or self.pending.has(group_id, topic, partition)
+
+    def delete_all(self, group_id: str) -> list[CoordinatorRecord]:
+        """Tombstones for everything that a group has, pending offsets included."""
+        records = [offset_tombstone(group_id, topic, partition) for topic, partition, _ in self.offsets.of_group(group_id)]
+        records += [
+            offset_tombstone(group_id, topic, partition)
+            for topic, partition in self.pending.of_group(group_id)
+            if self.offsets.get(group_id, topic, partition) is None
+        ]
+        return records
+
+    def topics_deleted(self, names: Iterable[str]) -> list[CoordinatorRecord]:
+        """Tombstones for all offsets of topics that are no more."""
+        deleted = frozenset(names)
+        records: list[CoordinatorRecord] = []
+        for group_id, topics in self.offsets.groups.items():
+            for topic in sorted(name for name in deleted if name in topics):
+                records += [offset_tombstone(group_id, topic, partition) for partition in topics[topic]]
+        records += [
+            offset_tombstone(group_id, topic, partition)
+            for group_id, topic, partition in self.pending.of_topics(deleted)
+            if self.offsets.get(group_id, topic, partition) is None
+        ]
+        return records
+
+    def expire(self, group: Group, records: list[CoordinatorRecord]) -> bool:
+        """Adds tombstones for the group's expired offsets; True when nothing of it remains, no open transaction either."""
+        group_id = group.group_id
+        if group_id not in self.offsets.groups:
+            return not self.pending.has_group(group_id)
+        expiry = group.offset_expiry()
+        if expiry is None:
+            return False
+        all_expired = True
+        now_ms, retention_ms = self._time_ms(), self._settings.offsets_retention_ms
+        for topic, table in self.offsets.topics(group_id, committed=False):
+            if group.is_subscribed_to_topic(topic):
+                all_expired = False
+                continue
+            for partition, stored in table.items():
+                expired = stored.is_expired(now_ms, expiry.base_timestamp, retention_ms)
+                if expired and not self.pending.has(group_id, topic, partition):
+                    records.append(offset_tombstone(group_id, topic, partition))
+                else:
+                    all_expired = False
+        return all_expired and not self.pending.has_group(group_id)
+
+    # -- replay ------------------------------------------------------------------------------------------------------------------
+
+    def replay(
+        self, offset: int, producer_id: int, group_id: str, topic: str, partition: int, value: OffsetCommitValue | None, version: int
+    ) -> None:
+        """A record as this broker wrote it just now."""
+        encoded = None if value is None else _SHORT.pack(version) + value.encode(version)
+        self._replay(offset, producer_id, group_id, topic, partition, encoded)
+
+    def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
+        """A record as the log has it; False when it is none of ours, or one that has to be looked at closely."""
+        if key is None or (value is not None and (len(value) < 20 or value[0] or value[1] > 4)):
+            return False
+        table = self._tables.get(key[:-4])
+        if table is not None and value is not None and producer_id < 0:
+            # The way of nearly all: the next offset of a topic that was seen before.
+            table[int.from_bytes(key[-4:], "big", signed=True)] = StoredOffset(offset, value)
+            return True
+        parsed = parse_offset_key(key)
+        if parsed is None:
+            return False
+        group_id, topic, partition = self._name(parsed[0]), self._name(parsed[1]), parsed[2]
+        self._replay(offset, producer_id, group_id, topic, partition, value)
+        if producer_id < 0 and value is not None:
+            table = self.offsets.topic(group_id, topic, committed=False)
+            if table is not None:
+                self._tables[key[:-4]] = table
+        else:
+            # Its table may be gone, whichever of the two types of keys it was known by.
+            for record_type in (b"\0\0", b"\0\1"):
+                self._tables.pop(record_type + key[2:-4], None)
+        return True
+
+    def _name(self, name: bytes) -> str:
+        known = self._names.get(name)
+        if known is None:
+            known = self._names[name] = name.decode()
+        return known
+
+    def loaded(self) -> None:
+        """What only loading needed is dropped."""
+        self._names = {}
+        self._tables = {}
+
+    def _replay(self, offset: int, producer_id: int, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
+        if value is None:
+            self.offsets.remove(group_id, topic, partition)
+            self.pending.remove(group_id, topic, partition)
+            return
+        if self._groups.find(group_id) is None:
+            self._groups.get_or_create_classic(group_id)
+        stored = StoredOffset(offset, value)
+        if producer_id < 0:
+            self.offsets.put(group_id, topic, partition, stored)
+        else:
+            self.pending.put(producer_id, group_id, topic, partition, stored)
+
+    def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Applies or drops what the producer's transaction has written."""
+        for group_id, topic, partition, stored in self.pending.take(producer_id):
+            existing = self.offsets.get(group_id, topic, partition)
+            # A later plain commit wins over what the transaction wrote before it.
+            if committed and (existing is None or stored.record_offset > existing.record_offset):
+                self.offsets.put(group_id, topic, partition, stored)
+
+
+def _java_length(text: str) -> int:
+    """offset.metadata.max.bytes counts UTF-16 units, whatever its name says."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _no_offset(partition: int, error: ErrorCode = ErrorCode.NONE) -> FetchPartition:
+    return FetchPartition(
+        partition_index=partition, committed_offset=INVALID_OFFSET, committed_leader_epoch=-1, metadata="", error_code=error
+    )
+
+
+def _answer(partition: int, stored: StoredOffset | None, topic_id: UUID) -> FetchPartition:
+    if stored is None:
+        return _no_offset(partition)
+    value = stored.decoded()
+    if ZERO_UUID not in (topic_id, value.topic_id) and topic_id != value.topic_id:
+        # Committed for a topic of the same name that has been deleted since.
+        return _no_offset(partition)
+    return FetchPartition(
+        partition_index=partition,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error_code=ErrorCode.NONE,
+    )

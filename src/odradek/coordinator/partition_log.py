@@ -1,0 +1,133 @@
+"""The partition that a coordinator's shard lives in, as the broker hosts it (CoordinatorPartitionWriter, CoordinatorLoaderImpl)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.coordinator.shard import LoadedBatch
+from odradek.records.batch import BatchHeader, decode_batch, iter_headers
+from odradek.storage.append import AppendOrigin, read_marker
+from odradek.storage.producer_state import VerificationGuard
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.replication.partition import Partition
+    from odradek.replication.replica_manager import ReplicaManager
+    from odradek.storage.log import Log
+    from odradek.storage.reading import LogRead
+
+RunJob = Callable[[Callable[[], None]], Deferred[None]]
+"""Runs a function in an executor."""
+
+ALL_IN_SYNC = -1
+
+
+class PartitionLog:
+    """Implements `coordinator.shard.CoordinatorLog` for as long as this broker leads the partition in the epoch it was opened in."""
+
+    def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, clock: Clock) -> None:
+        self._manager = manager
+        self._partition = partition
+        self._run_job = run_job
+        self._clock = clock
+        self._leader_epoch = partition.leader_epoch
+
+    def _log(self) -> Log:
+        return self._partition.local_log(self._leader_epoch, leader_only=True)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log().log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log().log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._log().high_watermark
+
+    @property
+    def max_batch_bytes(self) -> int:
+        return self._log().config.max_message_bytes
+
+    def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
+        """See CoordinatorLog. Whoever waits for the records is told of them on the loop's next turn."""
+        partition = self._partition
+        if partition.leader_epoch != leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not led in epoch {leader_epoch} any more")
+        verified = guard if isinstance(guard, VerificationGuard) else None
+        info, _ = partition.append_as_leader(memoryview(batch), ALL_IN_SYNC, AppendOrigin.COORDINATOR, verified, transaction_version)
+        log = partition.log
+        if log is not None and log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
+        self._clock.call_later(0, self._manager.delayed.drain)
+        return info.first_offset
+
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]]:
+        """See CoordinatorLog; the bytes are read and decoded in the executor."""
+        read = self._log().read(start_offset, max_bytes=max_bytes, max_offset=end_offset, min_one_message=True)
+        batches: list[LoadedBatch] = []
+        result: Deferred[Sequence[LoadedBatch]] = Deferred()
+
+        def done(job: Deferred[None]) -> None:
+            read.release()
+            if job.error is not None:
+                result.fail(job.error)
+            else:
+                result.complete(batches)
+
+        self._run_job(lambda: batches.extend(_decode(read, end_offset))).add_callback(done)
+        return result
+
+    def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
+        partition = self._partition
+        epoch = self._leader_epoch
+
+        def changed() -> None:
+            log = partition.log
+            if log is None or not partition.is_leader or partition.leader_epoch != epoch:
+                on_lost()
+            else:
+                on_high_watermark(log.high_watermark)
+
+        return self._manager.delayed.listen(partition.topic_partition, changed)
+
+
+def open_partition_log(manager: ReplicaManager, run_job: RunJob, clock: Clock) -> Callable[[TopicPartition], PartitionLog]:
+    """What a CoordinatorRuntime opens logs with; KafkaError for a partition that this broker does not lead."""
+
+    def open_log(topic_partition: TopicPartition) -> PartitionLog:
+        partition = manager.partition(topic_partition)
+        log = PartitionLog(manager, partition, run_job, clock)
+        partition.local_log(-1, leader_only=True)
+        return log
+
+    return open_log
+
+
+def _decode(read: LogRead, end_offset: int) -> list[LoadedBatch]:
+    """Runs in the executor. Batches that the read cut off are left to the next one."""
+    data = memoryview(b"".join([piece.read(0, piece.size) for piece in read.slices]))
+    batches: list[LoadedBatch] = []
+    for position, header in iter_headers(data):
+        if position + header.size > len(data) or header.base_offset >= end_offset:
+            break
+        batches.append(_loaded(data, position, header))
+    return batches
+
+
+def _loaded(data: memoryview, position: int, header: BatchHeader) -> LoadedBatch:
+    marker = read_marker(data, position, header) if header.is_control else None
+    return LoadedBatch(
+        header.base_offset,
+        header.next_offset,
+        header.producer_id if header.is_transactional else -1,
+        header.producer_epoch,
+        None if marker is None else not marker.aborted,
+        [] if header.is_control else [(record.offset, record.key, record.value) for record in decode_batch(data, position, header)],
+    )

@@ -1,0 +1,198 @@
+"""The shards of a coordinator on this broker: loaded and unloaded with leadership, asked by partition.
+
+(org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from odradek.base.clock import Clock
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.undo import UndoJournal
+from odradek.coordinator.context import RuntimeOptions, ShardContext, ShardState
+from odradek.coordinator.loading import Loader
+from odradek.coordinator.records import RecordSerde
+from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult, CoordinatorShard
+from odradek.coordinator.timers import Timers
+
+if TYPE_CHECKING:
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=CoordinatorShard)
+T = TypeVar("T")
+
+
+class CoordinatorRuntime(Generic[S]):
+    """One for groups, one for transactions. All methods belong to the loop.
+
+    `open_log` finds the partition that this broker leads (KafkaError when it does not); `new_shard` makes the empty state of one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        clock: Clock,
+        serde: RecordSerde,
+        options: RuntimeOptions,
+        open_log: Callable[[TopicPartition], CoordinatorLog],
+        new_shard: Callable[[TopicPartition, UndoJournal, Timers], S],
+        image: Callable[[], MetadataImage],
+    ) -> None:
+        self.name = name
+        self._clock = clock
+        self._serde = serde
+        self._options = options
+        self._open_log = open_log
+        self._new_shard = new_shard
+        self._image = image
+        self._contexts: dict[TopicPartition, ShardContext[S]] = {}
+        self._loaders: dict[TopicPartition, Loader] = {}
+        self._closed = False
+
+    # -- leadership --------------------------------------------------------------------------------------------------------------
+
+    def load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        """This broker leads the partition in this epoch: its state is loaded, unless it is there already or the epoch is old news."""
+        current = self._contexts.get(topic_partition)
+        if self._closed or (current is not None and current.leader_epoch >= leader_epoch and current.state is not ShardState.FAILED):
+            return
+        if current is not None:
+            self._drop(current)
+        try:
+            log = self._open_log(topic_partition)
+        except KafkaError as error:
+            logger.error("%s: %s cannot be loaded: %s", self.name, topic_partition, error)
+            return
+        context = ShardContext(topic_partition, leader_epoch, log, self._clock, self._serde, self._options, self._new_shard)
+        context.state = ShardState.LOADING
+        self._contexts[topic_partition] = context
+        loader = Loader(context, self._clock, self._serde, self._options, lambda error: self._loaded(context, error))
+        self._loaders[topic_partition] = loader
+        loader.start()
+
+    def _loaded(self, context: ShardContext[S], error: BaseException | None) -> None:
+        if self._contexts.get(context.topic_partition) is not context:
+            return
+        self._loaders.pop(context.topic_partition, None)
+        if error is not None:
+            logger.error("%s: loading %s failed", self.name, context.topic_partition, exc_info=error)
+            context.state = ShardState.FAILED
+            return
+        context.activate(self._image(), lambda: self.unload(context.topic_partition, None))
+
+    def unload(self, topic_partition: TopicPartition, leader_epoch: int | None) -> None:
+        """This broker leads the partition no more (in this epoch, or whatever the epoch): all that is not committed fails."""
+        context = self._contexts.get(topic_partition)
+        if context is not None and (leader_epoch is None or context.leader_epoch < leader_epoch):
+            self._drop(context)
+
+    def _drop(self, context: ShardContext[S]) -> None:
+        del self._contexts[context.topic_partition]
+        loader = self._loaders.pop(context.topic_partition, None)
+        if loader is not None:
+            loader.stop()
+        context.close(_not_coordinator(context.topic_partition))
+
+    def close(self) -> None:
+        """Unloads everything; whatever comes later is answered NOT_COORDINATOR."""
+        self._closed = True
+        for context in list(self._contexts.values()):
+            self._drop(context)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Tells the active shards of a new image."""
+        for context in self._active():
+            context.shard.on_metadata(delta, image)
+
+    def leader_epoch(self, topic_partition: TopicPartition) -> int | None:
+        """The epoch in which this broker coordinates the partition, None when it does not."""
+        context = self._contexts.get(topic_partition)
+        return None if context is None or context.state is not ShardState.ACTIVE else context.leader_epoch
+
+    # -- asking ------------------------------------------------------------------------------------------------------------------
+
+    def _active(self) -> Iterator[ShardContext[S]]:
+        return iter([context for _, context in sorted(self._contexts.items()) if context.state is ShardState.ACTIVE])
+
+    def _context(self, topic_partition: TopicPartition) -> ShardContext[S]:
+        context = self._contexts.get(topic_partition)
+        if context is None or context.state is ShardState.CLOSED or context.state is ShardState.FAILED:
+            raise _not_coordinator(topic_partition)
+        if context.state is not ShardState.ACTIVE:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{topic_partition} is still being loaded")
+        return context
+
+    def write(self, topic_partition: TopicPartition, operation: Callable[[S], CoordinatorResult[T]]) -> Deferred[T]:
+        """The operation's response once its records are committed.
+
+        Fails with NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE (not replicated in time), or whatever the
+        operation raises.
+        """
+        try:
+            context = self._context(topic_partition)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        return context.write(operation)
+
+    def write_transactional(
+        self,
+        topic_partition: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        guard: object | None,
+        operation: Callable[[S], CoordinatorResult[T]],
+    ) -> Deferred[T]:
+        """As `write`, as part of a transaction that has been verified under `guard`."""
+        try:
+            context = self._context(topic_partition)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        return context.write_transactional(producer_id, producer_epoch, guard, operation)
+
+    def end_transaction(
+        self,
+        topic_partition: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        committed: bool,
+        version: int,
+    ) -> Deferred[None]:
+        """Writes the marker of a transaction into the partition and replays it."""
+        try:
+            context = self._context(topic_partition)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        return context.end_transaction(producer_id, producer_epoch, coordinator_epoch, committed=committed, version=version)
+
+    def write_all(self, operation: Callable[[S], CoordinatorResult[T]]) -> list[Deferred[T]]:
+        """The operation on every active shard, for regular work."""
+        return [context.write(operation) for context in self._active()]
+
+    def read(self, topic_partition: TopicPartition, operation: Callable[[S], T]) -> T:
+        """What the operation finds in the *committed* state (`VersionedDict.committed`); KafkaError as in `write`."""
+        return operation(self._context(topic_partition).shard)
+
+    def each_active(self, operation: Callable[[S], T]) -> list[T]:
+        """As `read_all`, on those that are there, whatever is still being loaded."""
+        return [operation(context.shard) for context in self._active()]
+
+    def read_all(self, operation: Callable[[S], T]) -> list[T]:
+        """`read` on every active shard; COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        if self._loaders:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{len(self._loaders)} partition(s) are still being loaded")
+        return [operation(context.shard) for context in self._active()]
+
+
+def _not_coordinator(topic_partition: TopicPartition) -> KafkaError:
+    return KafkaError(ErrorCode.NOT_COORDINATOR, f"this broker does not coordinate {topic_partition}")

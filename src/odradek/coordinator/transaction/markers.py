@@ -1,0 +1,211 @@
+"""Writing the markers of decided transactions: to the leader of every partition, again and again until each has it.
+
+Requests to one broker are gathered while one is under way, so that many transactions share a request. What a leader cannot do just now is
+asked again after a pause, with whoever leads by then; a partition that no longer exists needs no marker.
+
+(kafka.coordinator.transaction.TransactionMarkerChannelManager)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, cast
+
+from odradek.base.clock import Clock
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.coordinator.transaction.state import Transaction
+from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+
+if TYPE_CHECKING:
+    from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
+    from odradek.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S = 0.1
+_PER_REQUEST = 1_000
+"""Markers in one request."""
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.PRODUCER_FENCED})
+"""The transaction is another coordinator's business by now."""
+_NOT_NEEDED = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
+"""The partition cannot hold transactional records, so that there are none to end."""
+
+NO_LEADER = -1
+
+
+class MarkerDestinations(Protocol):
+    """Who leads what."""
+
+    def leader_of(self, topic_partition: TopicPartition) -> int | None:
+        """The leader's node id, NO_LEADER when there is none just now, None when the partition does not exist."""
+        ...
+
+
+Send = Callable[[int, WriteTxnMarkersRequest], "Deferred[Message]"]
+
+
+class _Job:
+    """One transaction whose markers are being written."""
+
+    __slots__ = ("coordinator", "coordinator_epoch", "done", "pending", "transaction")
+
+    def __init__(self, coordinator: TopicPartition, coordinator_epoch: int, transaction: Transaction) -> None:
+        self.coordinator = coordinator
+        self.coordinator_epoch = coordinator_epoch
+        self.transaction = transaction
+        self.pending = set(transaction.partitions)
+        self.done: Deferred[bool] = Deferred()
+
+
+class MarkerSender:
+    """One per broker."""
+
+    def __init__(self, clock: Clock, destinations: MarkerDestinations, send: Send) -> None:
+        """`send(node, request)` goes through the inter-broker channel."""
+        self._clock = clock
+        self._destinations = destinations
+        self._send = send
+        self._jobs: dict[tuple[TopicPartition, str], _Job] = {}
+        self._queues: dict[int, dict[_Job, set[TopicPartition]]] = {}
+        self._busy: set[int] = set()
+        self._homeless: list[tuple[_Job, set[TopicPartition]]] = []
+        self._retry_due = False
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def start(self, coordinator: TopicPartition, coordinator_epoch: int, transaction: Transaction) -> Deferred[bool]:
+        """Writes the markers of a prepared transaction; True when all are written, False when it has become somebody else's business.
+
+        `coordinator` is the partition of `__transaction_state` in whose `coordinator_epoch` it was decided.
+        """
+        key = (coordinator, transaction.transactional_id)
+        former = self._jobs.get(key)
+        if former is not None:
+            self._end(former, False)
+        job = _Job(coordinator, coordinator_epoch, transaction)
+        self._jobs[key] = job
+        if job.pending:
+            self._route(job, set(job.pending))
+        else:
+            self._end(job, True)
+        return job.done
+
+    def forget(self, coordinator: TopicPartition) -> None:
+        """This broker no longer coordinates the partition: its successor writes the markers."""
+        for key, job in list(self._jobs.items()):
+            if key[0] == coordinator:
+                self._end(job, False)
+
+    def _end(self, job: _Job, written: bool) -> None:
+        key = (job.coordinator, job.transaction.transactional_id)
+        if self._jobs.get(key) is job:
+            del self._jobs[key]
+        job.done.complete(written)
+
+    def _route(self, job: _Job, partitions: set[TopicPartition]) -> None:
+        for partition in sorted(partitions):
+            leader = self._destinations.leader_of(partition)
+            if leader is None:
+                job.pending.discard(partition)
+            elif leader == NO_LEADER:
+                self._later(job, {partition})
+            else:
+                self._queues.setdefault(leader, {}).setdefault(job, set()).add(partition)
+                self._wake(leader)
+        if not job.pending:
+            self._end(job, True)
+
+    def _later(self, job: _Job, partitions: set[TopicPartition]) -> None:
+        self._homeless.append((job, partitions))
+        if not self._retry_due:
+            self._retry_due = True
+            self._clock.call_later(_RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        self._retry_due = False
+        homeless, self._homeless = self._homeless, []
+        for job, partitions in homeless:
+            if not job.done.done:
+                self._route(job, partitions)
+
+    # -- requests ----------------------------------------------------------------------------------------------------------------
+
+    def _wake(self, node: int) -> None:
+        if node not in self._busy:
+            self._busy.add(node)
+            self._clock.call_later(0, self._next_request, node)
+
+    def _next_request(self, node: int) -> None:
+        queue = self._queues.get(node, {})
+        batch: list[tuple[_Job, set[TopicPartition]]] = []
+        for job in list(queue):
+            partitions = queue.pop(job)
+            if not job.done.done:
+                batch.append((job, partitions))
+            if len(batch) == _PER_REQUEST:
+                break
+        if not batch:
+            self._queues.pop(node, None)
+            self._busy.discard(node)
+            return
+        request = WriteTxnMarkersRequest(markers=[_marker(job, partitions) for job, partitions in batch])
+        self._send(node, request).add_callback(lambda done: self._answered(node, batch, done))
+
+    def _answered(self, node: int, batch: list[tuple[_Job, set[TopicPartition]]], done: Deferred[Message]) -> None:
+        if done.error is not None:
+            logger.info("markers for broker %d: %s; trying again", node, done.error)
+            for job, partitions in batch:
+                self._later(job, partitions)
+        else:
+            response = cast("WriteTxnMarkersResponse", done.result())
+            # A producer may have two transactions on their way only in different requests, so that its id tells which is which.
+            results = {result.producer_id: result for result in response.markers}
+            for job, partitions in batch:
+                result = results.get(job.transaction.producer_id)
+                codes = (
+                    {}
+                    if result is None
+                    else {
+                        TopicPartition(topic.name, each.partition_index): ErrorCode(each.error_code)
+                        for topic in result.topics
+                        for each in topic.partitions
+                    }
+                )
+                self._take(job, partitions, codes)
+        self._next_request(node)
+
+    def _take(self, job: _Job, partitions: set[TopicPartition], codes: dict[TopicPartition, ErrorCode]) -> None:
+        again: set[TopicPartition] = set()
+        for partition in partitions:
+            code = codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if code is ErrorCode.NONE or code in _NOT_NEEDED:
+                job.pending.discard(partition)
+            elif code in _FENCED:
+                logger.info("the marker of %r is refused by %s: %s", job.transaction.transactional_id, partition, code.name)
+                self._end(job, False)
+                return
+            else:
+                again.add(partition)
+        if again:
+            self._later(job, again)
+        elif not job.pending:
+            self._end(job, True)
+
+
+def _marker(job: _Job, partitions: set[TopicPartition]) -> WriteTxnMarkersRequest.WritableTxnMarker:
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(number)
+    transaction = job.transaction
+    return WriteTxnMarkersRequest.WritableTxnMarker(
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_result=transaction.result_is_commit,
+        topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=name, partition_indexes=ids) for name, ids in topics.items()],
+        coordinator_epoch=job.coordinator_epoch,
+        transaction_version=transaction.client_version,
+    )

@@ -1,0 +1,294 @@
+"""The transaction coordinator of a broker: requests in, decisions committed, markers written.
+
+A decision answers its producer as soon as it is committed; its markers follow, and then the record that the transaction is complete. Until
+then whoever asks for the same id hears CONCURRENT_TRANSACTIONS and asks again. (kafka.coordinator.transaction.TransactionCoordinator)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from odradek.base.clock import Clock
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.undo import UndoJournal
+from odradek.coordinator.context import RuntimeOptions
+from odradek.coordinator.runtime import CoordinatorRuntime
+from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult
+from odradek.coordinator.timers import Timers
+from odradek.coordinator.transaction.markers import MarkerSender
+from odradek.coordinator.transaction.records import SERDE
+from odradek.coordinator.transaction.shard import Decision, TransactionShard
+from odradek.coordinator.transaction.state import NEVER_MS, NO_PRODUCER_ID, ProducerIdNeededError, Transaction
+
+if TYPE_CHECKING:
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+TOPIC = "__transaction_state"
+
+
+class ProducerIds(Protocol):
+    """Where new ids come from."""
+
+    def next_id(self) -> Deferred[int]: ...
+
+
+class TransactionSettings:
+    """transaction.max.timeout.ms, transactional.id.expiration.ms, transaction.two.phase.commit.enable."""
+
+    __slots__ = ("expiration_ms", "max_timeout_ms", "two_phase_commit")
+
+    def __init__(self, *, max_timeout_ms: int, expiration_ms: int, two_phase_commit: bool) -> None:
+        self.max_timeout_ms = max_timeout_ms
+        self.expiration_ms = expiration_ms
+        self.two_phase_commit = two_phase_commit
+
+
+class TransactionCoordinator:
+    """All methods belong to the loop. Failures are KafkaErrors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `state`."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        options: RuntimeOptions,
+        settings: TransactionSettings,
+        producer_ids: ProducerIds,
+        markers: MarkerSender,
+        open_log: Callable[[TopicPartition], CoordinatorLog],
+        image: Callable[[], MetadataImage],
+        server_version: Callable[[], int],
+        partition_of: Callable[[str], int],
+    ) -> None:
+        """`server_version` is the finalized transaction.version; `partition_of` maps a transactional id to a partition of the topic."""
+        self._clock = clock
+        self._settings = settings
+        self._producer_ids = producer_ids
+        self._markers = markers
+        self._server_version = server_version
+        self._partition_of = partition_of
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            "transaction coordinator",
+            clock=clock,
+            serde=SERDE,
+            options=options,
+            open_log=open_log,
+            new_shard=self._new_shard,
+            image=image,
+        )
+
+    def _new_shard(self, topic_partition: TopicPartition, journal: UndoJournal, _: Timers) -> TransactionShard:
+        return TransactionShard(
+            topic_partition, journal, now_ms=self._clock.time_ms, server_version=self._server_version, on_prepared=self._write_markers
+        )
+
+    # -- leadership --------------------------------------------------------------------------------------------------------------
+
+    def load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        """This broker leads a partition of the topic."""
+        self._markers.forget(topic_partition)
+        self.runtime.load(topic_partition, leader_epoch)
+
+    def unload(self, topic_partition: TopicPartition, leader_epoch: int | None) -> None:
+        """Another does, or nobody."""
+        self.runtime.unload(topic_partition, leader_epoch)
+        if self.runtime.leader_epoch(topic_partition) is None:
+            self._markers.forget(topic_partition)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """A new image of the cluster."""
+        self.runtime.publish(delta, image)
+
+    def close(self) -> None:
+        """Answers whoever waits; the next coordinator goes on from the log."""
+        self.runtime.close()
+
+    # -- requests ----------------------------------------------------------------------------------------------------------------
+
+    def initialize(
+        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, *, two_phase: bool, keep_prepared: bool
+    ) -> Deferred[Transaction]:
+        """InitProducerId with a transactional id: the producer's id and epoch stand in the result."""
+        try:
+            if transactional_id == "":
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+            if two_phase and not self._settings.two_phase_commit:
+                raise KafkaError(
+                    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is off (transaction.two.phase.commit.enable)"
+                )
+            if keep_prepared:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "a prepared transaction cannot be kept")
+            if not two_phase and not 0 < timeout_ms <= self._settings.max_timeout_ms:
+                raise KafkaError(
+                    ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                    f"a transaction timeout of {timeout_ms} ms is not within 1 and {self._settings.max_timeout_ms}",
+                )
+        except KafkaError as error:
+            return Deferred.failed(error)
+        resolved_ms = NEVER_MS if two_phase else timeout_ms
+        decided = self._decide(transactional_id, lambda shard, new_id: shard.initialize(transactional_id, resolved_ms, expected, new_id))
+        return _then(decided, _initialized)
+
+    def add_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, added: Iterable[TopicPartition], client_version: int
+    ) -> Deferred[None]:
+        """AddPartitionsToTxn, and AddOffsetsToTxn with the partition of the group's offsets."""
+        partitions = frozenset(added)
+        decided = self._decide(
+            transactional_id,
+            lambda shard, _: shard.add_partitions(transactional_id, producer_id, producer_epoch, partitions, client_version),
+        )
+        return _then(decided, lambda _: None)
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Which of the partitions are in the producer's transaction; KafkaError when there is none."""
+        if transactional_id == "":
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        return self.runtime.read(
+            self._home_of(transactional_id), lambda shard: shard.verify(transactional_id, producer_id, producer_epoch, partitions)
+        )
+
+    def end(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int
+    ) -> Deferred[tuple[int, int]]:
+        """EndTxn: the producer id and epoch to go on with."""
+        decided = self._decide(
+            transactional_id,
+            lambda shard, new_id: shard.end(
+                transactional_id, producer_id, producer_epoch, commit=commit, client_version=client_version, new_producer_id=new_id
+            ),
+        )
+        return _then(decided, _to_go_on_with)
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """DescribeTransactions: what is committed. TRANSACTIONAL_ID_NOT_FOUND."""
+        if transactional_id == "":
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        return self.runtime.read(self._home_of(transactional_id), lambda shard: shard.describe(transactional_id))
+
+    def all(self) -> list[Transaction]:
+        """ListTransactions: what is committed in all partitions that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS."""
+        return [transaction for found in self.runtime.read_all(lambda shard: list(shard.committed())) for transaction in found]
+
+    # -- regular work ------------------------------------------------------------------------------------------------------------
+
+    def abort_timed_out(self) -> None:
+        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+        for transactional_ids in self.runtime.each_active(lambda shard: shard.timed_out()):
+            for transactional_id in transactional_ids:
+                self._abort(transactional_id)
+
+    def _abort(self, transactional_id: str) -> None:
+        def aborted(done: Deferred[Decision | None]) -> None:
+            if done.error is not None:
+                logger.warning("the transaction of %r, which timed out, could not be aborted: %s", transactional_id, done.error)
+            elif done.result() is not None:
+                logger.info("the transaction of %r timed out and is aborted", transactional_id)
+
+        self._decide(transactional_id, lambda shard, new_id: shard.abort_timed_out(transactional_id, new_id)).add_callback(aborted)
+
+    def remove_expired(self) -> None:
+        """Every transaction.remove.expired.transaction.cleanup.interval.ms."""
+        self.runtime.write_all(lambda shard: shard.remove_expired(self._settings.expiration_ms))
+
+    # -- decisions and markers -----------------------------------------------------------------------------------------------------
+
+    def _home_of(self, transactional_id: str) -> TopicPartition:
+        return TopicPartition(TOPIC, self._partition_of(transactional_id))
+
+    def _decide(self, transactional_id: str, operation: Callable[[TransactionShard, int | None], CoordinatorResult[T]]) -> Deferred[T]:
+        """Runs the operation, with a new producer id when it turns out to need one."""
+        result: Deferred[T] = Deferred()
+        if transactional_id == "":
+            result.fail(KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty"))
+            return result
+        home = self._home_of(transactional_id)
+
+        def attempt(new_id: int | None) -> None:
+            try:
+                written = self.runtime.write(home, lambda shard: operation(shard, new_id))
+            except ProducerIdNeededError:
+                self._producer_ids.next_id().add_callback(given)
+                return
+            written.add_callback(committed)
+
+        def given(new_id: Deferred[int]) -> None:
+            if new_id.error is not None:
+                result.fail(new_id.error)
+            else:
+                attempt(new_id.result())
+
+        def committed(done: Deferred[T]) -> None:
+            if done.error is not None:
+                result.fail(done.error)
+                return
+            result.complete(done.result())
+
+        attempt(None)
+        return result
+
+    def _write_markers(self, home: TopicPartition, prepared: Transaction) -> None:
+        epoch = self.runtime.leader_epoch(home)
+        if epoch is None:
+            return
+
+        def written(done: Deferred[bool]) -> None:
+            if done.error is None and done.result():
+                self._complete(home, epoch, prepared)
+
+        self._markers.start(home, epoch, prepared).add_callback(written)
+
+    def _complete(self, home: TopicPartition, epoch: int, prepared: Transaction) -> None:
+        if self.runtime.leader_epoch(home) != epoch:
+            return
+
+        def completed(done: Deferred[Transaction | None]) -> None:
+            if isinstance(done.error, KafkaError) and done.error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                # Not replicated, for now: without this record the id would stay busy for ever.
+                self._clock.call_later(_RETRY_S, self._complete, home, epoch, prepared)
+
+        self.runtime.write(home, lambda shard: shard.complete(prepared)).add_callback(completed)
+
+
+_RETRY_S = 0.5
+
+
+def _initialized(decision: Decision) -> Transaction:
+    if decision.error is not ErrorCode.NONE:
+        raise KafkaError(decision.error, "an unfinished transaction is being aborted first")
+    return decision.transaction
+
+
+def _to_go_on_with(decision: Decision) -> tuple[int, int]:
+    transaction = decision.transaction
+    if transaction.next_producer_id != NO_PRODUCER_ID:
+        return transaction.next_producer_id, 0
+    return transaction.producer_id, transaction.producer_epoch
+
+
+def _then(done: Deferred[Decision], convert: Callable[[Decision], T]) -> Deferred[T]:
+    result: Deferred[T] = Deferred()
+
+    def finished(decided: Deferred[Decision]) -> None:
+        if decided.error is not None:
+            result.fail(decided.error)
+            return
+        try:
+            value = convert(decided.result())
+        except KafkaError as error:
+            result.fail(error)
+            return
+        result.complete(value)
+
+    done.add_callback(finished)
+    return result

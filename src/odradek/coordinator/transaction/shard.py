@@ -1,0 +1,222 @@
+"""The transactional ids of one partition of `__transaction_state`: decisions on the state, and its replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.undo import UndoJournal, VersionedDict
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.shard import CoordinatorResult
+from odradek.coordinator.transaction import state as step
+from odradek.coordinator.transaction.records import tombstone, transaction_of, transaction_record
+from odradek.coordinator.transaction.state import PREPARED, ProducerIdNeededError, Transaction, TransactionState
+from odradek.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+
+if TYPE_CHECKING:
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+
+
+class Decision(NamedTuple):
+    """A transaction after an operation, and what its producer is told when that is committed."""
+
+    transaction: Transaction
+    error: ErrorCode = ErrorCode.NONE
+
+
+class TransactionShard:
+    """Operations raise KafkaError where the producer is wrong, ProducerIdNeededError where they need a new id to decide."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        journal: UndoJournal,
+        *,
+        now_ms: Callable[[], int],
+        server_version: Callable[[], int],
+        on_prepared: Callable[[TopicPartition, Transaction], object],
+    ) -> None:
+        """`server_version` is the finalized transaction.version; `on_prepared` is called for each transaction whose end is decided and
+        committed, so that its markers are due: as it happens, and for those that a load finds in that state.
+        """
+        self.topic_partition = topic_partition
+        self.transactions: VersionedDict[str, Transaction] = VersionedDict(journal)
+        self._journal = journal
+        self._now_ms = now_ms
+        self._server_version = server_version
+        self._on_prepared = on_prepared
+
+    # -- replay ------------------------------------------------------------------------------------------------------------------
+
+    def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
+        """See `CoordinatorShard`."""
+        key, value = record.key, record.value
+        assert isinstance(key, TransactionLogKey)
+        if value is None:
+            self.transactions.pop(key.transactional_id)
+            return
+        if isinstance(record.soft, Transaction):
+            transaction = record.soft
+        else:
+            assert isinstance(value, TransactionLogValue)
+            transaction = transaction_of(key.transactional_id, value)
+        self.transactions[key.transactional_id] = transaction
+        if transaction.state in PREPARED:
+            # The commit decides, not the answer: whoever asked may have been told long ago that it took too long.
+            self._journal.record(offset, _nothing, lambda: self._on_prepared(self.topic_partition, transaction))
+
+    def replay_end_transaction(self, offset: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
+        """Nobody writes to this topic in a transaction."""
+
+    def on_loaded(self, image: MetadataImage) -> None:
+        """Transactions that were decided go on to their markers; what is not committed yet does so with its commit."""
+        for _, transaction in list(self.transactions.committed_items()):
+            if transaction.state in PREPARED:
+                self._on_prepared(self.topic_partition, transaction)
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Nothing here depends on other topics."""
+
+    def on_unloaded(self) -> None:
+        """The markers under way are the sender's."""
+
+    # -- operations --------------------------------------------------------------------------------------------------------------
+
+    def initialize(
+        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, new_producer_id: int | None
+    ) -> CoordinatorResult[Decision]:
+        """InitProducerId. An ongoing transaction is aborted first: the decision then says CONCURRENT_TRANSACTIONS, ask again."""
+        now_ms = self._now_ms()
+        current = self.transactions.get(transactional_id)
+        if current is None:
+            if new_producer_id is None:
+                raise ProducerIdNeededError
+            current = step.new_transaction(transactional_id, new_producer_id, timeout_ms, now_ms)
+        elif current.state is TransactionState.ONGOING:
+            step.check_may_initialize(current, expected)
+            fenced = step.fence(current, self._server_version(), now_ms, new_producer_id)
+            return self._result(Decision(fenced, ErrorCode.CONCURRENT_TRANSACTIONS))
+        return self._result(Decision(step.initialize(current, expected, timeout_ms, now_ms, new_producer_id)))
+
+    def add_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, added: Iterable[TopicPartition], client_version: int
+    ) -> CoordinatorResult[Decision]:
+        """AddPartitionsToTxn and AddOffsetsToTxn."""
+        current = self._known(transactional_id)
+        step.check_producer(current, producer_id, producer_epoch)
+        return self._changed(current, step.add_partitions(current, added, client_version, self._now_ms()))
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """AddPartitionsToTxn that only asks (KIP-890): TRANSACTION_ABORTABLE for a partition that is not in the transaction.
+
+        What is not committed yet may still be taken back, and counts as not there.
+        """
+        current = self.transactions.committed(transactional_id)
+        if current is None:
+            raise _unknown(transactional_id)
+        step.check_producer(current, producer_id, producer_epoch)
+        if current.state in PREPARED:
+            raise step.concurrent(current)
+        return {
+            partition: ErrorCode.NONE if partition in current.partitions else ErrorCode.TRANSACTION_ABORTABLE for partition in partitions
+        }
+
+    def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        client_version: int,
+        new_producer_id: int | None,
+    ) -> CoordinatorResult[Decision]:
+        """EndTxn."""
+        current = self._known(transactional_id)
+        ended = step.end(
+            current,
+            producer_id,
+            producer_epoch,
+            commit=commit,
+            client_version=client_version,
+            now_ms=self._now_ms(),
+            new_producer_id=new_producer_id,
+        )
+        return self._changed(current, ended)
+
+    def abort_timed_out(self, transactional_id: str, new_producer_id: int | None) -> CoordinatorResult[Decision | None]:
+        """Ends a transaction that took longer than its producer asked for; None when there is nothing to end any more."""
+        current = self.transactions.get(transactional_id)
+        now_ms = self._now_ms()
+        if current is None or not current.timed_out(now_ms):
+            return CoordinatorResult([], None)
+        fenced = step.fence(current, self._server_version(), now_ms, new_producer_id)
+        return CoordinatorResult([transaction_record(fenced, self._server_version())], Decision(fenced))
+
+    def complete(self, prepared: Transaction) -> CoordinatorResult[Transaction | None]:
+        """All markers of `prepared` are written; None when the transaction is another by now."""
+        current = self.transactions.get(prepared.transactional_id)
+        if (
+            current is None
+            or current.state is not prepared.state
+            or (current.producer_id, current.producer_epoch) != (prepared.producer_id, prepared.producer_epoch)
+        ):
+            return CoordinatorResult([], None)
+        completed = step.complete(current, self._now_ms())
+        return CoordinatorResult([transaction_record(completed, self._server_version())], completed)
+
+    def remove_expired(self, expiration_ms: int, limit: int = 1_000) -> CoordinatorResult[int]:
+        """Tombstones for ids that nobody used for transactional.id.expiration.ms, at most `limit`; how many."""
+        now_ms = self._now_ms()
+        expired: list[str] = []
+        for transaction in self.transactions.values():
+            if transaction.expired(now_ms, expiration_ms):
+                expired.append(transaction.transactional_id)
+                if len(expired) == limit:
+                    break
+        return CoordinatorResult([tombstone(transactional_id) for transactional_id in expired], len(expired))
+
+    # -- looking -----------------------------------------------------------------------------------------------------------------
+
+    def timed_out(self) -> list[str]:
+        """Transactions that should be aborted now."""
+        now_ms = self._now_ms()
+        return [transaction.transactional_id for transaction in self.transactions.values() if transaction.timed_out(now_ms)]
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """The committed state; TRANSACTIONAL_ID_NOT_FOUND."""
+        transaction = self.transactions.committed(transactional_id)
+        if transaction is None or transaction.state is TransactionState.DEAD:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id {transactional_id!r}")
+        return transaction
+
+    def committed(self) -> Iterator[Transaction]:
+        """All of them, as committed."""
+        return (transaction for _, transaction in self.transactions.committed_items())
+
+    def _known(self, transactional_id: str) -> Transaction:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise _unknown(transactional_id)
+        return transaction
+
+    def _changed(self, before: Transaction, after: Transaction) -> CoordinatorResult[Decision]:
+        if after is before:
+            return CoordinatorResult([], Decision(after))
+        return self._result(Decision(after))
+
+    def _result(self, decision: Decision) -> CoordinatorResult[Decision]:
+        return CoordinatorResult([transaction_record(decision.transaction, self._server_version())], decision)
+
+
+def _nothing() -> None:
+    """There is nothing to take back."""
+
+
+def _unknown(transactional_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no producer holds the transactional id {transactional_id!r}")

@@ -1,0 +1,39 @@
+"""ConsumerGroupHeartbeat (68), versions 0-1: join, stay in, or leave a group of the consumer protocol (KIP-848).
+
+UNSUPPORTED_VERSION while the protocol is off: group.coordinator.rebalance.protocols, or the feature group.version at level 0.
+ACL: READ on the group, DESCRIBE on each topic. Known gap: ACLs are not enforced yet, so that everybody may do everything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.group.caller import caller_of
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+
+@handler(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), listeners=(BROKER,))
+def handle(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest, services: Services
+) -> Deferred[ConsumerGroupHeartbeatResponse] | ConsumerGroupHeartbeatResponse:
+    if not serves_consumer_groups(services):
+        return error_response(request, KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+    return services.groups.consumer_group_heartbeat(caller_of(context), request)
+
+
+def serves_consumer_groups(services: Services) -> bool:
+    """Whether the consumer protocol is on, by configuration and by feature."""
+    protocols = [name.lower() for name in services.config.items("group.coordinator.rebalance.protocols")]
+    return "consumer" in protocols and services.metadata.image.features.levels.get("group.version", 0) >= 1
+
+
+def error_response(request: ConsumerGroupHeartbeatRequest, error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

@@ -1,0 +1,39 @@
+"""DeleteGroups (42), versions 0-2: removes groups without members, with all their offsets.
+
+ACL: DELETE on each group. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import KafkaError
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+Result = DeleteGroupsResponse.DeletableGroupResult
+
+
+@handler(ApiKey.DELETE_GROUPS, versions=(0, 2), listeners=(BROKER,))
+def handle(context: RequestContext, request: DeleteGroupsRequest, services: Services) -> Deferred[DeleteGroupsResponse]:
+    response: Deferred[DeleteGroupsResponse] = Deferred()
+
+    def deleted(done: Deferred[list[Result]]) -> None:
+        if done.error is not None:
+            response.fail(done.error)
+        else:
+            response.complete(DeleteGroupsResponse(results=done.result()))
+
+    services.groups.delete_groups(list(dict.fromkeys(request.groups_names))).add_callback(deleted)
+    return response
+
+
+def error_response(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
+    """Every group with the same error."""
+    return DeleteGroupsResponse(results=[Result(group_id=group_id, error_code=error.code) for group_id in request.groups_names])

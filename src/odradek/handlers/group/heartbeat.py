@@ -1,0 +1,22 @@
+"""Heartbeat (12), versions 0-4: a member of a classic group is alive, and hears whether it must join again.
+
+ACL: READ on the group. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from odradek.base.deferred import Deferred
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+
+@handler(ApiKey.HEARTBEAT, versions=(0, 4), listeners=(BROKER,))
+def handle(context: RequestContext, request: HeartbeatRequest, services: Services) -> Deferred[HeartbeatResponse]:
+    return services.groups.heartbeat(request)

@@ -1,0 +1,47 @@
+"""JoinGroup (11), versions 0-9: become a member of a classic group, or stay one in the next generation.
+
+ACL: READ on the group. Parked until the group has rebalanced. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import KafkaError
+from odradek.coordinator.group.classic.group import join_error
+from odradek.handlers.group.caller import caller_of
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+_NULL_PROTOCOL_SINCE = 7
+
+
+@handler(ApiKey.JOIN_GROUP, versions=(0, 9), listeners=(BROKER,))
+def handle(context: RequestContext, request: JoinGroupRequest, services: Services) -> Deferred[JoinGroupResponse]:
+    if context.api_version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    result: Deferred[JoinGroupResponse] = Deferred()
+
+    def joined(done: Deferred[JoinGroupResponse]) -> None:
+        if done.error is not None:
+            result.fail(done.error)
+            return
+        response = done.result()
+        if response.protocol_name is None and context.api_version < _NULL_PROTOCOL_SINCE:
+            response.protocol_name = ""
+        result.complete(response)
+
+    services.groups.join_group(caller_of(context), request).add_callback(joined)
+    return result
+
+
+def error_response(request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
+    response = join_error(request.member_id, error.code)
+    response.protocol_name = ""
+    return response

@@ -1,0 +1,38 @@
+"""LeaveGroup (13), versions 0-5: members leave a classic group, or are removed from it; since version 3 several at once.
+
+ACL: READ on the group. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+_BATCHED_SINCE = 3
+
+
+@handler(ApiKey.LEAVE_GROUP, versions=(0, 5), listeners=(BROKER,))
+def handle(context: RequestContext, request: LeaveGroupRequest, services: Services) -> Deferred[LeaveGroupResponse]:
+    if context.api_version >= _BATCHED_SINCE:
+        return services.groups.leave_group(request)
+    request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
+    result: Deferred[LeaveGroupResponse] = Deferred()
+
+    def left(done: Deferred[LeaveGroupResponse]) -> None:
+        if done.error is not None:
+            result.fail(done.error)
+            return
+        response = done.result()
+        code = response.error_code or (response.members[0].error_code if response.members else 0)
+        result.complete(LeaveGroupResponse(error_code=code))
+
+    services.groups.leave_group(request).add_callback(left)
+    return result

@@ -1,0 +1,21 @@
+"""ListGroups (16), versions 0-5: the groups that this broker coordinates; by state since version 4, by type since 5.
+
+ACL: DESCRIBE on the cluster, or on each group listed. Known gap: ACLs are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+
+@handler(ApiKey.LIST_GROUPS, versions=(0, 5), listeners=(BROKER,))
+def handle(context: RequestContext, request: ListGroupsRequest, services: Services) -> ListGroupsResponse:
+    return services.groups.list_groups(request)

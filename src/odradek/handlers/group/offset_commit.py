@@ -1,0 +1,85 @@
+"""OffsetCommit (8), versions 2-10: how far a group, or a consumer without one, has read; since version 10 by topic ids.
+
+ACL: READ on the group and on each topic. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.group.service import commit_error
+from odradek.handlers.group.caller import caller_of
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
+ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
+ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
+
+_TOPIC_IDS_SINCE = 10
+
+
+@handler(ApiKey.OFFSET_COMMIT, versions=(2, 10), listeners=(BROKER,))
+def handle(
+    context: RequestContext, request: OffsetCommitRequest, services: Services
+) -> Deferred[OffsetCommitResponse] | OffsetCommitResponse:
+    image = services.metadata.image
+    by_id = context.api_version >= _TOPIC_IDS_SINCE
+    refused: list[ResponseTopic] = []
+    valid: list[RequestTopic] = []
+    for topic in request.topics:
+        found = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
+        if found is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused.append(_refusal(topic, [partition.partition_index for partition in topic.partitions], code))
+            continue
+        topic.name = found.name
+        missing = [each.partition_index for each in topic.partitions if each.partition_index not in found.partitions]
+        if missing:
+            refused.append(_refusal(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        present = [each for each in topic.partitions if each.partition_index in found.partitions]
+        if present:
+            valid.append(RequestTopic(name=found.name, topic_id=topic.topic_id, partitions=present))
+    if not valid:
+        return OffsetCommitResponse(topics=refused)
+    request.topics = valid
+    committed = services.groups.commit_offsets(caller_of(context), request)
+    return committed if not refused else _merged(refused, committed)
+
+
+def error_response(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
+    """Every partition with the same error."""
+    return commit_error(request, error.code)
+
+
+def _refusal(topic: RequestTopic, partitions: list[int], code: ErrorCode) -> ResponseTopic:
+    return ResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[ResponsePartition(partition_index=partition, error_code=code) for partition in partitions],
+    )
+
+
+def _merged(refused: list[ResponseTopic], committed: Deferred[OffsetCommitResponse]) -> Deferred[OffsetCommitResponse]:
+    result: Deferred[OffsetCommitResponse] = Deferred()
+
+    def done(later: Deferred[OffsetCommitResponse]) -> None:
+        if later.error is not None:
+            result.fail(later.error)
+            return
+        topics = {(topic.name, topic.topic_id): topic for topic in refused}
+        for topic in later.result().topics:
+            known = topics.setdefault((topic.name, topic.topic_id), topic)
+            if known is not topic:
+                known.partitions += topic.partitions
+        result.complete(OffsetCommitResponse(topics=list(topics.values())))
+
+    committed.add_callback(done)
+    return result

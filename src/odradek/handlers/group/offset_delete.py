@@ -1,0 +1,71 @@
+"""OffsetDelete (47), version 0: forgets offsets of a group in topics that none of its members is subscribed to.
+
+ACL: DELETE on the group, READ on each topic. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
+ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
+
+
+@handler(ApiKey.OFFSET_DELETE, versions=(0, 0), listeners=(BROKER,))
+def handle(
+    context: RequestContext, request: OffsetDeleteRequest, services: Services
+) -> Deferred[OffsetDeleteResponse] | OffsetDeleteResponse:
+    topics = services.metadata.image.topics
+    refused: list[ResponseTopic] = []
+    valid: list[RequestTopic] = []
+    for topic in request.topics:
+        found = topics.by_name.get(topic.name)
+        numbers = [each.partition_index for each in topic.partitions]
+        missing = numbers if found is None else [number for number in numbers if number not in found.partitions]
+        if missing:
+            refused.append(
+                ResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        ResponsePartition(partition_index=each, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for each in missing
+                    ],
+                )
+            )
+        present = [each for each in topic.partitions if each.partition_index not in missing]
+        if present:
+            valid.append(RequestTopic(name=topic.name, partitions=present))
+    if not valid and refused:
+        return OffsetDeleteResponse(topics=refused)
+    request.topics = valid
+    deleted = services.groups.delete_offsets(request)
+    return deleted if not refused else _merged(refused, deleted)
+
+
+def _merged(refused: list[ResponseTopic], deleted: Deferred[OffsetDeleteResponse]) -> Deferred[OffsetDeleteResponse]:
+    result: Deferred[OffsetDeleteResponse] = Deferred()
+
+    def done(later: Deferred[OffsetDeleteResponse]) -> None:
+        if later.error is not None or later.result().error_code:
+            # An error of the group is all that there is to say.
+            result.complete(later.result()) if later.error is None else result.fail(later.error)
+            return
+        topics = {topic.name: topic for topic in refused}
+        for topic in later.result().topics:
+            known = topics.setdefault(topic.name, topic)
+            if known is not topic:
+                known.partitions += topic.partitions
+        result.complete(OffsetDeleteResponse(topics=list(topics.values())))
+
+    deleted.add_callback(done)
+    return result

@@ -1,0 +1,151 @@
+"""OffsetFetch (9), versions 1-10: the offsets that a group has committed; since version 8 of several groups, since 10 by topic ids.
+
+ACL: DESCRIBE on the group and on each topic. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import MetadataImage
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
+Group = OffsetFetchResponse.OffsetFetchResponseGroup
+Topic = OffsetFetchResponse.OffsetFetchResponseTopics
+Partition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+_ERROR_CODE_SINCE = 2
+_GROUPS_SINCE = 8
+_TOPIC_IDS_SINCE = 10
+_NO_OFFSET = -1
+
+
+@handler(ApiKey.OFFSET_FETCH, versions=(1, 10), listeners=(BROKER,))
+def handle(context: RequestContext, request: OffsetFetchRequest, services: Services) -> Deferred[OffsetFetchResponse]:
+    version = context.api_version
+    groups = request.groups if version >= _GROUPS_SINCE else [_single(request)]
+    by_id = version >= _TOPIC_IDS_SINCE
+    fetched = [_fetch(group, services, require_stable=request.require_stable, by_id=by_id) for group in groups]
+    result: Deferred[OffsetFetchResponse] = Deferred()
+    left = len(fetched)
+
+    def finished(_: Deferred[Group]) -> None:
+        nonlocal left
+        left -= 1
+        if left > 0:
+            return
+        failed = next((each.error for each in fetched if each.error is not None), None)
+        if failed is not None:
+            result.fail(failed)
+            return
+        found = [each.result() for each in fetched]
+        result.complete(OffsetFetchResponse(groups=found) if version >= _GROUPS_SINCE else _old_response(request, found[0], version))
+
+    if not fetched:
+        result.complete(OffsetFetchResponse(groups=[]))
+    for each in fetched:
+        each.add_callback(finished)
+    return result
+
+
+def error_response(request: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:
+    """The error of every group."""
+    return OffsetFetchResponse(
+        error_code=error.code, groups=[Group(group_id=group.group_id, topics=[], error_code=error.code) for group in request.groups]
+    )
+
+
+def _single(request: OffsetFetchRequest) -> RequestGroup:
+    topics = None
+    if request.topics is not None:
+        topics = [RequestTopic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
+    return RequestGroup(group_id=request.group_id, topics=topics)
+
+
+def _fetch(group: RequestGroup, services: Services, *, require_stable: bool, by_id: bool) -> Deferred[Group]:
+    if not by_id:
+        return services.groups.fetch_offsets(group, require_stable=require_stable)
+    image = services.metadata.image
+    unknown: list[Topic] = []
+    if group.topics is not None:
+        known: list[RequestTopic] = []
+        for topic in group.topics:
+            name = image.topics.topic_name(topic.topic_id)
+            if name is None:
+                unknown.append(_failed_topic(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            else:
+                topic.name = name
+                known.append(topic)
+        group = RequestGroup(group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=known)
+    result: Deferred[Group] = Deferred()
+
+    def fetched(done: Deferred[Group]) -> None:
+        if done.error is not None:
+            result.fail(done.error)
+            return
+        response = done.result()
+        if not response.error_code:
+            response.topics = (_with_ids(response.topics, image) if group.topics is None else response.topics) + unknown
+        result.complete(response)
+
+    services.groups.fetch_offsets(group, require_stable=require_stable).add_callback(fetched)
+    return result
+
+
+def _with_ids(topics: list[Topic], image: MetadataImage) -> list[Topic]:
+    """Topics that are no more have no id by which they could be named."""
+    found: list[Topic] = []
+    for topic in topics:
+        topic_id = image.topics.topic_id(topic.name)
+        if topic_id is not None:
+            topic.topic_id = topic_id
+            found.append(topic)
+    return found
+
+
+def _failed_topic(topic: RequestTopic, code: ErrorCode) -> Topic:
+    return Topic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            Partition(partition_index=partition, committed_offset=_NO_OFFSET, committed_leader_epoch=-1, metadata="", error_code=code)
+            for partition in topic.partition_indexes
+        ],
+    )
+
+
+def _old_response(request: OffsetFetchRequest, group: Group, version: int) -> OffsetFetchResponse:
+    """One group; version 1 has no error but those of partitions."""
+    topics = group.topics
+    if group.error_code and version < _ERROR_CODE_SINCE:
+        code = ErrorCode(group.error_code)
+        topics = [_failed_topic(topic, code) for topic in _single(request).topics or ()]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponse.OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )

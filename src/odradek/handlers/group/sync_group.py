@@ -1,0 +1,27 @@
+"""SyncGroup (14), versions 0-5: the leader of a classic group brings the assignment, everybody fetches theirs.
+
+ACL: READ on the group. Parked until the leader's assignment is stored. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from odradek.base.deferred import Deferred
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+_PROTOCOL_SINCE = 5
+
+
+@handler(ApiKey.SYNC_GROUP, versions=(0, 5), listeners=(BROKER,))
+def handle(context: RequestContext, request: SyncGroupRequest, services: Services) -> Deferred[SyncGroupResponse] | SyncGroupResponse:
+    if context.api_version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return services.groups.sync_group(request)

@@ -1,0 +1,80 @@
+"""TxnOffsetCommit (28), versions 0-5: offsets of a group that become visible with the producer's transaction.
+
+ACL: WRITE on the transactional id, READ on the group and on each topic. No known gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.group.service import txn_commit_error
+from odradek.handlers.group.caller import caller_of
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+
+_LOADING_SINCE = 2
+"""Producers before it do not know COORDINATOR_LOAD_IN_PROGRESS here."""
+
+
+@handler(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), listeners=(BROKER,))
+def handle(
+    context: RequestContext, request: TxnOffsetCommitRequest, services: Services
+) -> Deferred[TxnOffsetCommitResponse] | TxnOffsetCommitResponse:
+    topics = services.metadata.image.topics
+    refused: list[ResponseTopic] = []
+    valid: list[RequestTopic] = []
+    for topic in request.topics:
+        found = topics.by_name.get(topic.name)
+        present = [] if found is None else [each for each in topic.partitions if each.partition_index in found.partitions]
+        missing = [each.partition_index for each in topic.partitions if each not in present]
+        if missing:
+            refused.append(_refusal(topic.name, missing))
+        if present:
+            valid.append(RequestTopic(name=topic.name, partitions=present))
+    if not valid:
+        return TxnOffsetCommitResponse(topics=refused)
+    request.topics = valid
+    result: Deferred[TxnOffsetCommitResponse] = Deferred()
+
+    def committed(done: Deferred[TxnOffsetCommitResponse]) -> None:
+        if done.error is not None:
+            result.fail(done.error)
+        else:
+            result.complete(TxnOffsetCommitResponse(topics=_merged(refused, done.result().topics, context.api_version)))
+
+    services.groups.commit_transactional_offsets(caller_of(context), request).add_callback(committed)
+    return result
+
+
+def error_response(request: TxnOffsetCommitRequest, error: KafkaError) -> TxnOffsetCommitResponse:
+    """Every partition with the same error."""
+    return txn_commit_error(request, error.code)
+
+
+def _refusal(name: str, partitions: list[int]) -> ResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ResponseTopic(name=name, partitions=[ResponsePartition(partition_index=each, error_code=code) for each in partitions])
+
+
+def _merged(refused: list[ResponseTopic], committed: list[ResponseTopic], version: int) -> list[ResponseTopic]:
+    topics = {topic.name: topic for topic in refused}
+    for topic in committed:
+        if version < _LOADING_SINCE:
+            for partition in topic.partitions:
+                if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        known = topics.setdefault(topic.name, topic)
+        if known is not topic:
+            known.partitions += topic.partitions
+    return list(topics.values())

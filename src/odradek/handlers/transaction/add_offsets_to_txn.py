@@ -1,0 +1,43 @@
+"""AddOffsetsToTxn (API key 25): the partition that holds a group's offsets joins a producer's transaction (KIP-98).
+
+Versions: 0-4. ACL: WRITE on TransactionalId, READ on Group.
+Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.registration import BROKER, handler
+from odradek.handlers.transaction.errors import code_for
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+_FENCED_SINCE = 2
+
+
+@handler(ApiKey.ADD_OFFSETS_TO_TXN, versions=(0, 4), listeners=(BROKER,))
+def handle(context: RequestContext, request: AddOffsetsToTxnRequest, services: Services) -> Deferred[AddOffsetsToTxnResponse]:
+    result: Deferred[AddOffsetsToTxnResponse] = Deferred()
+
+    def added(done: Deferred[None]) -> None:
+        code = ErrorCode.NONE if done.error is None else code_for(done.error, context.api_version, _FENCED_SINCE)
+        result.complete(AddOffsetsToTxnResponse(error_code=code))
+
+    partition = services.groups.partition_for(request.group_id)
+    services.transactions.add_partitions(
+        request.transactional_id, request.producer_id, request.producer_epoch, [partition], 0
+    ).add_callback(added)
+    return result
+
+
+def error_response(request: AddOffsetsToTxnRequest, error: KafkaError) -> AddOffsetsToTxnResponse:
+    """The response's own error code."""
+    return AddOffsetsToTxnResponse(error_code=error.code)

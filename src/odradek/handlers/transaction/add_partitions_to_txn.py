@@ -1,0 +1,164 @@
+"""AddPartitionsToTxn (API key 24): partitions join a producer's transaction, or are looked for in it (KIP-98, KIP-890).
+
+Versions: 0-5; from 4 on it comes from brokers, in batches. ACL: WRITE on TransactionalId and on each Topic; CLUSTER_ACTION on Cluster
+from version 4 on.
+Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.handlers.registration import BROKER, handler
+from odradek.handlers.transaction.errors import code_for
+from odradek.metadata.topic_names import INTERNAL_TOPICS
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+_FENCED_SINCE = 2
+_FROM_BROKERS = 4
+_BUMPING = 2
+"""Whoever sends version 4 and later goes by transaction.version 2."""
+
+Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+
+
+class _Asked(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    verify_only: bool
+    topics: list[Topic]
+    partitions: list[TopicPartition]
+
+
+@handler(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), listeners=(BROKER,))
+def handle(
+    context: RequestContext, request: AddPartitionsToTxnRequest, services: Services
+) -> AddPartitionsToTxnResponse | Deferred[AddPartitionsToTxnResponse]:
+    version = context.api_version
+    asked = _asked(request, version)
+    if not asked:
+        return AddPartitionsToTxnResponse()
+    result: Deferred[AddPartitionsToTxnResponse] = Deferred()
+    results: list[list[TopicResult]] = [[] for _ in asked]
+    left = len(asked)
+
+    def answered(index: int, topics: list[TopicResult]) -> None:
+        nonlocal left
+        results[index] = topics
+        left -= 1
+        if not left:
+            result.complete(_response(version, asked, results))
+
+    for index, transaction in enumerate(asked):
+        _ask(services, version, transaction).add_callback(lambda done, index=index: answered(index, done.result()))  # type: ignore[misc]
+    return result
+
+
+def _asked(request: AddPartitionsToTxnRequest, version: int) -> list[_Asked]:
+    if version < _FROM_BROKERS:
+        topics = request.v3_and_below_topics
+        return [
+            _Asked(
+                request.v3_and_below_transactional_id,
+                request.v3_and_below_producer_id,
+                request.v3_and_below_producer_epoch,
+                False,
+                topics,
+                _flat(topics),
+            )
+        ]
+    return [
+        _Asked(each.transactional_id, each.producer_id, each.producer_epoch, each.verify_only, each.topics, _flat(each.topics))
+        for each in request.transactions
+    ]
+
+
+def _flat(topics: Iterable[Topic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def _ask(services: Services, version: int, asked: _Asked) -> Deferred[list[TopicResult]]:
+    """A code for every partition; never fails."""
+    refused = _refused(services, version, asked.partitions)
+    if refused:
+        # One partition that cannot be added fails them all; the others were not even tried.
+        return Deferred.of(_each({partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in asked.partitions}))
+    coordinator = services.transactions
+    if asked.verify_only:
+        try:
+            found = coordinator.verify(asked.transactional_id, asked.producer_id, asked.producer_epoch, asked.partitions)
+        except KafkaError as error:
+            return Deferred.of(_each(dict.fromkeys(asked.partitions, error.code)))
+        return Deferred.of(_each(found))
+    result: Deferred[list[TopicResult]] = Deferred()
+
+    def added(done: Deferred[None]) -> None:
+        code = ErrorCode.NONE if done.error is None else code_for(done.error, version, _FENCED_SINCE)
+        result.complete(_all(asked.topics, code))
+
+    client_version = _BUMPING if version >= _FROM_BROKERS else 0
+    coordinator.add_partitions(
+        asked.transactional_id, asked.producer_id, asked.producer_epoch, asked.partitions, client_version
+    ).add_callback(added)
+    return result
+
+
+def _refused(services: Services, version: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+    """Those that do not exist, and those that producers do not write to by themselves."""
+    topics = services.metadata.image.topics
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for partition in partitions:
+        if version < _FROM_BROKERS and partition.topic in INTERNAL_TOPICS:
+            refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topics.partition(partition.topic, partition.partition) is None:
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
+
+
+def _response(version: int, asked: Sequence[_Asked], results: Sequence[list[TopicResult]]) -> AddPartitionsToTxnResponse:
+    if version < _FROM_BROKERS:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResponse.AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics)
+            for each, topics in zip(asked, results, strict=True)
+        ]
+    )
+
+
+def _each(codes: Mapping[TopicPartition, ErrorCode]) -> list[TopicResult]:
+    """A code for each partition."""
+    topics: dict[str, list[PartitionResult]] = {}
+    for (topic, partition), code in codes.items():
+        topics.setdefault(topic, []).append(PartitionResult(partition_index=partition, partition_error_code=code))
+    return [TopicResult(name=name, results_by_partition=partitions) for name, partitions in topics.items()]
+
+
+def _all(topics: Iterable[Topic], code: ErrorCode) -> list[TopicResult]:
+    """One code for all, as they were asked about."""
+    return [
+        TopicResult(
+            name=topic.name,
+            results_by_partition=[PartitionResult(partition_index=number, partition_error_code=code) for number in topic.partitions],
+        )
+        for topic in topics
+    ]
+
+
+def error_response(request: AddPartitionsToTxnRequest, error: KafkaError) -> AddPartitionsToTxnResponse:
+    """The error for every partition, in the shape of the version: in the lists where they are, and on top."""
+    topics = _all(request.v3_and_below_topics, error.code)
+    return AddPartitionsToTxnResponse(error_code=error.code, results_by_topic_v3_and_below=topics)

@@ -1,0 +1,83 @@
+"""DescribeProducers (API key 61): the producers that a partition's leader remembers (KIP-664).
+
+Versions: 0. ACL: READ on Topic.
+Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.handlers.registration import BROKER, handler
+from odradek.metadata.topic_names import topic_name_error
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+    from odradek.storage.producer_state import ProducerEntry
+
+Partition = DescribeProducersResponse.PartitionResponse
+Producer = DescribeProducersResponse.ProducerState
+
+
+@handler(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), listeners=(BROKER,))
+def handle(context: RequestContext, request: DescribeProducersRequest, services: Services) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersResponse.TopicResponse(
+                name=topic.name,
+                partitions=_partitions(services, topic.name, topic.partition_indexes),
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partitions(services: Services, topic: str, indexes: list[int]) -> list[Partition]:
+    code, why = ErrorCode.INVALID_TOPIC_EXCEPTION, topic_name_error(topic)
+    if why is None and topic not in services.metadata.image.topics.by_name:
+        code, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}"
+    if why is not None:
+        return [Partition(partition_index=index, error_code=code, error_message=why) for index in indexes]
+    return [_partition(services, TopicPartition(topic, index)) for index in indexes]
+
+
+def _partition(services: Services, topic_partition: TopicPartition) -> Partition:
+    try:
+        log = services.replica_manager.partition(topic_partition).local_log(-1, leader_only=True)
+    except KafkaError as error:
+        return Partition(partition_index=topic_partition.partition, error_code=error.code)
+    producers = [_producer(entry) for entry in log.producer_state.producers.values()]
+    return Partition(partition_index=topic_partition.partition, active_producers=producers)
+
+
+def _producer(entry: ProducerEntry) -> Producer:
+    return Producer(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.txn_first_offset,
+    )
+
+
+def error_response(request: DescribeProducersRequest, error: KafkaError) -> DescribeProducersResponse:
+    """The error for each partition."""
+    message = None if error.code is ErrorCode.NONE else error.message
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersResponse.TopicResponse(
+                name=topic.name,
+                partitions=[
+                    Partition(partition_index=index, error_code=error.code, error_message=message) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,55 @@
+"""DescribeTransactions (API key 65): the state of transactional ids that this broker coordinates (KIP-664).
+
+Versions: 0. ACL: DESCRIBE on TransactionalId and on each Topic.
+Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import KafkaError
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+
+if TYPE_CHECKING:
+    from odradek.coordinator.transaction.state import Transaction
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+State = DescribeTransactionsResponse.TransactionState
+
+
+@handler(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), listeners=(BROKER,))
+def handle(context: RequestContext, request: DescribeTransactionsRequest, services: Services) -> DescribeTransactionsResponse:
+    states: list[State] = []
+    for transactional_id in request.transactional_ids:
+        try:
+            states.append(_state(services.transactions.describe(transactional_id)))
+        except KafkaError as error:
+            states.append(State(error_code=error.code, transactional_id=transactional_id))
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _state(transaction: Transaction) -> State:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(transaction.partitions):
+        topics.setdefault(topic, []).append(partition)
+    return State(
+        transactional_id=transaction.transactional_id,
+        transaction_state=transaction.state.label,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[DescribeTransactionsResponse.TopicData(topic=name, partitions=partitions) for name, partitions in topics.items()],
+    )
+
+
+def error_response(request: DescribeTransactionsRequest, error: KafkaError) -> DescribeTransactionsResponse:
+    """The error for each transactional id."""
+    return DescribeTransactionsResponse(
+        transaction_states=[State(error_code=error.code, transactional_id=name) for name in request.transactional_ids]
+    )

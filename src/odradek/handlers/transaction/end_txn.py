@@ -1,0 +1,50 @@
+"""EndTxn (API key 26): a producer commits or aborts its transaction (KIP-98, KIP-890).
+
+Versions: 0-5; from 5 on the epoch is bumped with every transaction and stands in the answer. ACL: WRITE on TransactionalId.
+Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import KafkaError
+from odradek.handlers.registration import BROKER, handler
+from odradek.handlers.transaction.errors import code_for
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+_FENCED_SINCE = 2
+_BUMPING_SINCE = 5
+
+
+@handler(ApiKey.END_TXN, versions=(0, 5), listeners=(BROKER,))
+def handle(context: RequestContext, request: EndTxnRequest, services: Services) -> Deferred[EndTxnResponse]:
+    result: Deferred[EndTxnResponse] = Deferred()
+
+    def ended(done: Deferred[tuple[int, int]]) -> None:
+        if done.error is not None:
+            result.complete(EndTxnResponse(error_code=code_for(done.error, context.api_version, _FENCED_SINCE)))
+        else:
+            producer_id, producer_epoch = done.result()
+            result.complete(EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch))
+
+    services.transactions.end(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        commit=request.committed,
+        client_version=2 if context.api_version >= _BUMPING_SINCE else 0,
+    ).add_callback(ended)
+    return result
+
+
+def error_response(request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
+    """The response's own error code."""
+    return EndTxnResponse(error_code=error.code)

@@ -1,0 +1,65 @@
+"""ListTransactions (API key 66): the transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152).
+
+Versions: 0-2. ACL: DESCRIBE on TransactionalId.
+Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.patterns import compile_pattern
+from odradek.coordinator.transaction.state import STATE_OF_LABEL, Transaction, TransactionState
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+
+@handler(ApiKey.LIST_TRANSACTIONS, versions=(0, 2), listeners=(BROKER,))
+def handle(context: RequestContext, request: ListTransactionsRequest, services: Services) -> ListTransactionsResponse:
+    found = services.transactions.all()
+    unknown = [label for label in request.state_filters if label not in STATE_OF_LABEL]
+    states = {STATE_OF_LABEL[label] for label in request.state_filters if label in STATE_OF_LABEL}
+    producers = set(request.producer_id_filters)
+    matches = None
+    if request.transactional_id_pattern:
+        try:
+            matches = compile_pattern(request.transactional_id_pattern)
+        except KafkaError:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    now_ms = services.clock.time_ms()
+
+    def wanted(transaction: Transaction) -> bool:
+        if transaction.state is TransactionState.DEAD:
+            return False
+        if producers and transaction.producer_id not in producers:
+            return False
+        if request.state_filters and transaction.state not in states:
+            return False
+        if request.duration_filter >= 0 and now_ms - transaction.start_ms <= request.duration_filter:
+            return False
+        return matches is None or matches(transaction.transactional_id)
+
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown,
+        transaction_states=[
+            ListTransactionsResponse.TransactionState(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.state.label,
+            )
+            for transaction in found
+            if wanted(transaction)
+        ],
+    )
+
+
+def error_response(request: ListTransactionsRequest, error: KafkaError) -> ListTransactionsResponse:
+    """The response's own error code."""
+    return ListTransactionsResponse(error_code=error.code)

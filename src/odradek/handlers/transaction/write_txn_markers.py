@@ -1,0 +1,169 @@
+"""WriteTxnMarkers (API key 27): a transaction coordinator ends transactions in the partitions this broker leads (KIP-98).
+
+Versions: 1-2. ACL: ALTER or CLUSTER_ACTION on Cluster.
+Quota: none.
+Known gaps: ACLs are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.coordinator.markers import marker_batch
+from odradek.handlers.registration import BROKER, handler
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from odradek.replication.appender import GROUP_METADATA_TOPIC
+from odradek.storage.append import AppendOrigin
+
+if TYPE_CHECKING:
+    from odradek.replication.delayed_produce import Appends
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+Marker = WriteTxnMarkersRequest.WritableTxnMarker
+Codes = Mapping[TopicPartition, ErrorCode]
+
+_NOT_READY = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
+"""What a group coordinator says where a leader would say NOT_LEADER_OR_FOLLOWER, the word that transaction coordinators know."""
+
+
+@handler(ApiKey.WRITE_TXN_MARKERS, versions=(1, 2), listeners=(BROKER,))
+def handle(
+    context: RequestContext, request: WriteTxnMarkersRequest, services: Services
+) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
+    result: Deferred[WriteTxnMarkersResponse] = Deferred()
+    codes: list[dict[TopicPartition, ErrorCode]] = [{} for _ in request.markers]
+    left = 1
+
+    def note(index: int, found: Codes) -> None:
+        nonlocal left
+        codes[index].update(found)
+        finish()
+
+    def finish() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            result.complete(_response(request, codes))
+
+    for index, marker in enumerate(request.markers):
+        for written in _write(services, marker):
+            left += 1
+            written.add_callback(lambda done, index=index: note(index, done.result()))  # type: ignore[misc]
+    finish()
+    return result
+
+
+def _write(services: Services, marker: Marker) -> list[Deferred[Codes]]:
+    """Appends one marker to all of its partitions; none of the results fails."""
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        named = [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
+        return [Deferred.of(dict.fromkeys(named, ErrorCode.INVALID_REQUEST))]
+    offsets: list[TopicPartition] = []
+    data: list[TopicPartition] = []
+    unknown: dict[TopicPartition, ErrorCode] = {}
+    hosted = services.replica_manager.partitions.by_name
+    for topic in marker.topics:
+        for number in topic.partition_indexes:
+            partition = TopicPartition(topic.name, number)
+            if partition not in hosted:
+                unknown[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                (offsets if topic.name == GROUP_METADATA_TOPIC else data).append(partition)
+    written = [_end_in_group(services, marker, partition) for partition in offsets]
+    if data:
+        written.append(_append(services, marker, data))
+    if unknown:
+        written.append(Deferred.of(unknown))
+    return written
+
+
+def _append(services: Services, marker: Marker, partitions: list[TopicPartition]) -> Deferred[Codes]:
+    batch = memoryview(
+        marker_batch(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            committed=marker.transaction_result,
+            now_ms=services.clock.time_ms(),
+        )
+    )
+    result: Deferred[Codes] = Deferred()
+
+    def appended(appends: Appends) -> None:
+        result.complete({append.topic_partition: append.error for append in appends})
+
+    answer = services.replica_manager.appender.append(
+        [(partition, batch) for partition in partitions],
+        required_acks=-1,
+        timeout_ms=services.config.integer("request.timeout.ms"),
+        origin=AppendOrigin.COORDINATOR,
+        internal_topics_allowed=True,
+        transaction_version=marker.transaction_version,
+    )
+    if isinstance(answer, Deferred):
+        answer.add_callback(lambda done: appended(done.result()))
+    else:
+        appended(answer)
+    return result
+
+
+def _end_in_group(services: Services, marker: Marker, partition: TopicPartition) -> Deferred[Codes]:
+    """The marker goes into the offsets partition through its coordinator, which then knows the offsets as committed or not."""
+    result: Deferred[Codes] = Deferred()
+
+    def ended(done: Deferred[None]) -> None:
+        code = ErrorCode.NONE
+        if done.error is not None:
+            code = done.error.code if isinstance(done.error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        result.complete({partition: ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code})
+
+    services.groups.runtime.end_transaction(
+        partition,
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        committed=marker.transaction_result,
+        version=marker.transaction_version,
+    ).add_callback(ended)
+    return result
+
+
+def _response(request: WriteTxnMarkersRequest, codes: list[dict[TopicPartition, ErrorCode]]) -> WriteTxnMarkersResponse:
+    """By producer: one that was named without a partition is left out, one that was named twice has all of its partitions together."""
+    by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    for marker, found in zip(request.markers, codes, strict=True):
+        for (topic, partition), code in found.items():
+            by_producer.setdefault(marker.producer_id, {}).setdefault(topic, {})[partition] = code
+    return WriteTxnMarkersResponse(
+        markers=[
+            WriteTxnMarkersResponse.WritableTxnMarkerResult(
+                producer_id=producer_id,
+                topics=[
+                    WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(
+                        name=topic,
+                        partitions=[
+                            WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(partition_index=number, error_code=code)
+                            for number, code in partitions.items()
+                        ],
+                    )
+                    for topic, partitions in topics.items()
+                ],
+            )
+            for producer_id, topics in by_producer.items()
+        ]
+    )
+
+
+def error_response(request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
+    """The error for every partition of every marker."""
+    codes = [
+        dict.fromkeys((TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes), error.code)
+        for marker in request.markers
+    ]
+    return _response(request, codes)

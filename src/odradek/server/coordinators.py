@@ -1,0 +1,253 @@
+"""The coordinators of a broker: made when they are first needed, told of leadership and of each new image.
+
+A broker that nobody asks for a group or a transaction, and that leads no partition of their topics, does not even load their code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.base.deferred import Deferred
+from odradek.base.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.base.errors import ErrorCode
+    from odradek.coordinator.group.service import GroupCoordinator
+    from odradek.coordinator.partition_log import RunJob
+    from odradek.coordinator.transaction.service import TransactionCoordinator
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+    from odradek.metadata.topics_delta import PartitionInfo
+    from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+    from odradek.replication.verification import Support
+    from odradek.server.services import Services
+    from odradek.server.transaction_verifier import ChannelVerifier
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+Changed = Mapping[TopicPartition, "PartitionInfo"]
+
+
+class _Coordinator(Protocol):
+    """What both have in common."""
+
+    def load(self, topic_partition: TopicPartition, leader_epoch: int, /) -> None: ...
+
+    def unload(self, topic_partition: TopicPartition, leader_epoch: int | None, /) -> None: ...
+
+
+class Coordinators:
+    """One per broker; a listener to leadership (`MetadataChanges.on_leadership`) and a part of `BrokerPublisher`."""
+
+    def __init__(self, services: Services, run_job: RunJob) -> None:
+        self._services = services
+        self._run_job = run_job
+        self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
+        self._verifier: ChannelVerifier | None = None
+        self._closed = False
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """Made on first use; after `close` it answers NOT_COORDINATOR."""
+        if self._groups is None:
+            self._groups = _new_group_coordinator(self._services, self._run_job)
+            if self._closed:
+                self._groups.close()
+        return self._groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """As `groups`."""
+        if self._transactions is None:
+            self._transactions = _new_transaction_coordinator(self._services, self._run_job)
+            if self._closed:
+                self._transactions.close()
+        return self._transactions
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+    ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+        """See `replication.verification.TransactionVerifier`: asks the transaction's coordinator, wherever it is."""
+        if self._verifier is None:
+            self._verifier = _new_verifier(self._services)
+        return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support)
+
+    def _made(self, topic: str, *, make: bool) -> _Coordinator | None:
+        """The coordinator whose state the topic holds, if it is there or to be made."""
+        if topic == GROUP_METADATA_TOPIC:
+            return self.groups.runtime if make or self._groups is not None else None
+        if topic == TRANSACTION_STATE_TOPIC:
+            return self.transactions if make or self._transactions is not None else None
+        return None
+
+    def leadership_changed(self, leaders: Changed, followers: Changed) -> None:
+        """This broker leads some partitions and follows others, since now or in a new epoch."""
+        for topic_partition, info in leaders.items():
+            if (coordinator := self._made(topic_partition.topic, make=True)) is not None:
+                coordinator.load(topic_partition, info.partition.leader_epoch)
+        for topic_partition, info in followers.items():
+            if (coordinator := self._made(topic_partition.topic, make=False)) is not None:
+                coordinator.unload(topic_partition, info.partition.leader_epoch)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """After the partitions have taken their roles."""
+        for coordinator in (self._groups, self._transactions):
+            if coordinator is not None:
+                coordinator.publish(delta, image)
+
+    def abort_timed_out_transactions(self) -> None:
+        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+        if self._transactions is not None:
+            self._transactions.abort_timed_out()
+
+    def remove_expired_transactional_ids(self) -> None:
+        """Every transaction.remove.expired.transaction.cleanup.interval.ms."""
+        if self._transactions is not None:
+            self._transactions.remove_expired()
+
+    def close(self) -> None:
+        """Whoever waits is sent to another coordinator."""
+        self._closed = True
+        for coordinator in (self._groups, self._transactions):
+            if coordinator is not None:
+                coordinator.close()
+
+
+def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordinator:
+    from odradek.base.ids import random_uuid
+    from odradek.coordinator.context import RuntimeOptions
+    from odradek.coordinator.group.records import SERDE
+    from odradek.coordinator.group.service import GroupCoordinator
+    from odradek.coordinator.group.settings import GroupSettings
+    from odradek.coordinator.group.shard import GroupShard
+    from odradek.coordinator.partition_log import open_partition_log
+    from odradek.coordinator.runtime import CoordinatorRuntime
+    from odradek.records.compression import Compression
+
+    config, clock = services.config, services.clock
+    settings = GroupSettings(services.dynamic_config)
+    runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+        "group coordinator",
+        clock=clock,
+        serde=SERDE,
+        options=RuntimeOptions(
+            compression=Compression(config.integer("offsets.topic.compression.codec")),
+            linger_ms=config.integer("group.coordinator.append.linger.ms"),
+            load_buffer_bytes=config.integer("offsets.load.buffer.size"),
+            write_timeout_ms=config.integer("offsets.commit.timeout.ms"),
+        ),
+        open_log=open_partition_log(services.replica_manager, run_job, clock),
+        new_shard=lambda partition, journal, timers: GroupShard(
+            partition, journal, timers, settings=settings, time_ms=clock.time_ms, new_id=lambda: random_uuid(services.random)
+        ),
+        image=lambda: services.metadata.image,
+    )
+    return GroupCoordinator(
+        runtime,
+        settings,
+        topic=GROUP_METADATA_TOPIC,
+        partition_count=lambda: partition_count(services, GROUP_METADATA_TOPIC, "offsets.topic.num.partitions"),
+        verify=_offsets_verifier(services),
+    )
+
+
+class _Leaders:
+    """Where markers go: the leaders in the current image."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def leader_of(self, topic_partition: TopicPartition) -> int | None:
+        """See `coordinator.transaction.markers.MarkerDestinations`."""
+        partition = self._services.metadata.image.topics.partition(topic_partition.topic, topic_partition.partition)
+        return None if partition is None else partition.leader
+
+
+def _new_transaction_coordinator(services: Services, run_job: RunJob) -> TransactionCoordinator:
+    from odradek.coordinator.context import RuntimeOptions
+    from odradek.coordinator.partition_log import open_partition_log
+    from odradek.coordinator.partitioning import partition_of
+    from odradek.coordinator.transaction.markers import MarkerSender
+    from odradek.coordinator.transaction.service import TransactionCoordinator, TransactionSettings
+
+    config, clock = services.config, services.clock
+    return TransactionCoordinator(
+        clock=clock,
+        options=RuntimeOptions(load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size")),
+        settings=TransactionSettings(
+            max_timeout_ms=config.integer("transaction.max.timeout.ms"),
+            expiration_ms=config.integer("transactional.id.expiration.ms"),
+            two_phase_commit=config.flag("transaction.two.phase.commit.enable"),
+        ),
+        producer_ids=services.producer_ids,
+        markers=MarkerSender(clock, _Leaders(services), lambda node, request: services.channel.send(node, request.API_KEY, request, 2)),
+        open_log=open_partition_log(services.replica_manager, run_job, clock),
+        image=lambda: services.metadata.image,
+        server_version=lambda: services.metadata.image.features.levels.get("transaction.version", 0),
+        partition_of=lambda transactional_id: partition_of(
+            transactional_id, partition_count(services, TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions")
+        ),
+    )
+
+
+def _new_verifier(services: Services) -> ChannelVerifier:
+    from odradek.coordinator.partitioning import partition_of
+    from odradek.server.transaction_verifier import ChannelVerifier
+
+    def coordinator_of(transactional_id: str) -> int | None:
+        topic = services.metadata.image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
+        partition = None if topic is None else topic.partitions.get(partition_of(transactional_id, len(topic.partitions)))
+        return None if partition is None or partition.leader < 0 else partition.leader
+
+    config = services.dynamic_config
+    return ChannelVerifier(
+        services.clock,
+        lambda node, request, version: services.channel.send(node, request.API_KEY, request, version),
+        coordinator_of,
+        retry_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.ms"),
+        retry_max_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.max.ms"),
+    )
+
+
+def partition_count(services: Services, topic: str, key: str) -> int:
+    """Of a coordinator's topic; what it will be created with (`key`) while it does not exist."""
+    found = services.metadata.image.topics.by_name.get(topic)
+    return services.config.integer(key) if found is None else len(found.partitions)
+
+
+def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffsetCommitRequest, int], Deferred[object | None]]:
+    """Has the producer's transaction coordinator confirm that the offsets belong to its transaction, as for records (KIP-890)."""
+    from odradek.base.errors import ErrorCode, KafkaError
+    from odradek.replication.verification import support_of_offset_commit
+
+    producer = services.replica_manager.producer
+
+    def verify(partition: TopicPartition, request: TxnOffsetCommitRequest, api_version: int) -> Deferred[object | None]:
+        support = support_of_offset_commit(api_version)
+        if not producer.verify and not support.adds:
+            return Deferred.of(None)
+        try:
+            log = services.replica_manager.partition(partition).local_log(-1, leader_only=True)
+            guard = log.start_verification(request.producer_id, -1, request.producer_epoch, bumps_epoch=support.adds)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        if guard is None:
+            return Deferred.of(None)
+        result: Deferred[object | None] = Deferred()
+
+        def verified(done: Deferred[Mapping[TopicPartition, ErrorCode]]) -> None:
+            code = ErrorCode.NETWORK_EXCEPTION if done.error is not None else done.result().get(partition, ErrorCode.NONE)
+            if code is ErrorCode.NONE:
+                result.complete(guard)
+            else:
+                result.fail(KafkaError(code, f"the transaction of {request.transactional_id} could not be verified"))
+
+        producer.verifier.verify(request.transactional_id, request.producer_id, request.producer_epoch, [partition], support).add_callback(
+            verified
+        )
+        return result
+
+    return verify

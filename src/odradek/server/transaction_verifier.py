@@ -1,0 +1,178 @@
+"""Asks transaction coordinators, on behalf of leaders, whether partitions are in a transaction, or to put them there (KIP-890).
+
+What is asked of one coordinator while a request to it is under way goes into the next, so that many producers share a request. A producer
+of transaction version 2 has its partitions added with its first records; while its last transaction is still being ended the coordinator
+says CONCURRENT_TRANSACTIONS, and is asked again for a moment before the producer hears of it.
+
+(org.apache.kafka.server.transaction.AddPartitionsToTxnManager)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
+
+from odradek.base.clock import Clock
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+
+if TYPE_CHECKING:
+    from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+    from odradek.protocol.schema import Message
+    from odradek.replication.verification import Support
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+_VERSION = 5
+_PER_REQUEST = 1_000
+"""Transactions in one request."""
+
+
+class Send(Protocol):
+    """The inter-broker channel."""
+
+    def __call__(self, node: int, request: AddPartitionsToTxnRequest, version: int, /) -> Deferred[Message]: ...
+
+
+class _Question:
+    __slots__ = ("answer", "partitions", "producer_epoch", "producer_id", "support", "transactional_id")
+
+    def __init__(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+    ):
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.partitions = partitions
+        self.support = support
+        self.answer: Deferred[Codes] = Deferred()
+
+    def fail(self, code: ErrorCode) -> None:
+        self.answer.complete(dict.fromkeys(self.partitions, code))
+
+
+class ChannelVerifier:
+    """A `replication.verification.TransactionVerifier`. Times in milliseconds."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        send: Send,
+        coordinator_of: Callable[[str], int | None],
+        *,
+        retry_ms: Callable[[], int],
+        retry_max_ms: Callable[[], int],
+    ) -> None:
+        """`coordinator_of` gives the node that coordinates a transactional id, None when there is none just now."""
+        self._clock = clock
+        self._send = send
+        self._coordinator_of = coordinator_of
+        self._retry_ms = retry_ms
+        self._retry_max_ms = retry_max_ms
+        self._queues: dict[int, dict[str, _Question]] = {}
+        self._busy: set[int] = set()
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+    ) -> Deferred[Codes]:
+        """The partitions that may not be written, with the reason. Never fails."""
+        question = _Question(transactional_id, producer_id, producer_epoch, partitions, support)
+        if not support.adds:
+            return self._ask(question)
+        result: Deferred[Codes] = Deferred()
+        deadline = self._clock.monotonic() + self._retry_max_ms() / 1000
+
+        def answered(done: Deferred[Codes]) -> None:
+            codes = done.result()
+            if ErrorCode.CONCURRENT_TRANSACTIONS in codes.values() and self._clock.monotonic() < deadline:
+                self._clock.call_later(self._retry_ms() / 1000, again)
+            else:
+                result.complete(codes)
+
+        def again() -> None:
+            self._ask(_Question(transactional_id, producer_id, producer_epoch, partitions, support)).add_callback(answered)
+
+        self._ask(question).add_callback(answered)
+        return result
+
+    def _ask(self, question: _Question) -> Deferred[Codes]:
+        node = self._coordinator_of(question.transactional_id)
+        if node is None:
+            question.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return question.answer
+        queue = self._queues.setdefault(node, {})
+        waiting = queue.get(question.transactional_id)
+        if waiting is not None:
+            if waiting.producer_epoch > question.producer_epoch:
+                question.fail(ErrorCode.INVALID_PRODUCER_EPOCH)
+                return question.answer
+            # A repeated request of the same producer, or one of its successor: the one that waits is answered for it.
+            same = waiting.producer_epoch == question.producer_epoch
+            waiting.fail(ErrorCode.NETWORK_EXCEPTION if same else ErrorCode.INVALID_PRODUCER_EPOCH)
+            del queue[question.transactional_id]
+        queue[question.transactional_id] = question
+        if node not in self._busy:
+            self._busy.add(node)
+            self._clock.call_later(0, self._next_request, node)
+        return question.answer
+
+    def _next_request(self, node: int) -> None:
+        queue = self._queues.get(node, {})
+        batch = {name: queue.pop(name) for name in list(queue)[:_PER_REQUEST]}
+        if not batch:
+            self._queues.pop(node, None)
+            self._busy.discard(node)
+            return
+        request = AddPartitionsToTxnRequest(transactions=[_transaction(question) for question in batch.values()])
+        self._send(node, request, _VERSION).add_callback(lambda done: self._answered(node, batch, done))
+
+    def _answered(self, node: int, batch: Mapping[str, _Question], done: Deferred[Message]) -> None:
+        if done.error is not None:
+            for question in batch.values():
+                question.fail(ErrorCode.NETWORK_EXCEPTION)
+        else:
+            response = cast("AddPartitionsToTxnResponse", done.result())
+            if response.error_code:
+                refused = response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                for question in batch.values():
+                    question.fail(ErrorCode.INVALID_TXN_STATE if refused else ErrorCode(response.error_code))
+            for result in response.results_by_transaction:
+                found = batch.get(result.transactional_id)
+                if found is not None:
+                    found.answer.complete(
+                        {
+                            TopicPartition(topic.name, each.partition_index): _for_producer(
+                                ErrorCode(each.partition_error_code), found.support
+                            )
+                            for topic in result.topic_results
+                            for each in topic.results_by_partition
+                            if each.partition_error_code
+                        }
+                    )
+            for question in batch.values():
+                question.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # nothing, unless it was left out of the answer
+        self._next_request(node)
+
+
+def _transaction(question: _Question) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in question.partitions:
+        topics.setdefault(topic, []).append(partition)
+    return AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+        transactional_id=question.transactional_id,
+        producer_id=question.producer_id,
+        producer_epoch=question.producer_epoch,
+        verify_only=not question.support.adds,
+        topics=[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in topics.items()],
+    )
+
+
+def _for_producer(code: ErrorCode, support: Support) -> ErrorCode:
+    """As producers of that age know it."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not support.knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

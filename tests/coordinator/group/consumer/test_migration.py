@@ -1,0 +1,220 @@
+"""Groups that change their protocol, with members in them and without."""
+
+from __future__ import annotations
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode
+from odradek.coordinator.group.classic.group import ClassicGroup
+from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.consumer.embedded import read_assignment
+from odradek.coordinator.group.consumer.group import ConsumerGroup
+from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from odradek.protocol.messages.join_group import JoinGroupResponse
+from tests.coordinator.group.consumer.support import ConsumerWorld, Owned
+from tests.coordinator.group.support import GROUP
+
+
+def subscription(*topics: str, owned: Owned | None = None) -> bytes:
+    message = ConsumerProtocolSubscription(
+        topics=list(topics),
+        owned_partitions=[
+            ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=partitions) for topic, partitions in (owned or {}).items()
+        ],
+    )
+    return b"\0\3" + message.encode(3)
+
+
+def assignment(**topics: list[int]) -> bytes:
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=each) for topic, each in topics.items()]
+    )
+    return b"\0\3" + message.encode(3)
+
+
+def partitions(data: bytes) -> Owned:
+    return {each.topic: each.partitions for each in read_assignment(data).assigned_partitions}
+
+
+class MigrationWorld(ConsumerWorld):
+    def classic_group(self, **assigned: list[int]) -> tuple[str, int]:
+        """A classic group with one member that has these partitions; its id and generation."""
+        member, joined = self.join_dynamic(protocols=[("range", subscription("t"))])
+        generation = joined.result().generation_id
+        self.sync(member, generation, {member: assignment(**assigned)})
+        return member, generation
+
+    def rejoin(self, member: str, owned: Owned | None = None, **options: object) -> Deferred[JoinGroupResponse]:
+        return self.join(member, protocols=[("range", subscription("t", owned=owned))], **options)  # type: ignore[arg-type]
+
+    def synced(self, member: str, generation: int) -> Owned:
+        answer = self.sync(member, generation).result()
+        assert answer.error_code == 0
+        return partitions(answer.assignment)
+
+
+def upgraded() -> tuple[MigrationWorld, str]:
+    """A member of the classic protocol, with all partitions, and one of the consumer protocol that waits for half of them."""
+    world = MigrationWorld({"t": 4})
+    classic, generation = world.classic_group(t=[0, 1, 2, 3])
+    joined = world.beat("new")
+    assert (joined.error_code, joined.member_epoch, world.assigned(joined)) == (0, generation + 1, {})
+    return world, classic
+
+
+def test_a_classic_group_becomes_a_consumer_group() -> None:
+    world, classic = upgraded()
+    group = world.consumers
+    assert group.members[classic].classic is not None
+    assert dict(group.members[classic].assigned[world.cluster.id("t")]).keys() == {0, 1, 2, 3}
+    assert world.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    world.load()
+    assert isinstance(world.shard.groups.find(GROUP), ConsumerGroup)
+    described = {member.member_id: member.member_type for member in world.coordinator.describe_consumer_groups([GROUP])[0].members}
+    assert described == {classic: 0, "new": 1}
+
+
+def test_members_of_both_protocols_share_the_partitions() -> None:
+    world, classic = upgraded()
+    assert world.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    first = world.rejoin(classic, {"t": [0, 1, 2, 3]}).result()
+    assert (first.error_code, first.generation_id, first.leader, first.protocol_name) == (0, 1, "", "range")
+    kept = world.synced(classic, 1)
+    assert len(kept["t"]) == 2
+    assert world.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    second = world.rejoin(classic, kept).result()
+    assert second.generation_id == 2
+    assert world.synced(classic, 2) == kept
+    assert world.heartbeat(classic, 2) is ErrorCode.NONE
+    got = world.assigned(world.beat("new", 2))
+    assert got is not None
+    assert sorted(got["t"] + kept["t"]) == [0, 1, 2, 3]
+    assert world.consumers.state_name == "Stable"
+    assert world.commit_code(1, member=classic, generation=2) is ErrorCode.NONE
+    assert world.commit_code(1, member=classic, generation=3) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_classic_member_that_does_not_join_again_is_fenced() -> None:
+    world, classic = upgraded()
+    world.heartbeat(classic, 1)
+    for _ in range(7):
+        world.clock.advance(5)
+        world.heartbeat(classic, 1)
+        world.beat("new", 2)
+    assert classic not in world.consumers.members
+    assert world.assigned(world.beat("new", 2, rebalance_timeout_ms=1, topics=["t"], owned={})) == {"t": [0, 1, 2, 3]}
+
+
+def test_the_last_member_of_the_consumer_protocol_leaves_a_classic_group() -> None:
+    world, classic = upgraded()
+    assert world.beat("new", -1).error_code == 0
+    group = world.shard.groups.find(GROUP)
+    assert isinstance(group, ClassicGroup)
+    assert group.is_in(State.PREPARING_REBALANCE)
+    assert group.protocol_name == "range"
+    assert world.heartbeat(classic, group.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = world.rejoin(classic).result()
+    assert again.error_code == 0
+    assert again.leader == classic
+    world.sync(classic, again.generation_id, {classic: assignment(t=[0, 1, 2, 3])})
+    assert world.heartbeat(classic, again.generation_id) is ErrorCode.NONE
+    world.load()
+    assert world.group().is_in(State.STABLE)
+
+
+def test_a_downgrade_that_cannot_be_written_has_not_happened() -> None:
+    world, classic = upgraded()
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.code("new", -1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.log.fail_with = None
+    assert set(world.consumers.members) == {classic, "new"}
+    assert world.code("new", 2) is ErrorCode.NONE
+
+
+def test_a_static_member_goes_back_to_the_classic_protocol() -> None:
+    world = MigrationWorld({"t": 2})
+    world.beat("a", instance="i")
+    world.beat("a", -2, instance="i")
+    joined = world.join(instance="i", protocols=[("range", subscription("t"))]).result()
+    assert joined.error_code == 0
+    group = world.shard.groups.find(GROUP)
+    assert isinstance(group, ClassicGroup)
+    assert group.is_in(State.STABLE)
+    assert partitions(group.members[joined.member_id].assignment) == {"t": [0, 1]}
+    assert world.heartbeat(joined.member_id, joined.generation_id, "i") is ErrorCode.NONE
+    answer = world.sync(joined.member_id, joined.generation_id, instance="i").result()
+    assert partitions(answer.assignment) == {"t": [0, 1]}
+
+
+def test_classic_members_join_and_leave_a_consumer_group() -> None:
+    world = MigrationWorld({"t": 2})
+    world.beat("a")
+    member, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
+    assert joined.result().generation_id == 3
+    assert world.synced(member, 3) == {}
+    assert world.heartbeat(member, 3) is ErrorCode.NONE, "what it misses is not given up yet"
+    kept = world.assigned(world.beat("a", 2, owned={"t": [0, 1]}))
+    world.beat("a", 2, owned=kept)
+    assert world.heartbeat(member, 3) is ErrorCode.REBALANCE_IN_PROGRESS
+    world.rejoin(member)
+    assert len(world.synced(member, 3)["t"]) == 1
+    assert world.sync(member, 2).result().error_code == ErrorCode.ILLEGAL_GENERATION
+    assert world.sync("a", 3).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert [answer.error_code for answer in world.leave((member, None), ("x", None)).members] == [0, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert set(world.consumers.members) == {"a"}
+
+
+def test_protocols_that_have_nothing_in_common() -> None:
+    world = MigrationWorld({"t": 2})
+    world.beat("a")
+    world.join_dynamic(protocols=[("range", subscription("t"))])
+    other = world.join(protocols=[("sticky", subscription("t"))]).result()
+    assert other.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.join(protocol_type="connect").result().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_the_policy_forbids() -> None:
+    world = MigrationWorld({"t": 2}, group_consumer_migration_policy="disabled")
+    world.classic_group(t=[0, 1])
+    assert world.code("new") is ErrorCode.GROUP_ID_NOT_FOUND
+    world = MigrationWorld({"t": 2}, group_consumer_migration_policy="disabled")
+    world.beat("a")
+    assert world.join(protocols=[("range", subscription("t"))]).result().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    world = MigrationWorld({"t": 4}, group_consumer_migration_policy="upgrade")
+    classic, _ = world.classic_group(t=[0, 1])
+    world.beat("new")
+    world.beat("new", -1)
+    assert set(world.consumers.members) == {classic}
+
+
+def test_groups_that_are_no_consumers_stay_as_they_are() -> None:
+    world = MigrationWorld({"t": 2})
+    world.join_dynamic(protocol_type="connect")
+    assert world.code("new") is ErrorCode.GROUP_ID_NOT_FOUND
+    world = MigrationWorld({"t": 2})
+    world.join_dynamic(protocols=[("range", b"\0")])
+    assert world.code("new") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_empty_groups_change_their_type_freely() -> None:
+    world = MigrationWorld({"t": 2}, group_consumer_migration_policy="disabled")
+    world.commit(5)
+    world.beat("a")
+    assert world.fetch() == (5, ErrorCode.NONE)
+    world.beat("a", -1)
+    member, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
+    assert joined.result().error_code == 0
+    assert world.group().leader_id == member
+    assert world.fetch() == (5, ErrorCode.NONE)
+    world.load()
+    assert isinstance(world.shard.groups.find(GROUP), ClassicGroup)
+
+
+def test_a_group_that_has_no_generation_yet_becomes_a_consumer_group() -> None:
+    world = MigrationWorld({"t": 2}, group_initial_rebalance_delay_ms="3000")
+    member, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
+    assert not joined.done
+    assert world.code("new") is ErrorCode.NONE
+    assert joined.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.consumers.members[member].topic_names == {"t"}
+    world.clock.advance(9)
+    assert set(world.consumers.members) == {member, "new"}, "the timers of the classic group find nobody"

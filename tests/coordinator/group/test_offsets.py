@@ -1,0 +1,356 @@
+"""Committed offsets: commits by members and by nobody, transactions, fetches, deletions, expiry, loading."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.group import Caller
+from odradek.coordinator.group.records import SERDE, offset_commit, parse_offset_key
+from odradek.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from tests.coordinator.group.support import GROUP, PARTITION, World, subscription
+
+DAY = 86_400.0
+TOPIC_ID = UUID(int=77)
+
+
+def test_a_consumer_without_a_group_commits_and_fetches() -> None:
+    world = World()
+    assert world.commit_code(5) is ErrorCode.NONE
+    assert world.fetch() == (5, ErrorCode.NONE)
+    assert world.fetch(partition=1) == (-1, ErrorCode.NONE)
+    assert world.fetch(group_id="other") == (-1, ErrorCode.NONE)
+    assert world.group().state is State.EMPTY
+    record = world.records()[-1]
+    assert isinstance(record.value, OffsetCommitValue)
+    assert record.version == 4
+    assert record.value.leader_epoch == 7
+
+
+def test_a_fetch_sees_what_is_committed_and_a_stable_one_waits() -> None:
+    world = World()
+    world.commit(5)
+    world.log.auto_commit = False
+    pending = world.commit(6)
+    assert not pending.done
+    assert world.fetch() == (5, ErrorCode.NONE)
+    request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=GROUP, topics=None)
+    stable = world.coordinator.fetch_offsets(request, require_stable=True)
+    assert not stable.done
+    world.log.commit(world.log.log_end_offset)
+    assert pending.done
+    assert stable.result().topics[0].partitions[0].committed_offset == 6
+
+
+def test_a_commit_that_is_not_appended_leaves_nothing() -> None:
+    world = World()
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.commit_code(5) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.log.fail_with = None
+    assert world.fetch() == (-1, ErrorCode.NONE)
+    assert world.shard.groups.find(GROUP) is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code"), [(None, ErrorCode.NONE), ("x" * 4096, ErrorCode.NONE), ("x" * 4097, ErrorCode.OFFSET_METADATA_TOO_LARGE)]
+)
+def test_the_metadata_has_a_limit(metadata: str | None, code: ErrorCode) -> None:
+    world = World()
+    assert world.commit_code(5, metadata=metadata) is code
+    assert world.fetch()[0] == (5 if code is ErrorCode.NONE else -1)
+
+
+def test_the_limit_of_metadata_counts_as_java_does() -> None:
+    assert World(offset_metadata_max_bytes="3").commit_code(1, metadata="\N{GRINNING FACE}\N{GRINNING FACE}") is (
+        ErrorCode.OFFSET_METADATA_TOO_LARGE
+    )
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_a_member_of_a_group_that_is_not_there(version: int, code: ErrorCode) -> None:
+    assert World().commit_code(1, member="m", generation=3, version=version) is code
+
+
+def test_members_commit_for_their_generation() -> None:
+    world = World()
+    (member,), generation = world.stable_group(1)
+    assert world.commit_code(1, member=member, generation=generation) is ErrorCode.NONE
+    assert world.commit_code(2, member=member, generation=generation - 1) is ErrorCode.ILLEGAL_GENERATION
+    assert world.commit_code(2, member="x", generation=generation) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.commit_code(2, member=member, generation=generation, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.commit_code(2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.fetch()[0] == 1
+
+
+def test_committing_keeps_a_member_alive() -> None:
+    world = World()
+    (member,), generation = world.stable_group(1)
+    for offset in range(4):
+        world.clock.advance(6)
+        assert world.commit_code(offset, member=member, generation=generation) is ErrorCode.NONE
+
+
+def test_while_the_assignment_is_under_way_nobody_commits() -> None:
+    world = World()
+    member, reply = world.join_dynamic()
+    assert world.commit_code(1, member=member, generation=reply.result().generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_an_offset_of_a_deleted_topic_of_the_same_name_is_not_shown() -> None:
+    world = World()
+    world.commit(5, topic_id=TOPIC_ID, version=10)
+    assert world.fetch(topic_id=TOPIC_ID)[0] == 5
+    assert world.fetch()[0] == 5
+    assert world.fetch(topic_id=UUID(int=78))[0] == -1
+
+
+# -- transactions --------------------------------------------------------------------------------------------------------------------
+
+
+def txn_commit(world: World, offset: int, *, producer: int = 9, member: str = "", generation: int = -1, version: int = 5) -> ErrorCode:
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id=GROUP,
+        producer_id=producer,
+        producer_epoch=0,
+        generation_id=generation,
+        member_id=member,
+        topics=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+                name="t",
+                partitions=[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)],
+            )
+        ],
+    )
+    reply = world.coordinator.commit_transactional_offsets(Caller(version), request)
+    world.settle()
+    return ErrorCode(reply.result().topics[0].partitions[0].error_code)
+
+
+def end(world: World, *, committed: bool, producer: int = 9) -> None:
+    done = world.runtime.end_transaction(PARTITION, producer, 0, 1, committed=committed, version=0)
+    world.settle()
+    done.result()
+
+
+@pytest.mark.parametrize("reload", [False, True])
+@pytest.mark.parametrize("committed", [False, True])
+def test_transactional_offsets_wait_for_the_marker(committed: bool, reload: bool) -> None:
+    world = World()
+    world.commit(1)
+    assert txn_commit(world, 5) is ErrorCode.NONE
+    if reload:
+        world.load()
+    assert world.fetch() == (1, ErrorCode.NONE)
+    assert world.fetch(stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    end(world, committed=committed)
+    if reload:
+        world.load()
+    assert world.fetch(stable=True) == (5 if committed else 1, ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_later_plain_commit_wins_over_the_transaction(reload: bool) -> None:
+    world = World()
+    txn_commit(world, 5)
+    world.commit(7)
+    end(world, committed=True)
+    if reload:
+        world.load()
+    assert world.fetch(stable=True) == (7, ErrorCode.NONE)
+
+
+def test_a_tombstone_takes_pending_offsets_too() -> None:
+    world = World()
+    txn_commit(world, 5)
+    delete_offset(world)
+    end(world, committed=True)
+    assert world.fetch(stable=True) == (-1, ErrorCode.NONE)
+
+
+def test_transactional_commits_of_members() -> None:
+    world = World()
+    (member,), generation = world.stable_group(1)
+    assert txn_commit(world, 1, member=member, generation=generation) is ErrorCode.NONE
+    assert txn_commit(world, 1, member=member, generation=generation + 1) is ErrorCode.ILLEGAL_GENERATION
+    assert txn_commit(world, 1, member="x", generation=generation) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert txn_commit(world, 1) is ErrorCode.NONE
+    assert txn_commit(World(), 1, member="m", generation=3) is ErrorCode.ILLEGAL_GENERATION
+
+
+# -- deletion ------------------------------------------------------------------------------------------------------------------------
+
+
+def delete_offset(world: World, topic: str = "t") -> ErrorCode:
+    request = OffsetDeleteRequest(
+        group_id=GROUP,
+        topics=[
+            OffsetDeleteRequest.OffsetDeleteRequestTopic(
+                name=topic, partitions=[OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)]
+            )
+        ],
+    )
+    reply = world.coordinator.delete_offsets(request)
+    world.settle()
+    answer = reply.result()
+    return ErrorCode(answer.error_code or answer.topics[0].partitions[0].error_code)
+
+
+def test_offsets_are_deleted_unless_somebody_reads_the_topic() -> None:
+    world = World()
+    assert delete_offset(world) is ErrorCode.GROUP_ID_NOT_FOUND
+    (member,), generation = world.stable_group(1, protocols=[("range", subscription("t"))])
+    world.commit(1, member=member, generation=generation)
+    world.commit(1, member=member, generation=generation, topic="other")
+    assert delete_offset(world) is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert delete_offset(world, "other") is ErrorCode.NONE
+    assert world.fetch()[0] == 1
+    assert world.fetch("other")[0] == -1
+
+
+def test_a_group_of_another_kind_must_be_empty() -> None:
+    world = World()
+    world.stable_group(1, protocol_type="connect")
+    assert delete_offset(world) is ErrorCode.NON_EMPTY_GROUP
+
+
+def delete_groups(world: World, *names: str) -> list[ErrorCode]:
+    reply = world.coordinator.delete_groups(names)
+    world.settle()
+    return [ErrorCode(result.error_code) for result in reply.result()]
+
+
+def test_groups_are_deleted_with_all_their_offsets() -> None:
+    world = World()
+    world.commit(1)
+    txn_commit(world, 2)
+    world.commit(1, group_id="other")
+    assert delete_groups(world, GROUP, "none") == [ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND]
+    end(world, committed=True)
+    world.load()
+    assert [group.group_id for group in world.shard.groups] == ["other"]
+    assert len(world.shard.offsets.offsets) == 1
+
+
+def test_a_group_with_members_is_not_deleted() -> None:
+    world = World()
+    world.stable_group(1)
+    assert delete_groups(world, GROUP) == [ErrorCode.NON_EMPTY_GROUP]
+
+
+def test_more_offsets_than_a_batch_holds_are_deleted_in_several() -> None:
+    world = World()
+    for partition in range(50):
+        world.commit(1, partition=partition)
+    world.log.max_batch_bytes = 1_000
+    assert delete_groups(world, GROUP) == [ErrorCode.NONE]
+    world.load()
+    assert len(world.shard.offsets.offsets) == 0
+    assert world.shard.groups.find(GROUP) is None
+
+
+def test_offsets_go_with_their_topic() -> None:
+    world = World()
+    world.commit(1)
+    world.commit(2, topic="kept")
+    txn_commit(world, 3)
+    world.runtime.write_all(lambda shard: shard.topics_deleted(["t"]))
+    world.settle()
+    end(world, committed=True)
+    assert world.fetch()[0] == -1
+    assert world.fetch("kept")[0] == 2
+
+
+# -- expiry --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_offsets_of_nobody_expire_by_their_commit_and_the_group_with_the_last() -> None:
+    world = World()
+    world.commit(1)
+    world.clock.advance(3 * DAY)
+    world.commit(2, partition=1)
+    world.clock.advance(5 * DAY)
+    assert world.fetch()[0] == -1
+    assert world.fetch(partition=1)[0] == 2
+    world.clock.advance(3 * DAY)
+    assert world.shard.groups.find(GROUP) is None
+    assert isinstance(world.records()[-1].key, GroupMetadataKey)
+    world.load()
+    assert len(world.shard.groups) == 0
+
+
+def test_a_group_keeps_its_offsets_while_it_has_members_that_read_the_topic() -> None:
+    world = World()
+    options = {"protocols": [("range", subscription("t"))], "session_ms": 1_800_000}
+    (member,), generation = world.stable_group(1, **options)
+    world.commit(1, member=member, generation=generation)
+    world.commit(1, member=member, generation=generation, topic="left")
+    for _ in range(8 * 96):
+        world.clock.advance(DAY / 96)
+        assert world.heartbeat(member, generation) is ErrorCode.NONE
+    assert world.fetch()[0] == 1
+    assert world.fetch("left")[0] == -1
+    world.leave((member, None))
+    world.clock.advance(6.9 * DAY)
+    assert world.fetch()[0] == 1
+    world.clock.advance(0.2 * DAY)
+    assert world.fetch()[0] == -1
+
+
+def test_a_retention_time_of_its_own() -> None:
+    world = World()
+    world.commit(1, retention_ms=1_000, version=4)
+    assert world.records()[-1].version == 1
+    world.load()
+    world.clock.advance(599)
+    assert world.fetch()[0] == 1
+    world.clock.advance(2)
+    assert world.fetch()[0] == -1
+
+
+def test_what_a_transaction_holds_back_does_not_expire() -> None:
+    world = World()
+    world.commit(1)
+    txn_commit(world, 2)
+    world.clock.advance(8 * DAY)
+    assert world.fetch()[0] == 1
+    assert world.shard.groups.find(GROUP) is not None
+
+
+# -- records -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("metadata", ["", "x", "y" * 300])
+def test_the_age_of_an_offset_is_read_from_any_version(version: int, metadata: str) -> None:
+    world = World()
+    value = OffsetCommitValue(offset=5, metadata=metadata, commit_timestamp=1_000, expire_timestamp=-1, leader_epoch=-1)
+    key = OffsetCommitKey(group=GROUP, topic="t", partition=3)
+    encoded_key = b"\0\1" + key.encode(0)
+    assert parse_offset_key(encoded_key) == (b"g", b"t", 3)
+    assert world.shard.replay_encoded(0, -1, encoded_key, version.to_bytes(2, "big") + value.encode(version))
+    stored = world.shard.offsets.offsets.get(GROUP, "t", 3)
+    assert stored is not None
+    assert stored.decoded().offset == 5
+    assert not stored.is_expired(1_000 + 99, None, 100)
+    assert stored.is_expired(1_000 + 100, None, 100)
+
+
+@pytest.mark.parametrize("cut", range(1, 18))
+def test_a_key_that_is_not_an_offsets_is_left_to_the_decoder(cut: int) -> None:
+    key, _ = SERDE.encode(offset_commit(GROUP, "topic", 0, offset=1, leader_epoch=-1, metadata="", commit_timestamp=0))
+    assert parse_offset_key(key) is not None
+    assert parse_offset_key(key[:-cut]) is None
+    assert parse_offset_key(b"\0\2" + key[2:]) is None
+
+
+def test_a_commit_of_which_nothing_is_taken_makes_no_group() -> None:
+    world = World()
+    assert world.commit_code(1, metadata="x" * 5_000) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert world.shard.groups.find(GROUP) is None

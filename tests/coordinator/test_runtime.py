@@ -1,0 +1,301 @@
+"""The coordinator runtime on a log in memory: replies on commit, reverts, loading, leadership, timers; and all of it at random."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.context import RuntimeOptions
+from odradek.coordinator.runtime import CoordinatorRuntime
+from odradek.coordinator.shard import CoordinatorResult
+from tests.coordinator.support import PARTITION, SERDE, ManualClock, MemoryLog, Table
+
+
+class World:
+    def __init__(self, log: MemoryLog | None = None, **options: Any) -> None:
+        self.clock = ManualClock()
+        self.log = log or MemoryLog()
+        self.shards: list[Table] = []
+        self.runtime = CoordinatorRuntime(
+            "test",
+            clock=self.clock,
+            serde=SERDE,
+            options=RuntimeOptions(**options),
+            open_log=lambda _: self.log,
+            new_shard=self._new_shard,
+            image=lambda: cast(Any, None),
+        )
+
+    def _new_shard(self, *parts: Any) -> Table:
+        self.shards.append(Table(*parts))
+        return self.shards[-1]
+
+    @property
+    def shard(self) -> Table:
+        return self.shards[-1]
+
+    def put(self, key: str, value: int | None) -> Deferred[int | None]:
+        return self.runtime.write(PARTITION, lambda shard: shard.put(key, value))
+
+    def committed(self, key: str) -> int | None:
+        return self.runtime.read(PARTITION, lambda shard: shard.values.committed(key))
+
+
+def error_of(deferred: Deferred[Any]) -> ErrorCode | None:
+    assert deferred.done
+    if deferred.error is None:
+        return None
+    assert isinstance(deferred.error, KafkaError)
+    return deferred.error.code
+
+
+def active(log: MemoryLog | None = None, **options: Any) -> World:
+    world = World(log, **options)
+    world.runtime.load(PARTITION, 1)
+    world.clock.advance()
+    return world
+
+
+def test_many_operations_one_append() -> None:
+    world = active()
+    replies = [world.put("a", number) for number in range(5)]
+    assert not any(reply.done for reply in replies)
+    world.clock.advance()
+    assert [reply.result() for reply in replies] == [None, 0, 1, 2, 3]
+    assert len(world.log.batches) == 1
+
+
+def test_a_reply_waits_for_the_commit_and_so_does_what_saw_its_state() -> None:
+    world = active(MemoryLog(auto_commit=False))
+    first = world.put("a", 1)
+    seen = world.runtime.write(PARTITION, lambda shard: CoordinatorResult([], shard.values.get("a")))
+    world.clock.advance()
+    assert not first.done
+    assert not seen.done
+    assert world.committed("a") is None
+    world.log.commit(1)
+    assert first.result() is None
+    assert seen.result() == 1
+    assert world.committed("a") == 1
+
+
+def test_a_failed_append_takes_back_the_whole_batch_and_nothing_before_it() -> None:
+    world = active(MemoryLog(auto_commit=False))
+    before = world.put("a", 1)
+    world.clock.advance()
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    replies = [world.put("a", 2), world.put("b", 3)]
+    world.clock.advance()
+    assert [error_of(reply) for reply in replies] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert dict(world.shard.values.items()) == {"a": 1}
+    assert not before.done
+    world.log.fail_with = None
+    world.put("c", 4)
+    world.clock.advance()
+    world.log.commit(2)
+    assert before.done
+    assert dict(world.shard.values.committed_items()) == {"a": 1, "c": 4}
+
+
+def test_what_is_not_committed_fails_when_the_partition_is_lost() -> None:
+    world = active(MemoryLog(auto_commit=False))
+    written, gathered = world.put("a", 1), None
+    world.clock.advance()
+    gathered = world.put("a", 2)
+    world.log.lose()
+    assert error_of(written) is error_of(gathered) is ErrorCode.NOT_COORDINATOR
+    assert error_of(world.put("a", 3)) is ErrorCode.NOT_COORDINATOR
+    assert world.shard.unloaded == 1
+    with pytest.raises(KafkaError):
+        world.committed("a")
+
+
+def test_not_replicated_in_time() -> None:
+    world = active(MemoryLog(auto_commit=False), write_timeout_ms=5_000)
+    first = world.put("a", 1)
+    world.clock.advance(4.9)
+    assert not first.done
+    world.clock.advance(0.2)
+    assert error_of(first) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.shard.values.get("a") == 1, "the record is in the log and may yet be committed"
+    world.log.commit(1)
+    assert world.committed("a") == 1
+
+
+def test_loading_replays_and_answers_that_it_does() -> None:
+    log = MemoryLog()
+    filled = active(log)
+    for number in range(10):
+        filled.put(f"k{number % 3}", number)
+        filled.clock.advance()
+    filled.put("k0", None)
+    filled.clock.advance()
+    world = World(log, load_slice_records=2)
+    world.runtime.load(PARTITION, 2)
+    assert error_of(world.put("x", 1)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.clock.advance()
+    assert dict(world.shard.values.items()) == {"k1": 7, "k2": 8}
+    assert len(world.shard.replayed) == 11
+    assert world.shard.loaded == 1
+    assert len(world.shard.values._former) == 0, "what is committed leaves nothing to take back"
+
+
+def test_a_newer_epoch_loads_again_and_an_older_one_is_ignored() -> None:
+    world = active()
+    world.runtime.load(PARTITION, 1)
+    world.runtime.unload(PARTITION, 1)
+    assert len(world.shards) == 1
+    world.runtime.load(PARTITION, 2)
+    world.clock.advance()
+    assert len(world.shards) == 2
+    assert world.shards[0].unloaded == 1
+    world.runtime.unload(PARTITION, 3)
+    assert error_of(world.put("a", 1)) is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_load_that_is_overtaken_does_nothing_more() -> None:
+    log = MemoryLog()
+    log.log_end_offset = log.high_watermark = 5
+    log.reads = []
+    world = World(log)
+    world.runtime.load(PARTITION, 1)
+    world.runtime.unload(PARTITION, 2)
+    log.reads[0].complete([])
+    world.clock.advance()
+    assert world.shard.loaded == 0
+    assert error_of(world.put("a", 1)) is ErrorCode.NOT_COORDINATOR
+
+
+def test_transactional_writes_wait_for_their_marker() -> None:
+    world = active()
+    plain = world.put("a", 1)
+    reply = world.runtime.write_transactional(PARTITION, 7, 0, None, lambda shard: shard.put("a", 2))
+    assert plain.done
+    assert reply.done
+    assert len(world.log.batches) == 2
+    assert world.shard.values.get("a") == 1
+    world.runtime.end_transaction(PARTITION, 7, 0, 3, committed=True, version=2)
+    assert world.log.versions == [0, 0, 2]
+    assert world.shard.values.get("a") == 2
+    reloaded = active(world.log)
+    assert dict(reloaded.shard.values.items()) == {"a": 2}
+    assert not len(reloaded.shard.pending)
+
+
+def test_a_marker_that_cannot_be_written_ends_nothing() -> None:
+    world = active()
+    world.runtime.write_transactional(PARTITION, 7, 0, None, lambda shard: shard.put("a", 2))
+    world.log.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ended = world.runtime.end_transaction(PARTITION, 7, 0, 3, committed=True, version=1)
+    assert error_of(ended) is ErrorCode.NOT_COORDINATOR
+    assert world.shard.values.get("a") is None
+    assert world.shard.pending.get(7) == (("a", 2),)
+
+
+def test_a_batch_too_large_is_refused_and_changes_nothing() -> None:
+    log = MemoryLog()
+    log.max_batch_bytes = 200
+    world = active(log)
+    reply = world.put("k" * 300, 1)
+    assert error_of(reply) is ErrorCode.UNKNOWN_SERVER_ERROR
+    fitting = [world.put(f"k{number}", number) for number in range(20)]
+    world.clock.advance()
+    assert all(error_of(each) is None for each in fitting)
+    assert len(log.batches) > 3
+    assert len(world.shard.values) == 20
+
+
+def test_soft_state_is_told_of_its_append() -> None:
+    world = active()
+    told: list[KafkaError | None] = []
+    result = CoordinatorResult(world.shard.put("a", 1).records, "done", replay=False, on_appended=told.append)
+    world.log.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    failed = world.runtime.write(PARTITION, lambda _: result)
+    world.clock.advance()
+    world.log.fail_with = None
+    kept = world.runtime.write(PARTITION, lambda _: result)
+    world.clock.advance()
+    assert error_of(failed) is ErrorCode.NOT_COORDINATOR
+    assert kept.result() == "done"
+    assert [None if error is None else error.code for error in told] == [ErrorCode.NOT_COORDINATOR, None]
+    assert not len(world.shard.values)
+
+
+def test_timers_write_and_try_again() -> None:
+    world = active()
+    shard = world.shard
+    shard.timers.schedule("t", 100, lambda: CoordinatorResult(shard.put("a", 1).records, None))
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.clock.advance(0.2)
+    assert not len(shard.values)
+    world.log.fail_with = None
+    world.clock.advance(1)
+    assert shard.values.get("a") == 1
+    assert not len(shard.timers)
+    shard.timers.schedule("u", 100, lambda: CoordinatorResult(shard.put("a", 2).records, None))
+    shard.timers.cancel("u")
+    shard.timers.schedule("v", 100, lambda: CoordinatorResult(shard.put("a", 3).records, None))
+    world.runtime.unload(PARTITION, None)
+    world.clock.advance(1)
+    assert shard.values.get("a") == 1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_state_is_always_the_log_replayed(seed: int) -> None:
+    """Random operations, failures, commits and moves: the latest state is the replay of what was appended or gathered, the committed
+    state is the replay of the log below the high watermark, and no reply comes before its commit or is lost.
+    """
+    rng = random.Random(seed)
+    log = MemoryLog(auto_commit=False)
+    world = World(log)
+    epoch = 1
+    world.runtime.load(PARTITION, epoch)
+    world.clock.advance()
+    replies: list[Deferred[Any]] = []
+    for _ in range(200):
+        action = rng.random()
+        if action < 0.5:
+            replies.append(world.put(f"k{rng.randrange(4)}", rng.choice([None, *range(100)])))
+        elif action < 0.6:
+            producer = rng.randrange(3)
+            replies.append(
+                world.runtime.write_transactional(
+                    PARTITION, producer, 0, None, lambda shard: shard.put(f"k{rng.randrange(4)}", rng.randrange(100))
+                )
+            )
+        elif action < 0.65:
+            replies.append(world.runtime.end_transaction(PARTITION, rng.randrange(3), 0, 1, committed=rng.random() < 0.5, version=1))
+        elif action < 0.8:
+            world.clock.advance()
+        elif action < 0.9:
+            log.commit(rng.choice(log.boundaries()))
+        elif action < 0.95:
+            log.fail_with = None if log.fail_with else ErrorCode.NOT_ENOUGH_REPLICAS
+        else:
+            log.lose()
+            log.truncate(rng.choice(log.boundaries()))
+            log.high_watermark = min(log.high_watermark, log.log_end_offset)
+            epoch += 1
+            world.runtime.load(PARTITION, epoch)
+            world.clock.advance()
+        log_only = active(_copy(log, log.high_watermark))
+        assert dict(world.shard.values.committed_items()) == dict(log_only.shard.values.items())
+    log.fail_with = None
+    world.clock.advance()
+    log.commit(log.log_end_offset)
+    everything = active(_copy(log, log.log_end_offset))
+    assert dict(world.shard.values.items()) == dict(everything.shard.values.items())
+    assert all(reply.done for reply in replies)
+
+
+def _copy(log: MemoryLog, end: int) -> MemoryLog:
+    copy = MemoryLog()
+    copy.batches = list(log.batches)
+    copy.log_end_offset = log.log_end_offset
+    copy.truncate(end)
+    copy.high_watermark = copy.log_end_offset
+    return copy

@@ -1,0 +1,341 @@
+"""The transaction coordinator on logs in memory: single requests, and whole lives at random with moves, lost answers and lost markers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.coordinator.context import RuntimeOptions
+from odradek.coordinator.transaction.markers import NO_LEADER, MarkerSender
+from odradek.coordinator.transaction.service import TOPIC, TransactionCoordinator, TransactionSettings
+from odradek.coordinator.transaction.state import AT_REST, Transaction, TransactionState
+from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from odradek.protocol.schema import Message
+from tests.coordinator.support import ManualClock, MemoryLog
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+HOME = TopicPartition(TOPIC, 0)
+Marker = tuple[int, int, bool, int]
+"""Producer id, epoch, whether it commits, coordinator epoch."""
+
+
+class Ids:
+    def __init__(self) -> None:
+        self.given = 999
+
+    def next_id(self) -> Deferred[int]:
+        self.given += 1
+        return Deferred.of(self.given)
+
+
+class Leaders:
+    """Every partition is led by broker 1, takes the markers sent to it, and fences older coordinators and producers."""
+
+    def __init__(self) -> None:
+        self.markers: dict[TopicPartition, list[Marker]] = {}
+        self.missing: set[TopicPartition] = set()
+        self.leaderless: set[TopicPartition] = set()
+        self.answer: Callable[[], str] = lambda: "yes"
+        self.requests = 0
+
+    def leader_of(self, topic_partition: TopicPartition) -> int | None:
+        if topic_partition in self.missing:
+            return None
+        return NO_LEADER if topic_partition in self.leaderless else 1
+
+    def send(self, node: int, request: WriteTxnMarkersRequest) -> Deferred[Message]:
+        self.requests += 1
+        mood = self.answer()
+        if mood == "lost":
+            return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, "lost on the way"))
+        results = []
+        for marker in request.markers:
+            topics = []
+            for topic in marker.topics:
+                codes = [(index, self._take(TopicPartition(topic.name, index), marker, mood)) for index in topic.partition_indexes]
+                topics.append(
+                    WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                            for index, code in codes
+                        ],
+                    )
+                )
+            results.append(WriteTxnMarkersResponse.WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+        if mood == "answer lost":
+            return Deferred.failed(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "lost on the way back"))
+        return Deferred.of(WriteTxnMarkersResponse(markers=results))
+
+    def _take(self, partition: TopicPartition, marker: WriteTxnMarkersRequest.WritableTxnMarker, mood: str) -> ErrorCode:
+        if mood == "no leader":
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        taken = self.markers.setdefault(partition, [])
+        for producer_id, epoch, _, coordinator_epoch in taken:
+            if producer_id == marker.producer_id and epoch > marker.producer_epoch:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            if producer_id == marker.producer_id and coordinator_epoch > marker.coordinator_epoch:
+                return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        taken.append((marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch))
+        return ErrorCode.NONE
+
+
+class World:
+    def __init__(self, *, version: int = 2, auto_commit: bool = True) -> None:
+        self.clock = ManualClock()
+        self.log = MemoryLog(auto_commit=auto_commit)
+        self.leaders = Leaders()
+        self.ids = Ids()
+        self.epoch = 0
+        self.version = version
+        self.coordinator = self._new()
+
+    def _new(self) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            clock=self.clock,
+            options=RuntimeOptions(),
+            settings=TransactionSettings(max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=False),
+            producer_ids=self.ids,
+            markers=MarkerSender(self.clock, self.leaders, self.leaders.send),
+            open_log=lambda _: self.log,
+            image=lambda: cast(Any, None),
+            server_version=lambda: self.version,
+            partition_of=lambda _: 0,
+        )
+
+    def load(self) -> World:
+        self.epoch += 1
+        self.coordinator.load(HOME, self.epoch)
+        self.clock.advance()
+        return self
+
+    def ask(self, deferred: Deferred[Any]) -> Any:
+        self.clock.advance()
+        if not deferred.done:
+            raise TimeoutError
+        return deferred.result()
+
+    def begin(self, name: str = "x", timeout_ms: int = 60_000) -> Transaction:
+        return cast(Transaction, self.ask(self.coordinator.initialize(name, timeout_ms, None, two_phase=False, keep_prepared=False)))
+
+    def add(self, who: Transaction, *partitions: TopicPartition, epoch: int | None = None) -> None:
+        epoch = who.producer_epoch if epoch is None else epoch
+        self.ask(self.coordinator.add_partitions(who.transactional_id, who.producer_id, epoch, partitions, self.version))
+
+    def end(self, who: Transaction, *, commit: bool, epoch: int | None = None) -> tuple[int, int]:
+        epoch = who.producer_epoch if epoch is None else epoch
+        ended = self.coordinator.end(who.transactional_id, who.producer_id, epoch, commit=commit, client_version=self.version)
+        return cast("tuple[int, int]", self.ask(ended))
+
+
+def code_of(caught: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
+    return caught.value.code
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_leaves_its_markers(version: int, commit: bool) -> None:
+    world = World(version=version).load()
+    who = world.begin()
+    world.add(who, P0, P1)
+    assert world.coordinator.verify("x", who.producer_id, 0, [P0, TopicPartition("t", 2)]) == {
+        P0: ErrorCode.NONE,
+        TopicPartition("t", 2): ErrorCode.TRANSACTION_ABORTABLE,
+    }
+    assert world.end(who, commit=commit) == (1000, 1 if version == 2 else 0)
+    world.clock.advance()
+    assert world.leaders.markers == {each: [(1000, 1 if version == 2 else 0, commit, 1)] for each in (P0, P1)}
+    assert world.coordinator.describe("x").state.label == ("CompleteCommit" if commit else "CompleteAbort")
+
+
+def test_a_new_producer_with_the_same_id_ends_the_old_ones_transaction() -> None:
+    world = World().load()
+    old = world.begin()
+    world.add(old, P0)
+    with pytest.raises(KafkaError) as error:
+        world.begin()
+    assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS
+    world.clock.advance()
+    new = world.begin()
+    assert new.producer_epoch > old.producer_epoch
+    assert world.leaders.markers[P0][0][2] is False
+    with pytest.raises(KafkaError) as error:
+        world.end(old, commit=True)
+    assert code_of(error) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_transaction_that_takes_too_long_is_aborted() -> None:
+    world = World().load()
+    who = world.begin(timeout_ms=5_000)
+    world.add(who, P0)
+    world.clock.advance(4.9)
+    world.coordinator.abort_timed_out()
+    assert world.coordinator.describe("x").state is TransactionState.ONGOING
+    world.clock.advance(0.2)
+    world.coordinator.abort_timed_out()
+    world.clock.advance()
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_ABORT
+    with pytest.raises(KafkaError) as error:
+        world.add(who, P0)
+    assert code_of(error) is ErrorCode.PRODUCER_FENCED
+
+
+def test_partitions_without_a_leader_are_asked_again_and_deleted_ones_are_not() -> None:
+    world = World().load()
+    who = world.begin()
+    world.add(who, P0, P1)
+    world.leaders.leaderless.add(P0)
+    world.leaders.missing.add(P1)
+    world.end(who, commit=True)
+    world.clock.advance(1)
+    assert world.coordinator.describe("x").state is TransactionState.PREPARE_COMMIT
+    world.leaders.leaderless.clear()
+    world.clock.advance(1)
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+    assert list(world.leaders.markers) == [P0]
+
+
+def test_the_next_coordinator_goes_on_with_what_was_decided() -> None:
+    world = World().load()
+    who = world.begin()
+    world.add(who, P0)
+    world.leaders.answer = lambda: "lost"
+    world.end(who, commit=True)
+    world.clock.advance(1)
+    world.coordinator.close()
+    world.coordinator = world._new()
+    world.leaders.answer = lambda: "yes"
+    world.load()
+    world.clock.advance(1)
+    assert world.leaders.markers[P0] == [(1000, 1, True, 2)]
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+
+
+def test_limits() -> None:
+    world = World().load()
+    for timeout, code in ((0, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT)):
+        with pytest.raises(KafkaError) as error:
+            world.begin(timeout_ms=timeout)
+        assert code_of(error) is code
+    with pytest.raises(KafkaError) as error:
+        world.begin("")
+    assert code_of(error) is ErrorCode.INVALID_REQUEST
+    with pytest.raises(KafkaError) as error:
+        world.ask(world.coordinator.initialize("x", 1, None, two_phase=True, keep_prepared=False))
+    assert code_of(error) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError) as error:
+        world.coordinator.describe("nobody")
+    assert code_of(error) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_ids_that_nobody_uses_expire() -> None:
+    world = World().load()
+    world.begin()
+    world.clock.advance(7 * 86400 + 1)
+    world.coordinator.remove_expired()
+    world.clock.advance()
+    assert world.coordinator.all() == []
+
+
+class Life:
+    """A producer that goes on whatever happens: transactions one after the other, requests repeated until they are answered."""
+
+    def __init__(self, world: World, name: str, rng: random.Random, history: dict[tuple[int, int], bool]) -> None:
+        self.world, self.name, self.rng = world, name, rng
+        self.committed = history
+        self.partitions: dict[tuple[int, int], set[TopicPartition]] = {}
+        """What was added for sure, by producer id and epoch."""
+        self.who: tuple[int, int] | None = None
+        self.open = False
+        self.decision: bool | None = None
+
+    def step(self) -> None:
+        coordinator, version = self.world.coordinator, self.world.version
+        try:
+            if self.who is None:
+                found = self.world.begin(self.name)
+                self.who, self.open, self.decision = (found.producer_id, found.producer_epoch), False, None
+            elif self.decision is None and (not self.open or self.rng.random() < 0.5):
+                partitions = [partition for partition in (P0, P1) if self.rng.random() < 0.7] or [P0]
+                self._maybe_lose(coordinator.add_partitions(self.name, *self.who, partitions, version))
+                self.partitions.setdefault(self.who, set()).update(partitions)
+                self.open = True
+            else:
+                if self.decision is None:
+                    self.decision = self.rng.random() < 0.7
+                ended = coordinator.end(self.name, *self.who, commit=self.decision, client_version=version)
+                following = self._maybe_lose(ended)
+                assert isinstance(following, tuple)
+                self.committed[self.who] = self.decision
+                self.who, self.open, self.decision = following, False, None
+        except KafkaError as error:
+            if error.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE):
+                self.who = None
+        except TimeoutError:
+            pass
+
+    def _maybe_lose(self, asked: Deferred[Any]) -> Any:
+        self.world.clock.advance()
+        if not asked.done or self.rng.random() < 0.15:
+            raise TimeoutError
+        return asked.result()
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_lives_at_random(seed: int) -> None:
+    """Coordinators move and lose what is not committed, appends fail, answers and markers get lost. Then: every partition hears one and the
+    same verdict on a transaction, epochs in markers never go back, what a producer was told was committed is committed, what it was told
+    was aborted is aborted, and in the end nothing hangs.
+    """
+    rng = random.Random(seed)
+    world = World(auto_commit=False).load()
+    world.leaders.answer = lambda: rng.choice(["yes", "yes", "yes", "lost", "answer lost", "no leader"])
+    told: dict[str, dict[tuple[int, int], bool]] = {"a": {}, "b": {}}
+    lives = [Life(world, name, rng, told[name]) for name in told]
+    for _ in range(400):
+        world.log.auto_commit = rng.random() < 0.85
+        if world.log.auto_commit:
+            world.log.commit(world.log.log_end_offset)
+        rng.choice(lives).step()
+        chance = rng.random()
+        if chance < 0.3:
+            world.log.commit(rng.choice(world.log.boundaries()))
+        elif chance < 0.33:
+            world.log.fail_with = None if world.log.fail_with else ErrorCode.NOT_ENOUGH_REPLICAS
+        elif chance < 0.36:
+            world.coordinator.close()
+            world.log.truncate(rng.choice(world.log.boundaries()))
+            world.log.high_watermark = min(world.log.high_watermark, world.log.log_end_offset)
+            world.coordinator = world._new()
+            world.load()
+        elif chance < 0.4:
+            world.clock.advance(70)
+            world.coordinator.abort_timed_out()
+        world.clock.advance(0.05)
+    world.leaders.answer = lambda: "yes"
+    world.log.fail_with = None
+    for _ in range(40):
+        world.log.commit(world.log.log_end_offset)
+        world.clock.advance(4)
+        world.coordinator.abort_timed_out()
+    assert all(transaction.state in AT_REST for transaction in world.coordinator.all())
+    verdicts: dict[tuple[int, int], set[bool]] = {}
+    for markers in world.leaders.markers.values():
+        highest: dict[int, int] = {}
+        for producer_id, epoch, commit, _ in markers:
+            assert epoch >= highest.get(producer_id, -1)
+            highest[producer_id] = epoch
+            verdicts.setdefault((producer_id, epoch), set()).add(commit)
+    assert all(len(verdict) == 1 for verdict in verdicts.values())
+    assert sum(map(len, told.values())) > 10, "the test itself has come to a standstill"
+    for life in lives:
+        for (producer_id, epoch), commit in life.committed.items():
+            assert verdicts[producer_id, epoch + 1] == {commit}
+            for partition in life.partitions[producer_id, epoch]:
+                assert (producer_id, epoch + 1) in [marker[:2] for marker in world.leaders.markers[partition]]

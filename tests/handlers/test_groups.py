@@ -1,0 +1,280 @@
+"""The group APIs on a real partition: shapes and versions of answers, topics by id, leadership that goes and comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.handlers.group import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+    txn_offset_commit,
+)
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import MetadataProvenance
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.metadata_records import RemoveTopicRecord
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from odradek.protocol.schema import Message
+from tests.handlers.support import Broker, through_the_wire
+
+NOBODY = UUID(int=4711 << 64)
+OFFSETS = TopicPartition("__consumer_offsets", 0)
+
+
+class Groups(Broker):
+    def __init__(self, **config: str) -> None:
+        super().__init__(group_initial_rebalance_delay_ms="0", **config)
+        self.offsets_id = self.create_topic("__consumer_offsets", number=9, cleanup_policy="compact")
+        self.topic = self.create_topic("t", number=2, partitions=2)
+        self.clock.advance()
+
+    def ask(self, handle: Any, request: Message, version: int) -> Any:
+        answer = self.call(handle, request, version)
+        self.clock.advance()
+        self.clock.advance()
+        return through_the_wire(answer.result(), version) if isinstance(answer, Deferred) else answer
+
+    def join(self, version: int, member: str = "") -> Any:
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        return self.ask(join_group.handle, request, version)
+
+    def member(self, version: int = 9) -> tuple[str, int]:
+        answer = self.join(version)
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            answer = self.join(version, answer.member_id)
+        assert answer.error_code == ErrorCode.NONE
+        return answer.member_id, answer.generation_id
+
+    def commit(self, version: int, offset: int = 5, *, partition: int = 0, topic_id: UUID | None = None, topic: str = "t") -> ErrorCode:
+        request = OffsetCommitRequest(
+            group_id="g",
+            topics=[
+                OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=topic_id or self.topic,
+                    partitions=[
+                        OffsetCommitRequest.OffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=offset, committed_metadata="m"
+                        )
+                    ],
+                )
+            ],
+        )
+        (answer,) = self.ask(offset_commit.handle, request, version).topics
+        return ErrorCode(answer.partitions[0].error_code)
+
+    def fetch(self, version: int, *, everything: bool = False, topic_id: UUID | None = None) -> Any:
+        if version < 8:
+            old = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+            return self.ask(offset_fetch.handle, OffsetFetchRequest(group_id="g", topics=None if everything else [old]), version)
+        topic = OffsetFetchRequest.OffsetFetchRequestTopics(name="t", topic_id=topic_id or self.topic, partition_indexes=[0])
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None if everything else [topic])
+        return self.ask(offset_fetch.handle, OffsetFetchRequest(groups=[group]), version)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_the_coordinator_is_the_leader_of_the_groups_partition(version: int) -> None:
+    broker = Groups()
+    request = FindCoordinatorRequest(coordinator_keys=["a", "b"]) if version >= 4 else FindCoordinatorRequest(key="a")
+    answer = broker.ask(find_coordinator.handle, request, version)
+    found = answer.coordinators if version >= 4 else [answer]
+    assert [(each.error_code, each.node_id, each.host, each.port) for each in found] == [(0, 1, "host1", 9001)] * len(found)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_member_joins_syncs_beats_and_leaves(version: int) -> None:
+    broker = Groups()
+    member, generation = broker.member(version)
+    request = SyncGroupRequest(
+        group_id="g",
+        generation_id=generation,
+        member_id=member,
+        assignments=[SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=b"mine")],
+    )
+    sync_version = min(version, 5)
+    if sync_version >= 5:
+        assert broker.ask(sync_group.handle, request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        request.protocol_type, request.protocol_name = "consumer", "range"
+    assert broker.ask(sync_group.handle, request, sync_version).assignment == b"mine"
+    beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
+    assert broker.ask(heartbeat.handle, beat, min(version, 4)).error_code == ErrorCode.NONE
+    leaving = LeaveGroupRequest(group_id="g", member_id=member)
+    if version >= 3:
+        leaving = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id=member)])
+    assert broker.ask(leave_group.handle, leaving, min(version, 5)).error_code == ErrorCode.NONE
+    assert broker.ask(heartbeat.handle, beat, min(version, 4)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_before_batches_leaving_tells_of_the_member_in_the_top_level_error() -> None:
+    broker = Groups()
+    broker.member()
+    for version in range(3):
+        answer = broker.ask(leave_group.handle, LeaveGroupRequest(group_id="g", member_id="nobody"), version)
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_offsets_are_committed_to_partitions_that_exist(version: int) -> None:
+    broker = Groups()
+    assert broker.commit(version) is ErrorCode.NONE
+    assert broker.commit(version, partition=2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert broker.commit(version, topic="other", topic_id=NOBODY) is unknown
+    assert broker.log_end("__consumer_offsets") == 1
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("everything", [False, True])
+def test_offsets_are_fetched_in_every_version(version: int, everything: bool) -> None:
+    if everything and version < 2:
+        return
+    broker = Groups()
+    broker.commit(10)
+    answer = broker.fetch(version, everything=everything)
+    topics = answer.topics if version < 8 else answer.groups[0].topics
+    assert len(topics) == 1
+    assert topics[0].topic_id == broker.topic if version >= 10 else topics[0].name == "t"
+    found = topics[0].partitions[0]
+    assert (found.committed_offset, found.metadata, found.error_code) == (5, "m", 0)
+
+
+def test_a_topic_id_that_nobody_knows() -> None:
+    broker = Groups()
+    (topic,) = broker.fetch(10, topic_id=NOBODY).groups[0].topics
+    assert (topic.topic_id, topic.partitions[0].error_code) == (NOBODY, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_groups_are_listed_described_and_deleted() -> None:
+    broker = Groups()
+    broker.commit(8)
+    (listed,) = broker.ask(list_groups.handle, ListGroupsRequest(), 5).groups
+    assert (listed.group_id, listed.group_state, listed.group_type) == ("g", "Empty", "classic")
+    assert not broker.ask(list_groups.handle, ListGroupsRequest(states_filter=["stable"]), 4).groups
+    described = broker.ask(describe_groups.handle, DescribeGroupsRequest(groups=["g", "x"], include_authorized_operations=True), 6).groups
+    assert [(each.group_state, each.error_code) for each in described] == [("Empty", 0), ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)]
+    assert described[0].authorized_operations > 0 > described[1].authorized_operations
+    deleting = OffsetDeleteRequest(
+        group_id="g",
+        topics=[
+            OffsetDeleteRequest.OffsetDeleteRequestTopic(
+                name="t",
+                partitions=[OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=index) for index in (0, 7)],
+            )
+        ],
+    )
+    (topic,) = broker.ask(offset_delete.handle, deleting, 0).topics
+    assert {each.partition_index: each.error_code for each in topic.partitions} == {0: 0, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    results = broker.ask(delete_groups.handle, DeleteGroupsRequest(groups_names=["g", "x"]), 2).results
+    assert {each.group_id: each.error_code for each in results} == {"g": 0, "x": ErrorCode.GROUP_ID_NOT_FOUND}
+
+
+def test_the_coordinator_goes_with_the_leadership_and_finds_everything_when_it_comes_back() -> None:
+    broker = Groups()
+    broker.commit(8)
+    member, generation = broker.member()
+    broker.move_leader(broker.offsets_id, 2)
+    assert broker.commit(8, 6) is ErrorCode.NOT_COORDINATOR
+    broker.move_leader(broker.offsets_id, 1)
+    broker.clock.advance()
+    broker.clock.advance()
+    assert broker.fetch(8).groups[0].topics[0].partitions[0].committed_offset == 5
+    beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
+    assert broker.ask(heartbeat.handle, beat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_offsets_of_a_deleted_topic_go() -> None:
+    broker = Groups()
+    broker.commit(8)
+    image = broker.services.metadata.image
+    delta = MetadataDelta(image)
+    delta.replay(RemoveTopicRecord(topic_id=broker.topic))
+    after = delta.apply(MetadataProvenance(image.offset + 1, 1, 0))
+    broker.services.metadata.image = after
+    broker.services.coordinators.publish(delta, after)
+    broker.clock.advance()
+    assert broker.fetch(8).groups[0].topics[0].partitions[0].committed_offset == -1
+    assert broker.log_end("__consumer_offsets") == 2
+
+
+def test_after_the_shutdown_nobody_coordinates() -> None:
+    broker = Groups()
+    broker.commit(8)
+    broker.services.coordinators.close()
+    assert broker.commit(8) is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_transactional_offsets_wait_for_the_marker(version: int) -> None:
+    broker = Groups()
+    log = broker.manager.partition(OFFSETS).log
+    assert log is not None
+    broker.services.groups.verify = lambda partition, request, version: Deferred.of(log.start_verification(5, -1, 0))
+    partitions = [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=7) for index in (0, 9)]
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=5,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="t", partitions=partitions)],
+    )
+    (topic,) = broker.ask(txn_offset_commit.handle, request, version).topics
+    assert {each.partition_index: each.error_code for each in topic.partitions} == {0: 0, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    wanted = OffsetFetchRequest.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+    unstable = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[wanted])], require_stable=True)
+    assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    broker.services.groups.runtime.end_transaction(OFFSETS, 5, 0, 0, committed=True, version=0)
+    broker.clock.advance()
+    assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].committed_offset == 7
+
+
+def test_offsets_of_a_transaction_that_cannot_be_verified_are_refused() -> None:
+    broker = Groups()
+    failed: Deferred[object | None] = Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+    broker.services.groups.verify = lambda partition, request, version: failed
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=5,
+        producer_epoch=0,
+        topics=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+                name="t", partitions=[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+            )
+        ],
+    )
+    for version, code in ((1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (5, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)):
+        (topic,) = broker.ask(txn_offset_commit.handle, request, version).topics
+        assert topic.partitions[0].error_code == code
+    assert broker.log_end("__consumer_offsets") == 0

@@ -1,0 +1,289 @@
+"""Transactions of unmodified clients, and what Kafka's own tools see of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from interop.peers import BrokerProcess, OdradekBroker, run_jvm_tool
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+PATIENCE_S = 30.0
+
+
+def producer(broker: BrokerProcess, transactional_id: str, **options: Any) -> Producer:
+    settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id}
+    made = Producer(settings | {key.replace("_", "."): value for key, value in options.items()})
+    made.init_transactions(PATIENCE_S)
+    return made
+
+
+def consumer(broker: BrokerProcess, group: str, isolation_level: str = "read_committed") -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": isolation_level,
+            "enable.partition.eof": True,
+        }
+    )
+
+
+def contents(broker: BrokerProcess, topic: str, isolation_level: str = "read_committed") -> list[bytes]:
+    """All values of partition 0 up to the last stable offset, or up to the end of the log."""
+    source = consumer(broker, "nobody", isolation_level)
+    source.assign([TopicPartition(topic, 0, 0)])
+    found: list[bytes] = []
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while time.monotonic() < deadline:
+            message = source.poll(0.5)
+            if message is None:
+                continue
+            if message.error() is None:
+                found.append(message.value())
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                return found
+            else:
+                raise KafkaException(message.error())
+        raise TimeoutError(f"no end of {topic}")
+    finally:
+        source.close()
+
+
+def becomes(read: Callable[[], object], wanted: object) -> None:
+    """Markers follow the answer to the producer."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := read()) != wanted:
+        assert time.monotonic() < deadline, f"{found!r}, not {wanted!r}"
+
+
+def run(source: Producer, topic: str, *values: bytes, commit: bool = True) -> None:
+    source.begin_transaction()
+    for value in values:
+        source.produce(topic, value, partition=0)
+    if commit:
+        source.commit_transaction(PATIENCE_S)
+    else:
+        assert source.flush(PATIENCE_S) == 0
+        source.abort_transaction(PATIENCE_S)
+
+
+def test_commits_are_read_and_aborts_are_not(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    topic = new_topic("committed")
+    source = producer(broker, topic)
+    for number in range(4):
+        run(source, topic, b"%d-a" % number, b"%d-b" % number, commit=number % 2 == 0)
+    becomes(lambda: contents(broker, topic), [b"0-a", b"0-b", b"2-a", b"2-b"])
+    assert len(contents(broker, topic, "read_uncommitted")) == 8
+
+
+@pytest.mark.parametrize("max_bytes", [100, 1_000_000])
+def test_our_own_consumer_leaves_out_what_was_aborted(broker: BrokerProcess, new_topic: Callable[..., str], max_bytes: int) -> None:
+    from odradek.client import Consumer as OwnConsumer
+
+    topic = new_topic("own")
+    first, second = producer(broker, f"{topic}-1"), producer(broker, f"{topic}-2")
+    wanted: list[bytes] = []
+    for number in range(8):
+        run(first, topic, b"first %d" % number, b"first again %d" % number, commit=number % 3 == 0)
+        run(second, topic, b"second %d" % number, commit=number % 2 == 0)
+        wanted += [b"first %d" % number, b"first again %d" % number] if number % 3 == 0 else []
+        wanted += [b"second %d" % number] if number % 2 == 0 else []
+    becomes(lambda: contents(broker, topic), wanted)
+    with OwnConsumer(
+        bootstrap_servers=broker.bootstrap,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=max_bytes,
+    ) as reader:
+        reader.assign([(topic, 0)])
+        found: list[bytes | None] = []
+        becomes(lambda: found.extend(record.value for record in reader.poll(500)) or found, wanted)
+
+
+def test_an_open_transaction_holds_readers_back(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    topic = new_topic("open")
+    first, second = producer(broker, f"{topic}-1"), producer(broker, f"{topic}-2")
+    first.begin_transaction()
+    first.produce(topic, b"first", partition=0)
+    assert first.flush(PATIENCE_S) == 0
+    run(second, topic, b"second")
+    assert contents(broker, topic) == []
+    assert contents(broker, topic, "read_uncommitted") == [b"first", b"second"]
+    first.commit_transaction(PATIENCE_S)
+    becomes(lambda: contents(broker, topic), [b"first", b"second"])
+
+
+def test_a_successor_fences_and_aborts(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    topic = new_topic("fenced")
+    former = producer(broker, topic)
+    former.begin_transaction()
+    former.produce(topic, b"former", partition=0)
+    assert former.flush(PATIENCE_S) == 0
+    successor = producer(broker, topic)
+    with pytest.raises(KafkaException) as caught:
+        former.commit_transaction(PATIENCE_S)
+    assert caught.value.args[0].fatal()
+    run(successor, topic, b"successor")
+    becomes(lambda: contents(broker, topic), [b"successor"])
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(new_broker: BrokerProcess) -> None:
+    source = producer(new_broker, "slow", transaction_timeout_ms=1_000, message_timeout_ms=1_000)
+    source.begin_transaction()
+    source.produce("slow", b"lost", partition=0)
+    assert source.flush(PATIENCE_S) == 0
+    other = producer(new_broker, "other")
+    run(other, "slow", b"kept")
+    becomes(lambda: contents(new_broker, "slow"), [b"kept"])
+    with pytest.raises(KafkaException):
+        source.commit_transaction(PATIENCE_S)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_offsets_move_with_the_transaction(broker: BrokerProcess, new_topic: Callable[..., str], commit: bool) -> None:
+    source_topic, target = new_topic("source"), new_topic("target")
+    plain = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(5):
+        plain.produce(source_topic, b"%d" % number, partition=0)
+    assert plain.flush(PATIENCE_S) == 0
+    reader = consumer(broker, f"{source_topic}-group")
+    reader.subscribe([source_topic])
+    read: list[bytes] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(read) < 5 and time.monotonic() < deadline:
+        message = reader.poll(0.2)
+        if message is not None and message.error() is None:
+            read.append(message.value())
+    writer = producer(broker, target)
+    writer.begin_transaction()
+    for value in read:
+        writer.produce(target, value + b"!", partition=0)
+    writer.send_offsets_to_transaction(reader.position(reader.assignment()), reader.consumer_group_metadata(), PATIENCE_S)
+    if commit:
+        writer.commit_transaction(PATIENCE_S)
+    else:
+        writer.abort_transaction(PATIENCE_S)
+    becomes(lambda: contents(broker, target), [value + b"!" for value in read] if commit else [])
+    (committed,) = reader.committed([TopicPartition(source_topic, 0)], PATIENCE_S)
+    assert committed.offset == (5 if commit else -1001)
+    reader.close()
+
+
+def test_aiokafka_writes_transactions(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    import aiokafka
+
+    topic = new_topic("aiokafka-txn")
+
+    async def produce() -> None:
+        source = aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=topic)
+        await source.start()
+        async with source.transaction():
+            await source.send_and_wait(topic, b"committed", partition=0)
+        await source.begin_transaction()
+        await source.send_and_wait(topic, b"aborted", partition=0)
+        await source.abort_transaction()
+        async with source.transaction():
+            await source.send_and_wait(topic, b"again", partition=0)
+        await source.stop()
+
+    async def read(count: int) -> list[bytes]:
+        reader = aiokafka.AIOKafkaConsumer(
+            topic, bootstrap_servers=broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        )
+        await reader.start()
+        found = [(await reader.getone()).value for _ in range(count)]
+        await reader.stop()
+        return found
+
+    asyncio.run(asyncio.wait_for(produce(), PATIENCE_S))
+    becomes(lambda: contents(broker, topic), [b"committed", b"again"])
+    assert asyncio.run(asyncio.wait_for(read(2), PATIENCE_S)) == [b"committed", b"again"]
+
+
+def test_kafka_python_writes_transactions(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    from kafka import KafkaProducer
+
+    topic = new_topic("kafka-python-txn")
+    source = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=topic, acks="all")
+    source.init_transactions()
+    for value, commit in ((b"committed", True), (b"aborted", False), (b"again", True)):
+        source.begin_transaction()
+        source.send(topic, value, partition=0).get(PATIENCE_S)
+        if commit:
+            source.commit_transaction()
+        else:
+            source.abort_transaction()
+    source.close()
+    becomes(lambda: contents(broker, topic), [b"committed", b"again"])
+
+
+@pytest.fixture
+def new_broker(tmp_path: Any) -> Iterator[BrokerProcess]:
+    """One that looks for transactions that take too long all the time."""
+    with OdradekBroker(tmp_path, {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}) as process:
+        yield process
+
+
+# -- Kafka's tools -----------------------------------------------------------------------------------------------------------------------
+
+
+def tool(broker: BrokerProcess, *arguments: str) -> list[list[str]]:
+    """Lines of kafka-transactions.sh, in words."""
+    done = run_jvm_tool("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", broker.bootstrap, *arguments)
+    assert done.returncode == 0, done.stderr.decode()
+    return [line.split() for line in done.stdout.decode().splitlines()]
+
+
+@pytest.mark.jvm
+@pytest.mark.timeout(240)
+def test_kafka_transactions_lists_describes_and_aborts(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    topic = new_topic("tools")
+    source = producer(broker, topic)
+    run(source, topic, b"before")
+    source.begin_transaction()
+    source.produce(topic, b"hanging", partition=0)
+    assert source.flush(PATIENCE_S) == 0
+    listed = {line[0]: line for line in tool(broker, "list")}
+    assert listed[topic][3] == "Ongoing"
+    (described,) = [line for line in tool(broker, "describe", "--transactional-id", topic) if topic in line]
+    assert "Ongoing" in described
+    assert f"{topic}-0" in described
+    header, state = tool(broker, "describe-producers", "--topic", topic, "--partition", "0")
+    values = dict(zip(header, state, strict=True))
+    assert values["ProducerId"] == listed[topic][2]
+    assert values["CurrentTransactionStartOffset"] == "2"
+    tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", "2")
+    assert contents(broker, topic) == [b"before"]
+    assert not any(topic in line for line in tool(broker, "find-hanging", "--topic", topic))
+
+
+@pytest.mark.jvm
+@pytest.mark.timeout(240)
+def test_kafka_producer_perf_test_in_transactions(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    topic = new_topic("perf-txn")
+    arguments = ("--num-records", "2000", "--record-size", "100", "--throughput", "-1", "--bootstrap-server", broker.bootstrap)
+    done = run_jvm_tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", topic, *arguments, "--transactional-id", topic, "--transaction-duration-ms", "50"),
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    becomes(lambda: len(contents(broker, topic)), 2_000)
+    dumped = run_jvm_tool(
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--transaction-log-decoder",
+        "--files",
+        ",".join(str(path) for path in sorted(broker.data.glob("__transaction_state-*/*.log")) if path.stat().st_size),
+    )
+    assert dumped.returncode == 0, dumped.stderr.decode()
+    states = [line for line in dumped.stdout.decode().splitlines() if f"{topic}" in line]
+    assert any('"transactionStatus":4' in line for line in states), dumped.stdout.decode()[-3_000:]

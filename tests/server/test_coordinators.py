@@ -1,0 +1,136 @@
+"""When a broker's coordinators are made, what they are told, and what stays unloaded until somebody needs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from odradek.replication.verification import Support
+from odradek.server.coordinators import Coordinators, partition_count
+from tests.handlers.support import NODE, Broker
+
+GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+
+
+class Ids:
+    def next_id(self) -> Deferred[int]:
+        return Deferred.of(1)
+
+
+def node(**config: str) -> Broker:
+    broker = Broker(**config)
+    broker.services.producer_ids = Ids()  # type: ignore[assignment]
+    return broker
+
+
+def code_of(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        call()
+    return caught.value.code
+
+
+def made(coordinators: Coordinators) -> tuple[bool, bool]:
+    return coordinators._groups is not None, coordinators._transactions is not None
+
+
+def test_nobody_needs_them_and_none_is_made() -> None:
+    broker = node()
+    coordinators = broker.services.coordinators
+    broker.create_topic("t")
+    coordinators.abort_timed_out_transactions()
+    coordinators.remove_expired_transactional_ids()
+    coordinators.close()
+    assert made(coordinators) == (False, False)
+
+
+def test_their_code_is_not_even_loaded() -> None:
+    program = "import sys, odradek.server.coordinators; print(*[name for name in sys.modules if '.coordinator' in name])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["odradek.server.coordinators"]
+
+
+@pytest.mark.parametrize(("topic", "expected"), [(GROUPS, (True, False)), (TRANSACTIONS, (False, True))])
+def test_leading_a_partition_of_the_topic_makes_the_coordinator(topic: str, expected: tuple[bool, bool]) -> None:
+    broker = node()
+    id_ = broker.create_topic(topic)
+    broker.clock.advance()
+    assert made(broker.services.coordinators) == expected
+    runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
+    home = TopicPartition(topic, 0)
+    assert runtime.leader_epoch(home) is not None
+    broker.move_leader(id_, 2)
+    assert runtime.leader_epoch(home) is None
+    broker.move_leader(id_, NODE)
+    broker.clock.advance()
+    assert runtime.leader_epoch(home) is not None
+
+
+def test_following_makes_none() -> None:
+    broker = node()
+    broker.create_topic(GROUPS, leader=2, replicas=(1, 2))
+    broker.create_topic(TRANSACTIONS, number=2, leader=2, replicas=(1, 2))
+    assert made(broker.services.coordinators) == (False, False)
+
+
+def test_after_the_end_nobody_coordinates() -> None:
+    broker = node()
+    broker.create_topic(TRANSACTIONS)
+    broker.clock.advance()
+    assert code_of(lambda: broker.services.transactions.describe("x")) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    broker.services.coordinators.close()
+    assert code_of(lambda: broker.services.transactions.describe("x")) is ErrorCode.NOT_COORDINATOR
+    late = node()
+    late.services.coordinators.close()
+    assert code_of(lambda: late.services.transactions.describe("x")) is ErrorCode.NOT_COORDINATOR
+
+
+def test_partitions_are_counted_in_the_topic_or_in_the_settings() -> None:
+    broker = node(transaction_state_log_num_partitions="7")
+    assert partition_count(broker.services, TRANSACTIONS, "transaction.state.log.num.partitions") == 7
+    broker.create_topic(TRANSACTIONS, partitions=3)
+    assert partition_count(broker.services, TRANSACTIONS, "transaction.state.log.num.partitions") == 3
+
+
+def test_a_verification_without_a_coordinator_is_tried_again_by_the_client() -> None:
+    broker = node()
+    partition = TopicPartition("t", 0)
+    answer = broker.services.coordinators.verify("x", 7, 0, [partition], Support(False, True))
+    assert answer.result() == {partition: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+class Verifier:
+    def __init__(self, code: ErrorCode = ErrorCode.NONE) -> None:
+        self.code = code
+        self.asked: list[tuple[str, Support]] = []
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+    ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+        self.asked.append((transactional_id, support))
+        return Deferred.of({} if self.code is ErrorCode.NONE else dict.fromkeys(partitions, self.code))
+
+
+@pytest.mark.parametrize(("setting", "version", "asked"), [("true", 4, True), ("true", 5, True), ("false", 4, False), ("false", 5, True)])
+def test_offsets_are_verified_unless_that_is_off_and_the_client_adds_them_itself(setting: str, version: int, asked: bool) -> None:
+    broker = node(transaction_partition_verification_enable=setting)
+    broker.create_topic(GROUPS)
+    verifier = Verifier()
+    broker.manager.producer.verifier = verifier
+    verify = broker.services.groups.verify
+    assert verify is not None
+    request = TxnOffsetCommitRequest(transactional_id="x", group_id="g", producer_id=7, producer_epoch=0)
+    guard = verify(TopicPartition(GROUPS, 0), request, version).result()
+    assert (guard is not None) is asked
+    assert verifier.asked == ([("x", Support(version >= 5, True))] if asked else [])
+    verifier.code = ErrorCode.TRANSACTION_ABORTABLE
+    refused = verify(TopicPartition(GROUPS, 0), request, version)
+    assert (refused.error is not None) is asked
+    elsewhere = verify(TopicPartition(GROUPS, 5), request, version)
+    assert (elsewhere.error is not None) is asked

@@ -1,0 +1,130 @@
+"""Questions to transaction coordinators: gathered, answered one by one, repeated while a transaction is being ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from odradek.replication.verification import support_of_produce
+from odradek.server.transaction_verifier import ChannelVerifier
+from tests.coordinator.support import ManualClock
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Coordinator:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.requests: list[AddPartitionsToTxnRequest] = []
+        self.answers: list[Deferred[Any]] = []
+        self.code: Callable[[str, TopicPartition], ErrorCode] = lambda name, partition: ErrorCode.NONE
+        self.node: int | None = 1
+        self.verifier = ChannelVerifier(self.clock, self.send, lambda _: self.node, retry_ms=lambda: 20, retry_max_ms=lambda: 100)
+
+    def send(self, node: int, request: AddPartitionsToTxnRequest, version: int) -> Deferred[Any]:
+        self.requests.append(request)
+        self.answers.append(Deferred())
+        return self.answers[-1]
+
+    def answer(self) -> None:
+        Result = AddPartitionsToTxnResponse
+        response = Result(
+            results_by_transaction=[
+                Result.AddPartitionsToTxnResult(
+                    transactional_id=each.transactional_id,
+                    topic_results=[
+                        Result.AddPartitionsToTxnTopicResult(
+                            name=topic.name,
+                            results_by_partition=[
+                                Result.AddPartitionsToTxnPartitionResult(
+                                    partition_index=number,
+                                    partition_error_code=self.code(each.transactional_id, TopicPartition(topic.name, number)),
+                                )
+                                for number in topic.partitions
+                            ],
+                        )
+                        for topic in each.topics
+                    ],
+                )
+                for each in self.requests[-1].transactions
+            ]
+        )
+        self.answers[-1].complete(response)
+
+    def ask(self, name: str, *partitions: TopicPartition, epoch: int = 0, version: int = 11) -> Deferred[Any]:
+        return cast("Deferred[Any]", self.verifier.verify(name, 7, epoch, partitions, support_of_produce(version)))
+
+
+def test_many_producers_share_a_request_and_the_next_waits_for_it() -> None:
+    world = Coordinator()
+    first = [world.ask("a", P0, P1), world.ask("b", P1)]
+    world.clock.advance()
+    later = world.ask("c", P0)
+    world.clock.advance()
+    assert [len(request.transactions) for request in world.requests] == [2]
+    world.code = lambda name, partition: ErrorCode.PRODUCER_FENCED if partition == P1 else ErrorCode.NONE
+    world.answer()
+    assert [each.result() for each in first] == [{P1: ErrorCode.INVALID_PRODUCER_EPOCH}] * 2
+    assert len(world.requests) == 2
+    world.answer()
+    assert later.result() == {}
+    assert [each.verify_only for each in world.requests[0].transactions] == [True, True]
+
+
+@pytest.mark.parametrize(("version", "told"), [(10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)])
+def test_older_producers_hear_an_older_word(version: int, told: ErrorCode) -> None:
+    world = Coordinator()
+    asked = world.ask("a", P0, version=version)
+    world.clock.advance()
+    world.code = lambda name, partition: ErrorCode.TRANSACTION_ABORTABLE
+    world.answer()
+    assert asked.result() == {P0: told}
+
+
+def test_a_transaction_that_is_being_ended_is_waited_for_a_moment() -> None:
+    world = Coordinator()
+    asked = world.ask("a", P0, version=12)
+    codes = iter([ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE])
+    world.code = lambda name, partition: next(codes)
+    world.clock.advance()
+    assert not world.requests[0].transactions[0].verify_only
+    world.answer()
+    assert not asked.done
+    world.clock.advance(0.03)
+    world.answer()
+    assert asked.result() == {}
+    endless = world.ask("a", P0, version=12)
+    world.code = lambda name, partition: ErrorCode.CONCURRENT_TRANSACTIONS
+    while not endless.done:
+        world.clock.advance(0.03)
+        world.answer()
+    assert endless.result() == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
+def test_a_repeated_question_and_a_fenced_one() -> None:
+    world = Coordinator()
+    world.ask("z", P0)
+    world.clock.advance()
+    first, second, newer, older = (world.ask("a", P0, epoch=epoch) for epoch in (1, 1, 2, 1))
+    assert first.result() == {P0: ErrorCode.NETWORK_EXCEPTION}
+    assert second.result() == older.result() == {P0: ErrorCode.INVALID_PRODUCER_EPOCH}
+    world.answer()
+    world.answer()
+    assert newer.result() == {}
+
+
+def test_nobody_to_ask_and_no_answer() -> None:
+    world = Coordinator()
+    world.node = None
+    assert world.ask("a", P0).result() == {P0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    world.node = 1
+    asked = world.ask("a", P0)
+    world.clock.advance()
+    world.answers[-1].fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "late"))
+    assert asked.result() == {P0: ErrorCode.NETWORK_EXCEPTION}
