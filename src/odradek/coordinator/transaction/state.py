@@ -13,6 +13,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 
 NO_PRODUCER_ID: Final = -1
+NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 NO_PRODUCER_EPOCH: Final = -1
 MAX_EPOCH: Final = 32767
 """Short.MAX_VALUE: never handed out, so that there is always one left to fence a producer with."""
@@ -78,7 +79,7 @@ class Transaction(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
-    partitions: frozenset[TopicPartition] = frozenset()
+    partitions: frozenset[TopicPartition] = NO_PARTITIONS
     start_ms: int = -1
     last_update_ms: int = -1
     previous_producer_id: int = NO_PRODUCER_ID
@@ -155,7 +156,7 @@ def initialize(
         producer_epoch=epoch,
         last_producer_epoch=last,
         timeout_ms=timeout_ms,
-        partitions=frozenset(),
+        partitions=NO_PARTITIONS,
         start_ms=-1,
         last_update_ms=now_ms,
     )
@@ -313,7 +314,7 @@ def complete(transaction: Transaction, now_ms: int) -> Transaction:
         producer_id=transaction.next_producer_id if rotated else transaction.producer_id,
         producer_epoch=0 if rotated else transaction.producer_epoch,
         next_producer_id=NO_PRODUCER_ID,
-        partitions=frozenset(),
+        partitions=NO_PARTITIONS,
         last_update_ms=now_ms,
     )
 
