@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.errors import StorageError
+from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import DIRECTORY, NOW_MS, ManualClock, batch, open_log, read_all, topic_config
+from tests.storage.support import DIRECTORY, NOW_MS, ManualClock, batch, marker, open_log, read_all, topic_config
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100)
 
@@ -238,8 +239,6 @@ def test_a_hole_that_the_cleaner_left_ends_nothing_whatever_the_policy_is_by_now
 
 
 def test_aborted_transactions_survive_recovery() -> None:
-    from odradek.storage.append import AppendOrigin
-    from tests.storage.support import marker
 
     disk = VirtualDisk()
     log = open_log(disk, ManualClock(), CONFIG)
@@ -362,8 +361,6 @@ def test_an_index_rebuilt_below_the_recovery_point_costs_no_producer_state() -> 
 
 
 def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_again() -> None:
-    from odradek.storage.append import AppendOrigin
-    from tests.storage.support import marker
 
     disk = VirtualDisk()
     log = open_log(disk, ManualClock(), CONFIG)
@@ -384,8 +381,6 @@ def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_ag
 
 @pytest.mark.parametrize("snapshots", [True, False])
 def test_a_damaged_transaction_index_costs_no_flushed_records_although_one_of_them_is_damaged_too(snapshots: bool) -> None:
-    from odradek.storage.append import AppendOrigin
-    from tests.storage.support import marker
 
     disk = VirtualDisk()
     log = open_log(disk, ManualClock(), CONFIG)
@@ -419,3 +414,25 @@ def test_segments_without_transactions_are_not_searched_for_them() -> None:
     open_log(survivor, ManualClock(), CONFIG, clean=True)
     assert {path.rpartition("/")[2] for path in reads} <= {name(log, -1, ".log")}
     assert not [found for found in survivor.listdir(DIRECTORY) if found.endswith(".txnindex")]
+
+
+def test_a_snapshot_of_before_the_first_segment_says_nothing_of_a_transaction_that_ended_since() -> None:
+    """Retention removed a segment that was not flushed, and the power cut tore the snapshot where the next one begins."""
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    log.append_as_leader(batch(2, producer_id=8, producer_epoch=0, sequence=0, transactional=True), 0)
+    log.take_producer_snapshot()
+    log.append_as_leader(marker(8, 0, commit=True), 0, origin=AppendOrigin.COORDINATOR)
+    log.append_as_leader(batch(1), 0)
+    log.roll()
+    log.append_as_leader(batch(2, producer_id=8, producer_epoch=0, sequence=2, transactional=True), 0)
+    log.append_as_leader(marker(8, 0, commit=False), 0, origin=AppendOrigin.COORDINATOR)
+    log.append_as_leader(batch(1, producer_id=8, producer_epoch=0, sequence=4, transactional=True), 0)
+    survivor = disk.kill()
+    change(survivor, name(log, 1, ".snapshot"), cut=10)
+    for suffix in (".log", ".index", ".timeindex"):
+        survivor.remove(f"{DIRECTORY}/{name(log, 0, suffix)}")
+    again = open_log(survivor, ManualClock(), CONFIG, recovery_point=2)
+    assert (again.log_start_offset, again.log_end_offset) == (4, 8)
+    assert again.aborted_transactions(4, 8) == [(8, 4, 6, 7)]
+    assert again.producer_state.producers[8].txn_first_offset == 7

@@ -321,7 +321,11 @@ class _Loader:
         if below_recovery_point:
             # The snapshots behind it are as good as before.
             state.overlook_snapshots_above(segment.base_offset)
-        rebuild_producer_state(state, self.segments, self.log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
+        # A snapshot of before the first segment there is counts for nothing: what came between is gone, be it markers. Retention may have
+        # removed it unflushed, and a power cut torn the snapshot where the segment begins.
+        first_offset = (self.segments[0] if self.segments else segment).base_offset
+        log_start_offset = max(self.log_start_offset, first_offset)
+        rebuild_producer_state(state, self.segments, log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
         self.recovered.add(segment.base_offset)
         recovered = recover_segment(segment, state, self.leader_epochs)
         if self.leader_epochs.is_behind(1 << 62):
