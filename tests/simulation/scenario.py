@@ -2,7 +2,7 @@
 
 A seed chooses the settings (flush policy, segment size, latencies), the load (producers, readers, admin work) and the faults: kills,
 power cuts and orderly restarts, between callbacks or before a given disk operation, also while booting; resets, cuts and slow links.
-At the end everything heals, producers flush, the logs are read back from the disk and `odradek.testing.history.check` judges.
+At the end everything heals, producers flush, the logs are read back from the disk and `odradek.testing.simulated_history.check` judges.
 Everything that happens goes into a trace: network deliveries, disk operations, log lines and what the actors saw.
 """
 
@@ -22,7 +22,7 @@ from odradek.client.producer.futures import RecordFuture
 from odradek.client.types import NewTopic
 from odradek.network.transport import ConnectionLost, dial
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from odradek.testing import history as h
+from odradek.testing import simulated_history as h
 from odradek.testing.broker import DATA, PORT, BrokerDied, SimulatedBroker
 from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
 from odradek.testing.disk import PowerCut, VirtualDisk

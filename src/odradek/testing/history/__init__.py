@@ -1,0 +1,23 @@
+"""Histories: what the clients of a cluster did and were told, written down as it happened, and the checker that judges it.
+
+`recorder` writes a history (one file a process), `events` reads it back, `checker.check` names what must not have happened.
+docs/history-checker.md tells how to read both.
+"""
+
+from __future__ import annotations
+
+from odradek.testing.history.events import Assigned, Commit, Event, MicroOperation, Poll, Revoked, Send, iterate_history, read_history
+from odradek.testing.history.recorder import Recorder
+
+__all__ = [
+    "Assigned",
+    "Commit",
+    "Event",
+    "MicroOperation",
+    "Poll",
+    "Recorder",
+    "Revoked",
+    "Send",
+    "iterate_history",
+    "read_history",
+]

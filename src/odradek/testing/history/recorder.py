@@ -1,0 +1,92 @@
+"""Writes the history of one process as it happens.
+
+    recorder = Recorder(directory / "producer-1.jsonl", "producer-1")
+    recorder.invoke("send", [["send", "orders", 0, None, 17]])
+    recorder.ok("send", [["send", "orders", 0, 4711, 17]])
+
+A line is in the file (the page cache, that is) when the call returns: SIGKILL of the process may cost the line that is being written, and
+no other. Each event is stamped and written under one lock, so that a file is in order of time also when several threads write to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from odradek.testing.history.events import Assigned, Commit, Function, Kind, MicroOperation, Poll, Revoked, Send, to_list
+
+Micro: TypeAlias = MicroOperation | Sequence[object]
+"""A micro-operation, or its JSON list."""
+
+
+class Recorder:
+    """Appends the events of a process to a file; what a killed predecessor left half written at its end is cut off.
+
+    A process does one thing at a time: an invocation belongs to the completion of the same function that follows it. Where several are
+    under way at once (pipelined sends), each invocation and its completion carry the same extra key `id`. After a kill, record "crash" or
+    take a new process name: positions and open invocations of the old life end there.
+    """
+
+    def __init__(self, path: Path | str, process: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """OSError when the file cannot be opened for writing. `clock` gives seconds, the same for all processes of a history."""
+        self.process = process
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        _cut_torn_line(self._file)
+
+    def invoke(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
+        """The process is about to do this: what is known of it beforehand."""
+        self._write("invoke", function, micro_operations, extra)
+
+    def ok(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
+        """It was done: what is known of it now (offsets, records read)."""
+        self._write("ok", function, micro_operations, extra)
+
+    def fail(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
+        """It was certainly not done: the append is impossible (not authorized, too large, NOT_ENOUGH_REPLICAS), or the abort was acked."""
+        self._write("fail", function, micro_operations, extra)
+
+    def info(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
+        """Nobody knows (a timeout, NOT_ENOUGH_REPLICAS_AFTER_APPEND); also what has no invocation: "crash", "rebalance"."""
+        self._write("info", function, micro_operations, extra)
+
+    def close(self) -> None:
+        """Closes the file; the recorder takes no more events."""
+        with self._lock:
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def _write(self, kind: Kind, function: Function, micro_operations: Iterable[Micro], extra: dict[str, object]) -> None:
+        lists = [to_list(each) if isinstance(each, Send | Poll | Commit | Assigned | Revoked) else each for each in micro_operations]
+        rest = json.dumps({"p": self.process, "k": kind, "f": function, "v": lists, **extra}, separators=(",", ":"))[1:]
+        with self._lock:
+            line = f'{{"t":{self._clock():.6f},{rest}\n'.encode()
+            if os.write(self._file, line) != len(line):
+                raise OSError("the history's disk is full")
+
+
+def _cut_torn_line(file: int) -> None:
+    end = size = os.fstat(file).st_size
+    while end > 0:
+        start = max(0, end - 4096)
+        newline = os.pread(file, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(file, end)
