@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from odradek.records import crc32c, native
 from odradek.records.batch import HEADER_SIZE, BatchHeader, check_crc, encode_batch, iter_headers, read_header
 from odradek.records.compression import Compression
 from odradek.records.patch import patched, seal
-from odradek.records.scan import Scan, ScanEnd, scan_batches
+from odradek.records.scan import IndexEntries, Scan, ScanEnd, index_entries, scan_batches
 
 from .strategies import random_records
 
@@ -98,6 +99,61 @@ def test_wherever_the_buffer_ends_it_asks_for_the_rest() -> None:
         else:
             needed = 17 if end - start < 17 else (first, second)[start > 0]
             assert (scan.reason, scan.needed) == (ScanEnd.CUT_OFF, needed)
+
+
+def entries_one_by_one(scan: Scan, begin: int, base: int, interval: int, before: IndexEntries) -> IndexEntries:
+    offsets, times = before.offsets, before.times
+    largest, largest_offset, since, last_time, last_time_offset = before[2:]
+    for position, size, _, last_offset, _, timestamp, *_ in rows(scan):
+        if timestamp > largest:
+            largest, largest_offset = timestamp, last_offset
+        if since > interval:
+            offsets += struct.pack(">ii", last_offset - base, begin + position)
+            since = 0
+            if largest > last_time:
+                last_time, last_time_offset = largest, largest_offset
+                times += struct.pack(">qi", last_time, last_time_offset - base)
+        since += size
+    return IndexEntries(offsets, times, largest, largest_offset, since, last_time, last_time_offset)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12), st.sampled_from([0, 1, 100, 300, 5000]), st.integers(0, 4), st.integers(0, 6))
+def test_index_entries_come_as_they_come_one_by_one(seed: int, batches: int, interval: int, before: int, split: int) -> None:
+    rng = random.Random(seed)
+    whole = scan_batches(log_of(rng, batches))
+    base, begin = rng.choice([0, -7]), rng.choice([0, 1 << 30])
+    start = IndexEntries(b"", b"", rng.choice([-1, 1 << 41]), before, 100 * before, rng.choice([-1, 1 << 40]), -1)
+    first = scan_batches(log_of(random.Random(seed), batches), limit=split)
+    found = start
+    for scan, skip in ((first, 0), (whole, first.batches)):
+        kept = scan._replace(batches=scan.batches - skip, **{name: getattr(scan, name)[skip:] for name in Scan._fields[7:]})
+        got = index_entries(
+            kept,
+            kept.batches,
+            begin=begin,
+            base_offset=base,
+            interval=interval,
+            max_timestamp=found.max_timestamp,
+            max_timestamp_offset=found.max_timestamp_offset,
+            bytes_since_entry=found.bytes_since_entry,
+            last_time=found.last_time,
+        )
+        if not got.times:
+            assert got.last_time_offset == -1
+            got = got._replace(last_time_offset=found.last_time_offset)
+        found = got._replace(offsets=found.offsets + got.offsets, times=found.times + got.times)
+    assert found == entries_one_by_one(whole, begin, base, interval, start)
+
+
+def test_entries_need_room() -> None:
+    scan = scan_batches(log_of(random.Random(5), 3))
+    columns = [scan.positions, scan.sizes, scan.last_offsets, scan.max_timestamps]
+    room = memoryview(bytearray(100))
+    for short in range(6):
+        arguments = [*columns, room, room]
+        arguments[short] = arguments[short][:2]
+        with pytest.raises(ValueError, match="do not fit"):
+            native.codec.index_entries(*arguments[:4], 0, 0, 0, *arguments[4:], -1, 0, 0, -1)
 
 
 @given(st.integers(0, 2**32), st.data())

@@ -25,6 +25,16 @@ cpdef tuple scan(
 )
 
 @cython.locals(
+    place="long long*", size="long long*", last="long long*", newest="long long*", to_offsets="unsigned char*", to_times="unsigned char*",
+    offset_entries="Py_ssize_t", time_entries="Py_ssize_t", last_time_offset="long long", index="Py_ssize_t", count="Py_ssize_t",
+)
+cpdef tuple index_entries(
+    long long[::1] positions, long long[::1] sizes, long long[::1] last_offsets, long long[::1] max_timestamps, long long begin,
+    long long base_offset, long long interval, unsigned char[::1] offsets, unsigned char[::1] times, long long largest,
+    long long largest_offset, long long since, long long last_time
+)
+
+@cython.locals(
     contiguous="bint", producers="bint", count="long long", left="Py_ssize_t", length="long long", magic="unsigned char",
     base_offset="long long", delta="long long", last_offset="long long", records="long long", producer_id="long long",
 )

@@ -61,6 +61,55 @@ def scan(
     return count, position, reason, needed, next_offset, contiguous, producers
 
 
+def index_entries(
+    positions: memoryview,
+    sizes: memoryview,
+    last_offsets: memoryview,
+    max_timestamps: memoryview,
+    begin: int,
+    base_offset: int,
+    interval: int,
+    offsets: memoryview,
+    times: memoryview,
+    largest: int,
+    largest_offset: int,
+    since: int,
+    last_time: int,
+) -> tuple[int, int, int, int, int, int, int]:
+    """What batches add to the indexes, as scan.index_entries has it: written to `offsets` (8 bytes an entry) and `times` (12 bytes).
+
+    Returns how many entries each got, the last four parameters as they are then, and the offset of the last entry of `times` (-1: none).
+    """
+    count = len(positions)
+    if not len(sizes) == len(last_offsets) == len(max_timestamps) == count or len(offsets) < 8 * count or len(times) < 12 * count:
+        raise ValueError(f"{count} batches do not fit to their columns, or their entries not into the buffers")
+    place = _raw.numbers(positions)
+    size = _raw.numbers(sizes)
+    last = _raw.numbers(last_offsets)
+    newest = _raw.numbers(max_timestamps)
+    to_offsets = _raw.room(offsets)
+    to_times = _raw.room(times)
+    offset_entries = time_entries = 0
+    last_time_offset = -1
+    for index in range(count):
+        if newest[index] > largest:
+            largest = newest[index]
+            largest_offset = last[index]
+        if since > interval:
+            _raw.put32(to_offsets, 8 * offset_entries, last[index] - base_offset)
+            _raw.put32(to_offsets, 8 * offset_entries + 4, begin + place[index])
+            offset_entries += 1
+            if largest > last_time:
+                last_time = largest
+                last_time_offset = largest_offset
+                _raw.put64(to_times, 12 * time_entries, largest)
+                _raw.put32(to_times, 12 * time_entries + 8, largest_offset - base_offset)
+                time_entries += 1
+            since = 0
+        since += size[index]
+    return offset_entries, time_entries, largest, largest_offset, since, last_time, last_time_offset
+
+
 def _scan(
     data: memoryview, position: int, end: int, most: int, columns: memoryview, check_crcs: bool, next_offset: int
 ) -> tuple[int, int, int, int, int, bool, bool]:

@@ -23,6 +23,7 @@ from odradek.records._runs import RunFilter as RunFilter
 from odradek.records._runs import index_run as index_run
 from odradek.records._scan import COLUMNS as COLUMNS
 from odradek.records._scan import crc32c as crc32c
+from odradek.records._scan import index_entries as index_entries
 from odradek.records._scan import scan as scan
 from odradek.records._writer import RecordWriter as RecordWriter
 from odradek.records._writer import encode_record as encode_record

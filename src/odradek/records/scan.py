@@ -82,3 +82,57 @@ def scan_batches(
     )
     parts = [columns[index * most : index * most + count] for index in range(codec.COLUMNS)]
     return Scan(count, at, ScanEnd(reason), needed, after, contiguous, producers, *parts)
+
+
+class IndexEntries(NamedTuple):
+    """What a run of batches adds to a segment's indexes, in the format of Kafka's files, and what the next run has to know."""
+
+    offsets: bytes
+    """Entries of the offset index: int32 last offset of a batch relative to the segment, int32 position."""
+    times: bytes
+    """Entries of the time index: int64 timestamp, int32 relative offset."""
+    max_timestamp: int
+    max_timestamp_offset: int
+    bytes_since_entry: int
+    last_time: int
+    """Timestamp of the time index's last entry."""
+    last_time_offset: int
+    """Its offset; -1 when `times` is empty."""
+
+
+def index_entries(
+    scan: Scan,
+    count: int,
+    *,
+    begin: int,
+    base_offset: int,
+    interval: int,
+    max_timestamp: int,
+    max_timestamp_offset: int,
+    bytes_since_entry: int,
+    last_time: int,
+) -> IndexEntries:
+    """The index entries of the first `count` batches, which lie `begin` bytes further on in their file than in the buffer.
+
+    A batch gets an entry when more than `interval` bytes came since the last (index.interval.bytes), the time index when the largest
+    timestamp has grown since its own last (LogSegment.append). Offsets and positions must fit in 31 bits.
+    """
+    offsets, times = memoryview(bytearray(8 * count)), memoryview(bytearray(12 * count))
+    of_offsets, of_times, largest, largest_offset, since, last_time, last_time_offset = native.codec.index_entries(
+        scan.positions[:count],
+        scan.sizes[:count],
+        scan.last_offsets[:count],
+        scan.max_timestamps[:count],
+        begin,
+        base_offset,
+        interval,
+        offsets,
+        times,
+        max_timestamp,
+        max_timestamp_offset,
+        bytes_since_entry,
+        last_time,
+    )
+    return IndexEntries(
+        bytes(offsets[: 8 * of_offsets]), bytes(times[: 12 * of_times]), largest, largest_offset, since, last_time, last_time_offset
+    )

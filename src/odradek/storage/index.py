@@ -8,7 +8,6 @@ Files hold exactly the entries (Kafka preallocates and trims on roll and close):
 from __future__ import annotations
 
 import struct
-import sys
 from array import array
 from bisect import bisect_right
 
@@ -162,18 +161,12 @@ class OffsetIndex(_IndexFile):
         if len(pending) >= _WRITE_ENTRIES * 8:
             self.write_pending()
 
-    def extend(self, offsets: array[int], positions: array[int]) -> None:
-        """As `append` for many, in rising order, written at once and not kept in memory."""
+    def extend(self, entries: bytes) -> None:
+        """As `append` for many, as they stand in the file and in rising order, written at once and not kept in memory."""
         self.drop_memory()
-        base = self.base_offset
-        entries = array("i", bytes(8 * len(offsets)))
-        entries[0::2] = array("i", [offset - base for offset in offsets])
-        entries[1::2] = array("i", positions)
-        if sys.byteorder == "little":
-            entries.byteswap()
-        self._open().pwritev([entries.tobytes()], self.file_entries * 8)
-        self.file_entries += len(offsets)
-        self.last_offset = offsets[-1]
+        self._open().pwritev([entries], self.file_entries * 8)
+        self.file_entries += len(entries) // 8
+        self.last_offset = self.base_offset + int.from_bytes(entries[-8:-4], "big", signed=True)
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last entry (offset, position) at or below `offset`; (base offset, 0) when there is none."""
@@ -297,16 +290,12 @@ class TimeIndex(_IndexFile):
         if len(pending) >= _WRITE_ENTRIES * 12:
             self.write_pending()
 
-    def extend(self, timestamps: array[int], offsets: array[int]) -> None:
-        """As `maybe_append` for many, each larger than the one before, written at once and not kept in memory."""
-        if not timestamps:
-            return
+    def extend(self, entries: bytes, last_timestamp: int, last_offset: int) -> None:
+        """As `maybe_append` for many, as they stand in the file, each larger than the one before; the last is told. Not kept in memory."""
         self.drop_memory()
-        base = self.base_offset
-        data = b"".join([_TIME_ENTRY.pack(timestamp, offset - base) for timestamp, offset in zip(timestamps, offsets, strict=True)])
-        self._open().pwritev([data], self.file_entries * 12)
-        self.file_entries += len(timestamps)
-        self.last_timestamp, self.last_offset = timestamps[-1], offsets[-1]
+        self._open().pwritev([entries], self.file_entries * 12)
+        self.file_entries += len(entries) // 12
+        self.last_timestamp, self.last_offset = last_timestamp, last_offset
 
     def entry(self, index: int) -> tuple[int, int]:
         if index >= self.file_entries:

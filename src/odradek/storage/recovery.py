@@ -185,9 +185,7 @@ class _Walk:
                     if scan.producer_ids[index] >= 0:
                         self._follow(state, scan, index, buffer)
             state.map_end_offset = scan.last_offsets[count - 1] + 1
-            self._segment.note_batches(
-                begin, scan.positions[:count], scan.sizes[:count], scan.last_offsets[:count], scan.max_timestamps[:count]
-            )
+            self._segment.note_batches(scan, count, begin)
         self._contiguous = self._contiguous and scan.contiguous
         self._next_offset = scan.last_offsets[count - 1] + 1
         self._position = begin + scan.positions[count - 1] + scan.sizes[count - 1]

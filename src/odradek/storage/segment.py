@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import struct
-from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from odradek.base.disk import Disk, File
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.scan import Scan, index_entries
 from odradek.storage.index import CorruptIndexError, OffsetIndex, TimeIndex
 from odradek.storage.names import (
     DELETED_SUFFIX,
@@ -230,47 +230,29 @@ class Segment:
         self.bytes_since_index_entry += size
         self.size = position + size
 
-    def note_batches(
-        self, begin: int, positions: Sequence[int], sizes: Sequence[int], last_offsets: Sequence[int], max_timestamps: Sequence[int]
-    ) -> None:
-        """As `note_batch` for many that follow one another, as recovery finds them; positions count from `begin`."""
-        if begin + positions[0] == 0:
-            self.first_batch_timestamp = max_timestamps[0]
-        largest, largest_offset, since = self.max_timestamp, self.max_timestamp_offset, self.bytes_since_index_entry
-        interval = self._limits.index_interval_bytes
-        offsets, places, times, time_offsets = array("q"), array("q"), array("q"), array("q")
-        last_time = self.time_index.last_timestamp
-        if since > interval < min(sizes):
-            # Large batches, an entry for each: the same as below in fewer steps.
-            offsets = array("q", last_offsets)
-            places = array("q", [begin + position for position in positions])
-            for last_offset, timestamp in zip(last_offsets, max_timestamps, strict=True):
-                if timestamp > largest:
-                    largest, largest_offset = timestamp, last_offset
-                if largest > last_time:
-                    last_time = largest
-                    times.append(largest)
-                    time_offsets.append(largest_offset)
-            since = sizes[-1]
-        else:
-            for position, size, last_offset, timestamp in zip(positions, sizes, last_offsets, max_timestamps, strict=True):
-                if timestamp > largest:
-                    largest, largest_offset = timestamp, last_offset
-                if since > interval:
-                    offsets.append(last_offset)
-                    places.append(begin + position)
-                    if largest > last_time:
-                        last_time = largest
-                        times.append(largest)
-                        time_offsets.append(largest_offset)
-                    since = 0
-                since += size
-        self.max_timestamp, self.max_timestamp_offset, self.bytes_since_index_entry = largest, largest_offset, since
-        if offsets:
-            self.offset_index.extend(offsets, places)
-            self.time_index.extend(times, time_offsets)
+    def note_batches(self, scan: Scan, count: int, begin: int) -> None:
+        """As `note_batch` for the first `count` batches of a scan, as recovery finds them; its positions count from `begin`."""
+        if begin + scan.positions[0] == 0:
+            self.first_batch_timestamp = scan.max_timestamps[0]
+        entries = index_entries(
+            scan,
+            count,
+            begin=begin,
+            base_offset=self.base_offset,
+            interval=self._limits.index_interval_bytes,
+            max_timestamp=self.max_timestamp,
+            max_timestamp_offset=self.max_timestamp_offset,
+            bytes_since_entry=self.bytes_since_index_entry,
+            last_time=self.time_index.last_timestamp,
+        )
+        self.max_timestamp, self.max_timestamp_offset = entries.max_timestamp, entries.max_timestamp_offset
+        self.bytes_since_index_entry = entries.bytes_since_entry
+        if entries.offsets:
+            self.offset_index.extend(entries.offsets)
+            if entries.times:
+                self.time_index.extend(entries.times, entries.last_time, entries.last_time_offset)
             self._index_full = self.is_index_full
-        self.size = max(self.size, begin + positions[-1] + sizes[-1])
+        self.size = max(self.size, begin + scan.positions[count - 1] + scan.sizes[count - 1])
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, segment_bytes: int, segment_ms: int) -> bool:
         """Whether `size` more bytes up to `last_offset` belong into a new segment (LogSegment.shouldRoll)."""
