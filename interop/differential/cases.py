@@ -15,6 +15,7 @@ from interop.differential.case import Case
 from interop.differential.configuration import CONFIGURATION_CASES
 from interop.differential.consumer_groups import CONSUMER_GROUP_CASES
 from interop.differential.directories import DIRECTORY_CASES
+from interop.differential.features import FEATURE_CASES
 from interop.differential.groups import GROUP_CASES, wait_for_groups
 from interop.differential.peer import PATIENCE_SECONDS, Peer
 from interop.differential.transaction_logs import TRANSACTION_CASES
@@ -625,6 +626,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     **GROUP_CASES,
     **TRANSACTION_CASES,
     **CONSUMER_GROUP_CASES,
+    **FEATURE_CASES,
 }
 
 

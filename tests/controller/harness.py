@@ -26,6 +26,10 @@ R = TypeVar("R")
 CLUSTER_ID = "test-cluster"
 
 
+def level_records(levels: dict[str, int]) -> list[VersionedRecord]:
+    return [VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in levels.items()]
+
+
 def directory(broker_id: int, number: int = 0) -> UUID:
     return UUID(int=(broker_id + 1) * 1000 + number)
 
@@ -43,7 +47,7 @@ class Controller:
             levels |= {name: versions[-1].level for name, versions in FEATURES.items() if name != "kraft.version"}
             if not elr:
                 del levels["eligible.leader.replicas.version"]
-            self.append([VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in levels.items()])
+            self.append(level_records(levels))
         self.core.now_s = self.now_s
         self.core.activate()
 

@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 
-SERVED_LEVELS: Final[dict[str, int]] = {
-    "eligible.leader.replicas.version": 0,
-    "group.version": 1,
-    "share.version": 0,
-    "streams.version": 0,
-    "transaction.version": 2,
-}
-"""The highest level of each feature that Odradek serves; metadata.version and kraft.version are served whole."""
-
 
 class FormatError(OdradekError):
     """Why a directory cannot be formatted or described, in one line; the command ends with status 1."""
@@ -153,7 +144,7 @@ def bootstrap_records(release_version: str | None, chosen: Mapping[str, int]) ->
     levels: dict[str, int] = {}
     for name in sorted(features.FEATURES):
         if name != features.KRAFT_VERSION:
-            default = min(features.default_feature_level(name, metadata_version), SERVED_LEVELS.get(name, 0))
+            default = min(features.default_feature_level(name, metadata_version), features.SERVED_LEVELS.get(name, 0))
             levels[name] = chosen.get(name, default)
     _check_features(chosen, levels)
     records = [VersionedRecord(FeatureLevelRecord(name=features.METADATA_VERSION, feature_level=metadata_version), 0)]
@@ -170,8 +161,10 @@ def _check_features(chosen: Mapping[str, int], levels: Mapping[str, int]) -> Non
         if level not in supported[name]:
             raise FormatError(f"Feature level {level} is not supported for feature {name}")
     for name, level in levels.items():
-        if level > SERVED_LEVELS.get(name, 0):
-            raise FormatError(f"{name} {level} is not served by Odradek yet; the highest level it serves is {SERVED_LEVELS.get(name, 0)}.")
+        if level > features.SERVED_LEVELS.get(name, 0):
+            raise FormatError(
+                f"{name} {level} is not served by Odradek yet; the highest level it serves is {features.SERVED_LEVELS.get(name, 0)}."
+            )
 
 
 def check_finalized(levels: Mapping[str, int]) -> list[str]:
@@ -185,7 +178,7 @@ def check_finalized(levels: Mapping[str, int]) -> list[str]:
         if name not in supported or (level != 0 and level not in supported[name]):
             known = f"levels {supported[name].minimum} to {supported[name].maximum} are" if name in supported else "the feature is not"
             raise StorageError(f"The cluster has finalized {name} at level {level}; {known} known to this version.")
-        if level > SERVED_LEVELS.get(name, level):
+        if level > features.SERVED_LEVELS.get(name, level):
             warnings.append(f"The cluster has finalized {name} at level {level}; it is kept, but what it stands for is not served yet.")
     return warnings
 

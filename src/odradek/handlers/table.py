@@ -77,6 +77,7 @@ ROWS: Final[tuple[TableRow, ...]] = (
     TableRow(ApiKey.END_QUORUM_EPOCH, "cluster.end_quorum_epoch", (0, 1), (CONTROLLER,)),
     TableRow(ApiKey.DESCRIBE_QUORUM, "cluster.describe_quorum", (0, 2), (CONTROLLER,), forwarded=True),
     TableRow(ApiKey.ALTER_PARTITION, "cluster.alter_partition", (2, 3), (CONTROLLER,)),
+    TableRow(ApiKey.UPDATE_FEATURES, "admin.update_features", (0, 2), (CONTROLLER,), forwarded=True),
     TableRow(ApiKey.ENVELOPE, "cluster.envelope", (0, 0), (CONTROLLER,)),
     TableRow(ApiKey.FETCH_SNAPSHOT, "cluster.fetch_snapshot", (0, 1), (CONTROLLER,)),
     TableRow(ApiKey.DESCRIBE_PRODUCERS, "transaction.describe_producers", (0, 0), (BROKER,)),

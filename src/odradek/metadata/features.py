@@ -41,6 +41,10 @@ METADATA_VERSION_NAMES: dict[int, str] = {
 """Feature level -> release. Levels from 7 (3.3-IV3) are what a Kafka 4.3 can start from."""
 
 
+CHANGED_METADATA: frozenset[int] = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
+"""Levels that brought records or fields which the level before cannot hold (MetadataVersion.didMetadataChange)."""
+
+
 class VersionRange(NamedTuple):
     """Inclusive bounds of a feature's level."""
 
@@ -49,6 +53,9 @@ class VersionRange(NamedTuple):
 
     def __contains__(self, level: object) -> bool:
         return isinstance(level, int) and self.minimum <= level <= self.maximum
+
+    def __str__(self) -> str:
+        return f"{self.minimum}-{self.maximum}"
 
 
 class FeatureVersion(NamedTuple):
@@ -69,6 +76,15 @@ FEATURES: dict[str, tuple[FeatureVersion, ...]] = {
 }
 """Every production feature of Kafka 4.3 besides metadata.version, lowest level first."""
 
+SERVED_LEVELS: dict[str, int] = {
+    ELIGIBLE_LEADER_REPLICAS_VERSION: 0,
+    "group.version": 1,
+    "share.version": 0,
+    "streams.version": 0,
+    "transaction.version": 2,
+}
+"""The highest level of each feature that Odradek serves; metadata.version and kraft.version are served whole."""
+
 
 def supported_features() -> dict[str, VersionRange]:
     """What Kafka 4.3 understands, metadata.version included (QuorumFeatures.defaultSupportedFeatureMap)."""
@@ -85,6 +101,21 @@ def default_feature_level(name: str, metadata_version: int) -> int:
         if version.bootstrap_metadata_version <= metadata_version:
             level = version.level
     return level
+
+
+def dependencies(name: str, level: int) -> tuple[tuple[str, int], ...]:
+    """The levels of other features that this one needs; ValueError for a feature or a level that does not exist."""
+    if name not in FEATURES:
+        raise ValueError(f"there is no feature {name}")
+    for version in FEATURES[name]:
+        if version.level == level:
+            return version.dependencies
+    raise ValueError(f"{name} has no level {level}")
+
+
+def metadata_would_be_lost(current: int, target: int) -> bool:
+    """Whether the log may hold what cannot be written at the lower metadata.version `target` (checkIfMetadataChanged)."""
+    return any(target < level <= current for level in CHANGED_METADATA)
 
 
 def metadata_version_from_name(text: str) -> int:

@@ -1,65 +1,141 @@
-"""Finalized feature levels (org.apache.kafka.controller.FeatureControlManager, KIP-584)."""
+"""Finalized feature levels (org.apache.kafka.controller.FeatureControlManager, KIP-584, KIP-1022)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult, VersionedRecord
-from odradek.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, FEATURES, METADATA_VERSION, VersionRange, supported_features
+from odradek.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+    SERVED_LEVELS,
+    VersionRange,
+    controller_registration_supported,
+    dependencies,
+    metadata_would_be_lost,
+    supported_features,
+)
 from odradek.metadata.image import RESOURCE_BROKER
 from odradek.protocol.messages.metadata_records import ConfigRecord, FeatureLevelRecord
 from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
+logger = logging.getLogger(__name__)
+
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType."""
 
+_NO_SUPPORT = VersionRange(0, 0)
 
-def update_features(context: ControllerContext, request: UpdateFeaturesRequest, version: int) -> ControllerResult[UpdateFeaturesResponse]:
-    """All updates or none; from version 2 the first error stands for the whole request."""
+
+def update_features(
+    context: ControllerContext, request: UpdateFeaturesRequest, version: int, kraft_version: int
+) -> ControllerResult[UpdateFeaturesResponse]:
+    """All updates or none; an error stands for the whole request. `kraft_version` is what the quorum's own log says.
+
+    As in Kafka 4.3, version 0's allow_downgrade allows nothing, and of several updates of one feature the last counts.
+    """
+    wanted = {update.feature: (update.max_version_level, update.upgrade_type) for update in request.feature_updates}
+    proposed = dict(context.state.features.items()) | {name: level for name, (level, _) in wanted.items()}
     records: list[VersionedRecord] = []
-    response = UpdateFeaturesResponse()
-    failed: KafkaError | None = None
-    for update in request.feature_updates:
-        kind = update.upgrade_type
-        if version == 0:
-            kind = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
-        result = UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature)
-        try:
-            records += _update(context, update.feature, update.max_version_level, kind)
-        except KafkaError as error:
-            failed = failed or error
-            result.error_code, result.error_message = error.code, error.message
-        response.results.append(result)
-    if failed is not None:
-        records = []
-        if version >= 2:
-            message = f"The update failed for all features since the following feature had an error: {failed.message}"
-            response.error_code, response.error_message, response.results = failed.code, message, []
-    return ControllerResult([] if request.validate_only else records, response, atomic=True)
+    try:
+        for name, (level, kind) in wanted.items():
+            records += _update(context, name, level, kind, proposed, kraft_version)
+    except KafkaError as error:
+        logger.info("features are left as they are: %s", error.message)
+        raise KafkaError(error.code, f"No feature was changed, since one of them cannot be: {error.message}") from None
+    response = UpdateFeaturesResponse(error_message=None)
+    if version <= 1:
+        # Kafka's text for no error, where its answer as a whole has none.
+        result = UpdateFeaturesResponse.UpdatableFeatureResult
+        response.results = [result(feature=update.feature, error_message="NONE") for update in request.feature_updates]
+    if request.validate_only:
+        return ControllerResult([], response, atomic=True)
+    for record in records:
+        assert isinstance(record.message, FeatureLevelRecord)
+        logger.info("%s is going to level %d", record.message.name, record.message.feature_level)
+    return ControllerResult(elr_safety_records(context, records) + records, response, atomic=True)
 
 
-def _update(context: ControllerContext, name: str, level: int, kind: int) -> list[VersionedRecord]:
-    supported = supported_features().get(name)
-    if supported is None:
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. The feature is unknown.")
-    current = context.state.features.get(name) or 0
+def _update(
+    context: ControllerContext, name: str, level: int, kind: int, proposed: Mapping[str, int], kraft_version: int
+) -> list[VersionedRecord]:
+    """What takes one feature to its new level, nothing when it is there."""
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid upgrade type {kind} for feature {name}")
-    _check_range(context, name, level, supported)
+        raise _invalid(name, level, f"There is no upgrade type {kind}.")
+    if level < 0:
+        raise _invalid(name, level, "A level is at least 0.")
+    for node, supported in _supported_by(context, name):
+        if level not in supported:
+            raise _invalid(
+                name, level, f"{node} only supports levels {supported}." if supported.maximum else f"{node} does not support this feature."
+            )
+    current = kraft_version if name == KRAFT_VERSION else context.state.features.get(name) or 0
     if level < current and kind == UPGRADE:
-        message = f"Can't downgrade the version of feature {name} without setting the upgrade type to either safe or unsafe downgrade."
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
+        raise _invalid(name, level, f"That is below the current level {current}, which takes a downgrade, safe or unsafe.")
     if level > current and kind != UPGRADE:
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"Can't upgrade the version of feature {name} with a downgrade type.")
+        raise _invalid(name, level, f"That is above the current level {current}, which takes an upgrade.")
+    if name == METADATA_VERSION:
+        _check_metadata_version(current, level)
+    elif name == KRAFT_VERSION:
+        if level < current:
+            raise _invalid(name, level, "This feature cannot be downgraded.")
+        if level > current:
+            raise _invalid(name, level, "Odradek does not turn a static quorum into a dynamic one while it runs yet.")
+    else:
+        _check_dependencies(name, level, proposed)
+        served = SERVED_LEVELS.get(name, 0)
+        if level > current and level > served:
+            raise _invalid(name, level, f"Odradek does not serve it yet; the highest level that it serves is {served}.")
     if level == current:
         return []
-    if name == METADATA_VERSION and level < current:
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "Invalid metadata.version: a downgrade is not served yet")
-    _check_dependencies(context, name, level)
-    records = [VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)]
-    return records + elr_safety_records(context, records)
+    return [VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)]
+
+
+def _supported_by(context: ControllerContext, name: str) -> Iterator[tuple[str, VersionRange]]:
+    """Every node that has to know the level, with what it knows of the feature; a voter that has not registered knows nothing."""
+    yield f"Controller {context.node_id}", supported_features().get(name, _NO_SUPPORT)
+    for broker_id, broker in context.state.brokers.items():
+        yield f"Broker {broker_id}", dict(broker.supported_features).get(name, _NO_SUPPORT)
+    if not controller_registration_supported(context.state.metadata_version):
+        return
+    registered = dict(context.state.controllers.items())
+    for controller_id, controller in registered.items():
+        if controller_id != context.node_id:
+            yield f"Controller {controller_id}", dict(controller.supported_features).get(name, _NO_SUPPORT)
+    for voter_id in context.config.controller_quorum_voters:
+        if voter_id != context.node_id and voter_id not in registered:
+            yield f"Controller {voter_id}, which has not registered,", VersionRange(0, -1)
+
+
+def _check_metadata_version(current: int, level: int) -> None:
+    if level >= current or not metadata_would_be_lost(current, level):
+        return
+    # Kafka refuses unsafe downgrades just the same: nothing would take the records out of the log.
+    before, after = METADATA_VERSION_NAMES[current], METADATA_VERSION_NAMES[level]
+    raise KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"metadata.version cannot go down from {current} ({before}) to {level} ({after}): metadata could be lost, which is not supported.",
+    )
+
+
+def _check_dependencies(name: str, level: int, proposed: Mapping[str, int]) -> None:
+    """A feature depends on what stands after the whole request."""
+    try:
+        needed = dependencies(name, level)
+    except ValueError as error:
+        raise _invalid(name, level, f"{error}.") from None
+    for other, least in needed:
+        if proposed.get(other, 0) < least:
+            raise _invalid(name, level, f"It depends on {other} at level {least}.")
+
+
+def _invalid(name: str, level: int, reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid level {level} of feature {name}. {reason}")
 
 
 def elr_safety_records(context: ControllerContext, levels: Sequence[VersionedRecord]) -> list[VersionedRecord]:
@@ -81,24 +157,3 @@ def elr_safety_records(context: ControllerContext, levels: Sequence[VersionedRec
         if resource_type == RESOURCE_BROKER and name and key in values:
             records.append(VersionedRecord(ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=None), 0))
     return records
-
-
-def _check_range(context: ControllerContext, name: str, level: int, supported: VersionRange) -> None:
-    if level != 0 and level not in supported:
-        message = (
-            f"Invalid update version {level} for feature {name}. This controller supports versions {supported.minimum}-{supported.maximum}."
-        )
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
-    for broker_id, broker in context.state.brokers.items():
-        levels = dict(broker.supported_features).get(name)
-        if level != 0 and (levels is None or level not in levels):
-            message = f"Invalid update version {level} for feature {name}. Broker {broker_id} does not support this feature level."
-            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
-
-
-def _check_dependencies(context: ControllerContext, name: str, level: int) -> None:
-    for version in FEATURES.get(name, ()):
-        for other, needed in version.dependencies if version.level == level else ():
-            if (context.state.features.get(other) or 0) < needed:
-                message = f"Invalid update version {level} for feature {name}. It needs {other} at level {needed}."
-                raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)

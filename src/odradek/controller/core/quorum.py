@@ -95,8 +95,8 @@ class QuorumControllerCore:
     def incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> ControllerResult[IncrementalAlterConfigsResponse]:
         return configs.incremental_alter_configs(self.context, request)
 
-    def update_features(self, request: UpdateFeaturesRequest, version: int) -> ControllerResult[UpdateFeaturesResponse]:
-        return features.update_features(self.context, request, version)
+    def update_features(self, request: UpdateFeaturesRequest, version: int, kraft_version: int) -> ControllerResult[UpdateFeaturesResponse]:
+        return features.update_features(self.context, request, version, kraft_version)
 
     # -- brokers ----------------------------------------------------------------------------------------------------------------------
 

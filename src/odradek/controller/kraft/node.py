@@ -165,6 +165,11 @@ class KRaftNode:
         if self._failed is not None:
             raise self._failed
 
+    @property
+    def kraft_version(self) -> int:
+        """The level of kraft.version, which stands in the quorum's control records and not in the metadata."""
+        return self.raft.voters.kraft_version
+
     def _new_core(self, journal: UndoJournal) -> QuorumControllerCore:
         from odradek.controller.core.quorum import QuorumControllerCore
 
