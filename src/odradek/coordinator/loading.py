@@ -20,7 +20,7 @@ S = TypeVar("S", bound=CoordinatorShard)
 class Loader:
     """One load of one shard. `stop` makes it end at its next step; `done` is told None, or the exception that ended it."""
 
-    __slots__ = ("_clock", "_context", "_done", "_end", "_options", "_position", "_serde", "_stopped", "loaded_records")
+    __slots__ = ("_clock", "_context", "_done", "_end", "_options", "_position", "_replay_encoded", "_serde", "_stopped", "loaded_records")
 
     def __init__(
         self,
@@ -35,6 +35,8 @@ class Loader:
         self._serde = serde
         self._options = options
         self._done = done
+        # Asked once: batches may be many and small, and looking at a protocol's members is slow.
+        self._replay_encoded = context.shard.replay_encoded if isinstance(context.shard, EncodedReplay) else None
         self._stopped = False
         self.loaded_records = 0
         self._end = context.log.log_end_offset
@@ -112,7 +114,7 @@ class Loader:
         context = self._context
         journal, replay, decode = context.journal, context.shard.replay, self._serde.decode
         producer_id, producer_epoch = batch.producer_id, batch.producer_epoch
-        replay_encoded = context.shard.replay_encoded if isinstance(context.shard, EncodedReplay) else None
+        replay_encoded = self._replay_encoded
         # What is committed can never be taken back: no closures for it.
         journal.recording = batch.next_offset > context.log.high_watermark
         try:

@@ -75,19 +75,23 @@ class CoordinatorRuntime(Generic[S]):
         context = ShardContext(topic_partition, leader_epoch, log, self._clock, self._serde, self._options, self._new_shard)
         context.state = ShardState.LOADING
         self._contexts[topic_partition] = context
-        loader = Loader(context, self._clock, self._serde, self._options, lambda error: self._loaded(context, error))
+        started = self._clock.monotonic()
+        loader = Loader(context, self._clock, self._serde, self._options, lambda error: self._loaded(context, error, started))
         self._loaders[topic_partition] = loader
         loader.start()
 
-    def _loaded(self, context: ShardContext[S], error: BaseException | None) -> None:
+    def _loaded(self, context: ShardContext[S], error: BaseException | None, started: float) -> None:
         if self._contexts.get(context.topic_partition) is not context:
             return
-        self._loaders.pop(context.topic_partition, None)
+        loader = self._loaders.pop(context.topic_partition, None)
         if error is not None:
             logger.error("%s: loading %s failed", self.name, context.topic_partition, exc_info=error)
             context.state = ShardState.FAILED
             return
         context.activate(self._image(), lambda: self.unload(context.topic_partition, None))
+        if loader is not None and loader.loaded_records:
+            milliseconds = (self._clock.monotonic() - started) * 1000
+            logger.info("%s: loaded %d records of %s in %.0f ms", self.name, loader.loaded_records, context.topic_partition, milliseconds)
 
     def unload(self, topic_partition: TopicPartition, leader_epoch: int | None) -> None:
         """This broker leads the partition no more (in this epoch, or whatever the epoch): all that is not committed fails."""

@@ -217,6 +217,25 @@ def test_the_next_coordinator_goes_on_with_what_was_decided() -> None:
     assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
 
 
+def test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record() -> None:
+    world = World().load()
+    who = world.begin()
+    world.add(who, P0)
+    taken = world.leaders._take
+
+    def take(*args: Any) -> ErrorCode:
+        world.log.fail_with = ErrorCode.MESSAGE_TOO_LARGE
+        return taken(*args)
+
+    world.leaders._take = take  # type: ignore[method-assign]
+    world.end(who, commit=True)
+    world.clock.advance(2)
+    assert world.coordinator.describe("x").state is TransactionState.PREPARE_COMMIT
+    world.log.fail_with = None
+    world.clock.advance(2)
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+
+
 def test_limits() -> None:
     world = World().load()
     for timeout, code in ((0, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT)):

@@ -253,8 +253,8 @@ class TransactionCoordinator:
             return
 
         def completed(done: Deferred[Transaction | None]) -> None:
-            if isinstance(done.error, KafkaError) and done.error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                # Not replicated, for now: without this record the id would stay busy for ever.
+            if done.error is not None:
+                # Without this record the id would stay busy for ever, whatever the log has against it just now.
                 self._clock.call_later(_RETRY_S, self._complete, home, epoch, prepared)
 
         self.runtime.write(home, lambda shard: shard.complete(prepared)).add_callback(completed)
