@@ -1,4 +1,4 @@
-"""One Odradek broker process for all of the interop tests, and where its files are."""
+"""One Odradek broker process for all of the interop tests, and where its files are; one JVM for Kafka's tools, and a JVM broker beside."""
 
 from __future__ import annotations
 
@@ -9,10 +9,23 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.peers import BrokerProcess, OdradekBroker
+from interop.peers import BrokerProcess, OdradekBroker, both
+from interop.tools import JvmTools
+from tests.interop.pair import Pair
 
 CONFIG = {"message.max.bytes": "8388608", "group.initial.rebalance.delay.ms": "0"}
 """Room for 5 MB values; groups that begin at once."""
+
+PAIR_CONFIG = {
+    "log.retention.ms": "-1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.assignment.interval.ms": "0",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+}
+"""Records of years ago stay; rebalances take moments."""
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +59,17 @@ def partition_folder(broker: BrokerProcess) -> Callable[[str], Path]:
         return broker.data / f"{topic}-{partition}"
 
     return folder
+
+
+@pytest.fixture(scope="package")
+def jvm_tools() -> Iterator[JvmTools]:
+    tools = JvmTools()
+    yield tools
+    tools.close()
+
+
+@pytest.fixture(scope="package")
+def pair(tmp_path_factory: pytest.TempPathFactory, jvm_tools: JvmTools) -> Iterator[Pair]:
+    """Odradek and JVM Kafka with the same configuration, for tests that compare what tools say; topics and groups as a test names them."""
+    with both(tmp_path_factory.mktemp("pair"), PAIR_CONFIG) as (ours, theirs):
+        yield Pair(ours, theirs, jvm_tools)

@@ -1,0 +1,104 @@
+import java.io.*;
+import java.lang.reflect.InvocationTargetException;
+import java.util.*;
+import org.apache.kafka.common.utils.Exit;
+
+/**
+ * Runs main methods of JVM Kafka's tools, several at a time, in one process. A line of standard input is "NUMBER CLASS STDIN ARGUMENT...",
+ * the last two in base64 with a dot before; the answer is a line "NUMBER STATUS STDOUT STDERR". Streams are those of the thread that
+ * runs the tool and of the threads it starts. A tool that exits has ended with what it had printed by then.
+ */
+public class Tools {
+    private static final InheritableThreadLocal<Run> CURRENT = new InheritableThreadLocal<>();
+
+    private static final class Exited extends Error {
+        Exited() {
+            super("exit", null, false, false);
+        }
+    }
+
+    private static final class Run {
+        final String number;
+        final ByteArrayOutputStream out = new ByteArrayOutputStream(), err = new ByteArrayOutputStream();
+        final InputStream in;
+        boolean ended;
+
+        Run(String number, byte[] in) {
+            this.number = number;
+            this.in = new ByteArrayInputStream(in);
+        }
+
+        synchronized void end(int status) {
+            if (ended) return;
+            ended = true;
+            Base64.Encoder encoder = Base64.getEncoder();
+            String line = number + " " + status + " ." + encoder.encodeToString(out.toByteArray()) + " ." + encoder.encodeToString(err.toByteArray());
+            synchronized (ANSWERS) {
+                ANSWERS.println(line);
+                ANSWERS.flush();
+            }
+        }
+    }
+
+    private static final PrintStream ANSWERS = System.out;
+    private static final PrintStream OWN_ERR = System.err;
+
+    private static PrintStream split(java.util.function.Function<Run, OutputStream> side) {
+        return new PrintStream(new OutputStream() {
+            @Override public void write(int each) throws IOException {
+                write(new byte[] {(byte) each}, 0, 1);
+            }
+            @Override public void write(byte[] data, int from, int count) throws IOException {
+                Run run = CURRENT.get();
+                (run == null ? OWN_ERR : side.apply(run)).write(data, from, count);
+            }
+        }, true);
+    }
+
+    private static void run(Run run, String name, String[] arguments) {
+        CURRENT.set(run);
+        int status = 0;
+        try {
+            Class.forName(name).getMethod("main", String[].class).invoke(null, (Object) arguments);
+        } catch (InvocationTargetException failure) {
+            status = 1;
+            if (!(failure.getCause() instanceof Exited)) failure.getCause().printStackTrace();
+        } catch (Throwable failure) {
+            status = 1;
+            failure.printStackTrace();
+        }
+        run.end(status);
+    }
+
+    public static void main(String[] ignored) throws Exception {
+        System.setOut(split(run -> run.out));
+        System.setErr(split(run -> run.err));
+        BufferedReader questions = new BufferedReader(new InputStreamReader(System.in));
+        System.setIn(new InputStream() {
+            @Override public int read() throws IOException {
+                return CURRENT.get().in.read();
+            }
+            @Override public int read(byte[] data, int from, int count) throws IOException {
+                return CURRENT.get().in.read(data, from, count);
+            }
+        });
+        Exit.Procedure exit = (status, message) -> {
+            Run run = CURRENT.get();
+            if (run != null) run.end(status);
+            throw new Exited();
+        };
+        Exit.setExitProcedure(exit);
+        Exit.setHaltProcedure(exit);
+        for (String line; (line = questions.readLine()) != null; ) {
+            String[] words = line.split(" ");
+            byte[][] decoded = new byte[words.length][];
+            for (int i = 2; i < words.length; i++) decoded[i] = Base64.getDecoder().decode(words[i].substring(1));
+            String[] arguments = new String[words.length - 3];
+            for (int i = 0; i < arguments.length; i++) arguments[i] = new String(decoded[i + 3], "UTF-8");
+            Thread thread = new Thread(() -> run(new Run(words[0], decoded[2]), words[1], arguments), "tool");
+            thread.setDaemon(true);
+            thread.start();
+        }
+        Runtime.getRuntime().halt(0);
+    }
+}
