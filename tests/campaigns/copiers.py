@@ -1,0 +1,334 @@
+"""Copiers for the exactly-once campaign: read with a group, transform, produce, commit the offsets in the same transaction.
+
+    python -m tests.campaigns.copiers '{"client": "librdkafka", ...}'     (the fields of `Options`, as JSON)
+
+Every copier is a process of its own, so that it can be killed. It writes its history as it goes: before a transaction ends the values that
+it read and sent, afterwards what became of it. The value of an output record names the transaction that wrote it, which lets the judge tell
+records of one transaction from those of another with the same input.
+
+Signals: SIGTERM ends the copier after the transaction at hand; SIGUSR1 lets it kill itself at a random point of its next transaction;
+SIGUSR2 lets it kill the broker (its pid is in `broker_pid`) a few milliseconds after it asked for its next commit.
+Exit statuses: 0 told to stop, 3 the producer can go on no more (fenced, or a fatal error): the history's last line says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from odradek.testing.history import Recorder
+
+PATIENCE_S = 30.0
+CLIENT = {"socket.connection.setup.timeout.ms": 2000, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
+DEBUG = os.environ.get("ODRADEK_COPIER_DEBUG")
+"""Contexts of librdkafka's debug log, for the copiers."""
+PHASES = ("begun", "produced", "flushed", "offsets", "ending")
+
+
+class Options(NamedTuple):
+    """What a copier is told; `name` is the transactional id, `life` counts its starts."""
+
+    client: str
+    bootstrap: str
+    name: str
+    life: int
+    group: str
+    source: str
+    target: str
+    partitions: list[int]
+    """Which to read without a rebalance, by copiers without a group membership."""
+    seed: int
+    history: str
+    broker_pid: str
+    group_protocol: str = "classic"
+    transaction_timeout_ms: int = 10_000
+    session_timeout_ms: int = 3_000
+    batch: int = 500
+    aborts: float = 0.05
+    """The share of transactions that are aborted although nothing is wrong."""
+
+
+class Fatal(Exception):
+    """The producer can go on no more."""
+
+
+class Doom:
+    """What the signals ask for."""
+
+    def __init__(self, options: Options) -> None:
+        self.rng = random.Random(f"{options.seed} {options.name} {options.life}")
+        self.broker_pid = options.broker_pid
+        self.stopping = False
+        self.own: str | None = None
+        self.broker = False
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGUSR1, self._die)
+        signal.signal(signal.SIGUSR2, self._kill_broker)
+
+    def _stop(self, *_: object) -> None:
+        self.stopping = True
+
+    def _die(self, *_: object) -> None:
+        self.own = self.rng.choice(PHASES)
+
+    def _kill_broker(self, *_: object) -> None:
+        self.broker = True
+
+    def reached(self, phase: str) -> None:
+        """Kills whoever is to be killed here."""
+        if self.own == phase:
+            if phase != "ending":
+                os.kill(os.getpid(), signal.SIGKILL)
+            _kill_soon(os.getpid(), self.rng.uniform(0, 0.02))
+        if self.broker and phase == "ending":
+            self.broker = False
+            with contextlib.suppress(OSError, ValueError):
+                _kill_soon(int(Path(self.broker_pid).read_text()), self.rng.uniform(0, 0.02))
+
+
+def _kill_soon(pid: int, seconds: float) -> None:
+    def kill() -> None:
+        time.sleep(seconds)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+
+
+def _passed_over(error: KafkaError) -> None:
+    """Whoever makes the next call is told; without this the client raises it within unrelated callbacks."""
+
+
+class Work(NamedTuple):
+    """A transaction's worth of input: what was read, and where reading goes on."""
+
+    name: str
+    read: list[tuple[int, int, str]]
+    """(partition, offset, value)."""
+
+    def operations(self, options: Options, offsets: dict[str, int] | None = None) -> list[list[object]]:
+        """The micro-operations, with the offsets of the output as far as they are known."""
+        known = offsets or {}
+        done: list[list[object]] = [["poll", options.source, partition, offset, value] for partition, offset, value in self.read]
+        for partition, _, value in self.read:
+            written = transformed(value, self.name)
+            done.append(["send", options.target, partition, known.get(written), written])
+        return done + [["commit", options.group, options.source, partition, offset] for partition, offset in self.ends().items()]
+
+    def ends(self) -> dict[int, int]:
+        """The offsets to commit."""
+        return {partition: offset + 1 for partition, offset, _ in self.read}
+
+
+def transformed(value: str, transaction: str) -> str:
+    """The output's value of an input's value."""
+    return f"{value}@{transaction}"
+
+
+class LibrdkafkaCopier:
+    """With a group of either protocol; a rebalance or an abort sends it back to the committed offsets."""
+
+    def __init__(self, options: Options, recorder: Recorder, doom: Doom) -> None:
+        self.options = options
+        self.recorder = recorder
+        self.doom = doom
+        self.rebalanced = False
+        self.offsets: dict[str, int] = {}
+        self.count = 0
+        settings: dict[str, Any] = {
+            **CLIENT,
+            "bootstrap.servers": options.bootstrap,
+            "group.id": options.group,
+            "group.protocol": options.group_protocol,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 50,
+            "queued.max.messages.kbytes": 4096,
+        }
+        if options.group_protocol == "classic":
+            settings |= {
+                "session.timeout.ms": options.session_timeout_ms,
+                "heartbeat.interval.ms": options.session_timeout_ms // 6,
+                "partition.assignment.strategy": "cooperative-sticky" if options.seed % 2 else "range,roundrobin",
+            }
+        self.consumer = Consumer(settings)
+        self.producer = Producer(
+            {
+                **CLIENT,
+                **({"debug": DEBUG, "log_level": 7} if DEBUG else {}),
+                "error_cb": _passed_over,
+                "bootstrap.servers": options.bootstrap,
+                "transactional.id": options.name,
+                "transaction.timeout.ms": options.transaction_timeout_ms,
+                "message.timeout.ms": options.transaction_timeout_ms,
+                "retry.backoff.ms": 20,
+                "linger.ms": 2,
+                "compression.type": ("none", "lz4", "zstd", "gzip")[options.life % 4],
+            }
+        )
+
+    # -- the group -----------------------------------------------------------------------------------------------------------------------
+
+    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.rebalanced = True
+        self.recorder.ok(
+            "assign", [["assigned", self.options.group, self.options.source, each.partition, self.generation()[0]] for each in partitions]
+        )
+
+    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.rebalanced = True
+        self.recorder.ok(
+            "rebalance", [["revoked", self.options.group, self.options.source, each.partition, self.generation()[0]] for each in partitions]
+        )
+
+    def generation(self) -> tuple[int, str]:
+        """Generation and member id, as librdkafka writes them down for the producer."""
+        data: bytes = self.consumer.consumer_group_metadata()
+        assert data.startswith(b"CGMDv2:")
+        return int.from_bytes(data[7:11], sys.byteorder, signed=True), data[11:].split(b"\0")[1].decode(errors="replace")
+
+    def rewind(self) -> None:
+        """Reads on from what the group has committed."""
+        while not self.doom.stopping:
+            self.rebalanced = False
+            try:
+                assigned = self.consumer.assignment()
+                for each in self.consumer.committed(assigned, PATIENCE_S) if assigned else ():
+                    self.consumer.seek(TopicPartition(each.topic, each.partition, max(each.offset, 0)))
+                return
+            except KafkaException:
+                # The broker is away, an open transaction has offsets pending, or fetching has not begun yet.
+                self.consumer.consume(1, 0.05)
+
+    def poll(self) -> list[tuple[int, int, str]]:
+        """(partition, offset, value) of some input that this member owns; empty when there is none, or after a rebalance."""
+        messages = self.consumer.consume(self.options.batch, 0.1)
+        if self.rebalanced:
+            # Part of it may be from before the rebalance, and of partitions that are another's by now.
+            self.rewind()
+            return []
+        return [(m.partition(), m.offset(), m.value().decode()) for m in messages if m.error() is None]
+
+    # -- the transaction -----------------------------------------------------------------------------------------------------------------
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.offsets[message.value().decode()] = message.offset()
+
+    def run(self) -> None:
+        self.consumer.subscribe([self.options.source], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._retry(lambda: self.producer.init_transactions(PATIENCE_S))
+        while not self.doom.stopping:
+            read = self.poll()
+            generation, member = self.generation()
+            if not read:
+                continue
+            if generation < 0 or not member:
+                # It was thrown out since; committing without a member id would pass for a commit from outside the group.
+                self.rewind()
+                continue
+            self.count += 1
+            self.copy(Work(f"{self.options.name}.{self.options.life}.{self.count}", read))
+        self.consumer.close()
+
+    def copy(self, work: Work) -> None:
+        """One transaction."""
+        voluntary = self.doom.rng.random() < self.options.aborts
+        self.offsets = {}
+        self.recorder.invoke("txn", work.operations(self.options), id=work.name)
+        try:
+            self._send(work)
+            if voluntary:
+                self._abort(work, "of its own will")
+                return
+            self.doom.reached("ending")
+            self._retry(lambda: self.producer.commit_transaction(PATIENCE_S))
+        except KafkaException as error:
+            self._failed(work, error.args[0])
+        else:
+            self.producer.poll(0)
+            self.recorder.ok("txn", work.operations(self.options, self.offsets), id=work.name)
+
+    def _send(self, work: Work) -> None:
+        metadata = self.consumer.consumer_group_metadata()
+        self.producer.begin_transaction()
+        self.doom.reached("begun")
+        for partition, _, value in work.read:
+            written = transformed(value, work.name).encode()
+            while True:
+                try:
+                    self.producer.produce(
+                        self.options.target, written, key=value.encode(), partition=partition, on_delivery=self._delivered
+                    )
+                    break
+                except BufferError:
+                    self.producer.poll(0.05)
+        self.doom.reached("produced")
+        self.producer.flush(PATIENCE_S)
+        self.doom.reached("flushed")
+        ends = [TopicPartition(self.options.source, partition, offset) for partition, offset in work.ends().items()]
+        self._retry(lambda: self.producer.send_offsets_to_transaction(ends, metadata, PATIENCE_S))
+        self.doom.reached("offsets")
+
+    def _failed(self, work: Work, error: KafkaError) -> None:
+        if error.fatal() or not error.txn_requires_abort():
+            self.recorder.info("txn", work.operations(self.options, self.offsets), id=work.name, error=str(error), fatal=True)
+            raise Fatal(str(error))
+        self._abort(work, str(error))
+
+    def _abort(self, work: Work, why: str) -> None:
+        self.doom.reached("ending")
+        try:
+            self._retry(lambda: self.producer.abort_transaction(PATIENCE_S))
+        except KafkaException as error:
+            self.recorder.info("txn", work.operations(self.options, self.offsets), id=work.name, error=str(error), aborting=why, fatal=True)
+            raise Fatal(str(error)) from error
+        self.recorder.fail("txn", work.operations(self.options, self.offsets), id=work.name, error=why)
+        self.rewind()
+
+    def _retry(self, action: Any) -> None:
+        """Until it is done, or fails in a way that asking again does not mend."""
+        while True:
+            try:
+                action()
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+
+
+def main() -> NoReturn:
+    options = Options(**json.loads(sys.argv[1]))
+    doom = Doom(options)
+    recorder = Recorder(Path(options.history), f"{options.name}.{options.life}")
+    recorder.info("subscribe", [], pid=os.getpid(), options=options._asdict())
+    try:
+        if options.client == "aiokafka":
+            from tests.campaigns.aiokafka_copier import AiokafkaCopier
+
+            asyncio.run(AiokafkaCopier(options, recorder, doom).run())
+        else:
+            LibrdkafkaCopier(options, recorder, doom).run()
+    except Fatal as error:
+        recorder.info("crash", [], error=str(error))
+        recorder.close()
+        os._exit(3)  # at once: a fenced producer has nothing to say goodbye for
+    recorder.close()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

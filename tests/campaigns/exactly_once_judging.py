@@ -1,0 +1,171 @@
+"""Watches an exactly-once campaign and judges it. The names of what can be wrong:
+
+exactly-once        a partition of the output is the same partition of the input, transformed, each value once and in order;
+input-complete      the input holds what the idempotent producer sent, each value once and in order;
+aborted-invisible   no read_committed reader sees a record of a transaction whose abort was acknowledged;
+committed-there     every record of a transaction whose commit was acknowledged is read;
+not-torn            of a transaction of which nobody knows what became, all records are read or none;
+one-truth           what a read_committed reader saw during the disruptions is what stands there at the end, from the first record on;
+lso-stuck           no last stable offset stays where it is below the high watermark for longer than the transaction timeout and some grace;
+goes-back           no last stable offset, high watermark or committed offset goes back; none stands above the one that bounds it;
+commits-complete    at the end the group's offsets are the ends of the input;
+hanging             at the end no transaction is open: last stable offsets are high watermarks, ListTransactions names none that is not
+                    complete, DescribeProducers none with a transaction's first offset, find-hanging finds nothing;
+history             what the checker of histories finds besides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from kafka import TopicPartition as Partition
+from kafka.admin import KafkaAdminClient
+
+from odradek.testing.history import Send, iterate_history
+from tests.campaigns.exactly_once_watch import Rows, Watch, reading
+
+FINISHED = ("Empty", "CompleteCommit", "CompleteAbort")
+GRACE_S = 5.0
+"""Beyond the transaction's timeout: the coordinator's round, markers, a broker that starts, sampling."""
+
+
+class Stuck(Exception):
+    """Nothing goes on."""
+
+
+def read_all(bootstrap: str, topic: str, partitions: Iterable[int], isolation_level: str) -> dict[int, Rows]:
+    """Everything that such a reader sees of a topic. Stuck when it does not come to the end."""
+    consumer = Consumer(reading(bootstrap, isolation_level))
+    found: dict[int, Rows] = {partition: [] for partition in partitions}
+    consumer.assign([TopicPartition(topic, each, 0) for each in found])
+    unfinished = set(found)
+    deadline = time.monotonic() + 30
+    while unfinished:
+        messages = consumer.consume(10_000, 0.5)
+        if messages:
+            deadline = time.monotonic() + 30
+        for message in messages:
+            error = message.error()
+            if error is None:
+                found[message.partition()].append((message.offset(), message.value().decode()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unfinished.discard(message.partition())
+        if time.monotonic() > deadline:
+            raise Stuck(f"{topic} is not read to its end with {isolation_level}: {sorted(unfinished)} are missing")
+    consumer.close()
+    return found
+
+
+# -- judging -----------------------------------------------------------------------------------------------------------------------------
+
+
+def judge(watch: Watch, counts: Sequence[int], history: Path, timeout_s: float) -> tuple[list[str], dict[str, object]]:
+    """All checks, once everything has come to rest. The problems, and figures of the run."""
+    problems = list(watch.problems)
+    given = read_all(watch.bootstrap, watch.input, watch.partitions, "read_committed")
+    visible = read_all(watch.bootstrap, watch.output, watch.partitions, "read_committed")
+    everything = read_all(watch.bootstrap, watch.output, watch.partitions, "read_uncommitted")
+    for partition, count in enumerate(counts):
+        wanted = [f"{partition}:{number}" for number in range(count)]
+        problems += compare("input-complete", partition, wanted, [(offset, value) for offset, value in given[partition]])
+        problems += compare("exactly-once", partition, wanted, [(offset, value.partition("@")[0]) for offset, value in visible[partition]])
+        problems += _one_truth(partition, watch.reader.rows[partition], visible[partition])
+    outcomes = read_outcomes(history)
+    problems += judge_transactions(outcomes, visible)
+    hidden = sum(map(len, everything.values())) - sum(map(len, visible.values()))
+    longest, partition, offset = watch.longest
+    if longest > timeout_s + GRACE_S:
+        problems.append(f"lso-stuck: partition {partition} stood at {offset} for {longest:.1f} s, the timeout is {timeout_s:.0f} s")
+    ends = dict(enumerate(counts))
+    if watch.commits != ends:
+        problems.append(f"commits-complete: the group has committed {watch.commits}, the input ends at {ends}")
+    problems += hanging(watch)
+    return problems, {
+        "transactions": dict(Counter(kind for kind, _ in outcomes.values())),
+        "records read": sum(map(len, visible.values())),
+        "aborted records in the log": hidden,
+        "samples of the last stable offset": watch.samples,
+        "longest that a last stable offset stood below the high watermark": f"{longest:.2f} s (partition {partition}, offset {offset})",
+    }
+
+
+def compare(name: str, partition: int, wanted: Sequence[str], rows: Rows) -> list[str]:
+    """What is missing, there twice, or out of order; one line, with places."""
+    found = [value for _, value in rows]
+    if found == list(wanted):
+        return []
+    counts = Counter(found)
+    missing = [value for value in wanted if value not in counts]
+    twice = [value for value, count in counts.items() if count > 1]
+    strange = sorted(set(found) - set(wanted))
+    places = [offset for offset, value in rows if value in set(twice[:3])]
+    first = next((index for index, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1]), min(len(found), len(wanted)))
+    return [
+        f"{name}: partition {partition}: {len(found)} records instead of {len(wanted)}; {len(missing)} missing, first {missing[:3]}; "
+        f"{len(twice)} twice, first {twice[:3]} at {places}; {len(strange)} strange, first {strange[:3]}; the first difference is record "
+        f"{first}: {rows[first] if first < len(rows) else 'the end'}"
+    ]
+
+
+def _one_truth(partition: int, seen: Rows, final: Rows) -> list[str]:
+    if seen == final:
+        return []
+    index = next((at for at, pair in enumerate(zip(seen, final, strict=False)) if pair[0] != pair[1]), min(len(seen), len(final)))
+    return [
+        f"one-truth: partition {partition}: record {index} was {seen[index : index + 3]} during the run and is {final[index : index + 3]}; "
+        f"{len(seen)} were read then, {len(final)} now"
+    ]
+
+
+def read_outcomes(history: Path) -> dict[str, tuple[str, frozenset[str]]]:
+    """Of every transaction what became of it, and the values that it sent; "invoke" stays where the copier died."""
+    outcomes: dict[str, tuple[str, frozenset[str]]] = {}
+    for event in iterate_history(history.glob("*.jsonl")):
+        if event.function == "txn":
+            sent = frozenset(str(each.value) for each in event.micro_operations if isinstance(each, Send))
+            outcomes[str(event.extra["id"])] = (event.kind, sent)
+    return outcomes
+
+
+def judge_transactions(outcomes: Mapping[str, tuple[str, frozenset[str]]], visible: Mapping[int, Rows]) -> list[str]:
+    """Aborted ones are invisible, committed ones there, the others all or nothing."""
+    problems: list[str] = []
+    read: dict[str, set[str]] = {}
+    for rows in visible.values():
+        for _, value in rows:
+            read.setdefault(value.partition("@")[2], set()).add(value)
+    for name, (kind, sent) in outcomes.items():
+        seen = read.pop(name, set())
+        if kind == "fail" and seen:
+            problems.append(f"aborted-invisible: {len(seen)} records of {name}, which was aborted, are read, first {min(seen)}")
+        elif kind == "ok" and seen != sent:
+            problems.append(f"committed-there: {len(sent - seen)} of {len(sent)} records of {name} are not read, first {min(sent - seen)}")
+        elif seen and seen != sent:
+            problems.append(f"not-torn: {len(seen)} of {len(sent)} records of {name} ({kind}) are read, missing is {min(sent - seen)}")
+    problems += [f"not-torn: records of {name} are read, of which no history tells" for name in read]
+    return problems
+
+
+def hanging(watch: Watch) -> list[str]:
+    """Whatever is open, by the coordinators' lists and by the partition leaders' producers."""
+    admin: Any = KafkaAdminClient(bootstrap_servers=watch.bootstrap)
+    try:
+        listed = [each for found in admin.list_transactions().values() for each in found]
+        problems = [f"hanging: ListTransactions: {each}" for each in listed if each.state.value not in FINISHED]
+        partitions = [Partition(topic, each) for topic in (watch.output, watch.input) for each in watch.partitions]
+        offsets = admin.describe_topics(["__consumer_offsets"])[0]["partitions"]
+        partitions += [Partition("__consumer_offsets", each["partition_index"]) for each in offsets]
+        for partition, state in admin.describe_producers(partitions).items():
+            problems += [
+                f"hanging: DescribeProducers {partition}: {each}"
+                for each in state.active_producers
+                if each.current_transaction_start_offset >= 0
+            ]
+        return problems
+    finally:
+        admin.close()

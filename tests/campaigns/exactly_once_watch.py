@@ -1,0 +1,181 @@
+"""Watches an exactly-once campaign while it runs: ends, stable ends, committed offsets, and what a read_committed reader sees."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from interop.differential.peer import Peer
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.list_offsets import ListOffsetsRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
+from odradek.testing.history import Recorder
+from tests.campaigns.copiers import CLIENT
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+LATEST = -1
+Rows = list[tuple[int, str]]
+"""(offset, value) in the order in which they were read."""
+
+
+class NoAnswer(Exception):
+    """The broker is away, or says that it cannot tell just now."""
+
+
+class Watch(threading.Thread):
+    """Samples ends, stable ends and committed offsets all the time, with requests of its own; the broker may be away meanwhile."""
+
+    def __init__(self, port: int, topics: list[str], group: str, partitions: int, history: Path) -> None:
+        super().__init__(name="watch")
+        self.bootstrap = f"127.0.0.1:{port}"
+        self.output, self.input = topics
+        self.group = group
+        self.partitions = range(partitions)
+        self.peer = Peer("watch", port)
+        self.stopping = threading.Event()
+        self.problems: list[str] = []
+        self.commits: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
+        self.stable: dict[int, int] = {}
+        self.longest = (0.0, -1, -1)
+        """Seconds, partition, offset of the longest time that a stable end stood below the end."""
+        self.samples = 0
+        self._since: dict[int, tuple[int, float]] = {}
+        self.reader = Reader(self.bootstrap, self.output, self.partitions, history)
+
+    def start(self) -> None:
+        super().start()
+        self.reader.start()
+
+    def run(self) -> None:
+        while not self.stopping.wait(0.1):
+            with contextlib.suppress(NoAnswer, OSError):
+                self.sample()
+        self.peer.close()
+
+    @property
+    def copied(self) -> int:
+        """How many records of the input the group has done with."""
+        return sum(max(offset, 0) for offset in self.commits.values())
+
+    def sample(self) -> None:
+        """Stable ends first: they may not be above ends that are asked for later."""
+        stable, ends = self._latest(READ_COMMITTED), self._latest(READ_UNCOMMITTED)
+        now = time.monotonic()
+        for partition, offset in stable.items():
+            self._grows("last stable offset", self.stable, partition, offset)
+            if offset > ends[partition]:
+                self.problems.append(f"goes-back: partition {partition}: stable to {offset}, but the high watermark is {ends[partition]}")
+            self._stands(partition, offset, ends[partition], now)
+        for partition, offset in ends.items():
+            self._grows("high watermark", self.ends, partition, offset)
+        self.samples += 1
+        for partition, offset in self._committed().items():
+            self._grows("committed offset", self.commits, partition, offset)
+
+    def _ask(self, key: ApiKey, version: int, request: Any) -> Any:
+        answer = self.peer.call(key, version, request)
+        if not hasattr(answer, "encode"):
+            raise NoAnswer(str(answer))
+        return answer
+
+    def _latest(self, isolation_level: int) -> dict[int, int]:
+        asked = [ListOffsetsRequest.ListOffsetsPartition(partition_index=each, timestamp=LATEST) for each in self.partitions]
+        topics = [ListOffsetsRequest.ListOffsetsTopic(name=self.output, partitions=asked)]
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
+        (answer,) = self._ask(ApiKey.LIST_OFFSETS, 7, request).topics
+        if any(each.error_code for each in answer.partitions):
+            raise NoAnswer(str(answer))
+        return {each.partition_index: each.offset for each in answer.partitions}
+
+    def _committed(self) -> dict[int, int]:
+        topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name=self.input, partition_indexes=list(self.partitions))]
+        request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group, topics=topics)])
+        (group,) = self._ask(ApiKey.OFFSET_FETCH, 9, request).groups
+        if group.error_code or any(each.error_code for each in group.topics[0].partitions):
+            raise NoAnswer(str(group))
+        # No offset is -1: it is gone once there has been one.
+        return {each.partition_index: each.committed_offset for each in group.topics[0].partitions}
+
+    def _grows(self, what: str, known: dict[int, int], partition: int, offset: int) -> None:
+        if offset < known.get(partition, -1):
+            self.problems.append(f"goes-back: partition {partition}: the {what} went from {known[partition]} to {offset}")
+        known[partition] = offset
+
+    def _stands(self, partition: int, offset: int, end: int, now: float) -> None:
+        """How long the stable end has been where it is, with something above it."""
+        if offset >= end:
+            self._since.pop(partition, None)
+            return
+        stood, since = self._since.get(partition, (-1, now))
+        if stood != offset:
+            self._since[partition] = (offset, now)
+        else:
+            self.longest = max(self.longest, (now - since, partition, offset))
+
+    def finish(self, patience: float) -> None:
+        """Waits until nothing is open any more and the reader has seen everything; or for so many seconds. Then ends the threads."""
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if self.stable == self.ends and self.reader.positions() == self.stable:
+                break
+            time.sleep(0.1)
+        self.stopping.set()
+        self.reader.stopping.set()
+        self.join()
+        self.reader.join()
+        if self.stable != self.ends:
+            self.problems.append(f"hanging: {patience:.0f} s after the last copier ended: stable {self.stable}, ends {self.ends}")
+        if self.reader.positions() != self.stable:
+            self.problems.append(f"one-truth: the reader stands at {self.reader.positions()}, the stable ends are {self.stable}")
+
+
+class Reader(threading.Thread):
+    """Reads the output with read_committed all the while."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: Iterable[int], history: Path) -> None:
+        super().__init__(name="reader")
+        self.topic = topic
+        self.rows: dict[int, Rows] = {partition: [] for partition in partitions}
+        self.stopping = threading.Event()
+        self.recorder = Recorder(history / "reader.jsonl", "reader")
+        self.consumer = Consumer(reading(bootstrap, "read_committed"))
+        self.consumer.assign([TopicPartition(topic, each, 0) for each in self.rows])
+        self.recorder.ok("assign", [["assigned", None, topic, each, None] for each in self.rows])
+        self._positions: dict[int, int] = {}
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            self.recorder.invoke("poll")
+            messages = self.consumer.consume(1000, 0.2)
+            read = [(m.partition(), m.offset(), m.value().decode()) for m in messages if m.error() is None]
+            for partition, offset, value in read:
+                self.rows[partition].append((offset, value))
+            self.recorder.ok("poll", [["poll", self.topic, *each] for each in read])
+            self._positions = {each.partition: max(each.offset, 0) for each in self.consumer.position(self.consumer.assignment())}
+        self.consumer.close()
+        self.recorder.close()
+
+    def positions(self) -> dict[int, int]:
+        """The offsets of the next records."""
+        return self._positions
+
+
+def reading(bootstrap: str, isolation_level: str) -> dict[str, Any]:
+    return {
+        **CLIENT,
+        "bootstrap.servers": bootstrap,
+        "group.id": "judge",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": isolation_level,
+        "check.crcs": True,
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 100,
+    }
