@@ -106,7 +106,7 @@ class Segment:
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
         self.max_timestamp_known = True
-        self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry: int = 0
         self.roll_jitter_ms = 0
         self.directory_entry_durable = False
         self.is_preallocated = False
