@@ -351,4 +351,7 @@ def _lies_before(history: History, found: Found, last: Batch, pid: int) -> bool:
         return False
     data = [batch for batch in own if not batch.control]
     state = found.producers[pid]
-    return state[3] < 0 and (state[2] < 0 or any(state[2] == batch.last and state[0] == batch.producer_epoch for batch in data[-1:]))
+    right = state[2] < 0 or any(state[2] == batch.last and state[0] == batch.producer_epoch for batch in data[-1:])
+    # A transaction without an end is open where it began.
+    undecided = [batch.base for batch in data if not any(other.control and other.base > batch.base for other in own)]
+    return right and state[3] in (-1, *undecided[:1])

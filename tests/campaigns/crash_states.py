@@ -499,7 +499,9 @@ def _append_and_lose_power(opened: Opened, world: World, before: dict[UUID, Foun
 
 
 def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, Found], rng: random.Random) -> None:
-    """A batch in the place of a lost one, of the same size, must not bring back the one that was behind that."""
+    """A batch in the place of a lost one, of the same size, must not bring back the one that was behind that; nor must those that follow
+    count as flushed where what was lost had been.
+    """
     written: list[tuple[History, Batch]] = []
     for topic_id, log in opened.logs.items():
         history = world.histories[topic_id]
@@ -519,10 +521,14 @@ def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, 
         batch = Batch(b"".join(patched_chunks(data, log.log_end_offset, lost.epoch)), previous)
         if any(record in history.by_record for record in batch.records):
             continue
-        history.by_bytes[batch.data] = batch
-        written.append((history, batch))
-        history.by_record.update(dict.fromkeys(batch.records, batch))
-        log.append_as_leader(data, lost.epoch)
+        _write(history, log, data, batch, written)
+        for number in range(rng.randrange(4)):
+            # Beyond a recovery point that what was lost may have left behind.
+            if rng.random() < 0.5:
+                log.roll()
+            data = memoryview(encode_batch([(NOW_MS, b"more", b"%d:%d" % (number, rng.getrandbits(64)), ())]))
+            batch = Batch(b"".join(patched_chunks(data, log.log_end_offset, lost.epoch)), batch)
+            _write(history, log, data, batch, written)
     names, what = rng.choice(MODES)
     again = Opened(opened.disk.crash(rng, names=names, data=what), world.clock, world.histories, rng)
     try:
@@ -533,6 +539,13 @@ def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, 
             del history.by_bytes[batch.data]
             for record in batch.records:
                 del history.by_record[record]
+
+
+def _write(history: History, log: Log, data: memoryview, batch: Batch, written: list[tuple[History, Batch]]) -> None:
+    history.by_bytes[batch.data] = batch
+    history.by_record.update(dict.fromkeys(batch.records, batch))
+    written.append((history, batch))
+    log.append_as_leader(data, batch.epoch)
 
 
 def campaign(states: int, seed: int, *, per_step: int = 3, progress: bool = False) -> Campaign:

@@ -415,3 +415,31 @@ def test_what_the_cleaner_left_out_is_no_damage_after_the_policy_changed() -> No
     again = manager(disk.kill()).get_log(PARTITION)
     assert again is not None
     assert again.log_end_offset == end
+
+
+def test_a_log_that_ends_below_its_stored_recovery_point_takes_it_back_before_anything_is_written() -> None:
+    """As after a truncation that a crash cut short before the checkpoint."""
+    disk = VirtualDisk()
+    logs = manager(disk)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    other = logs.create_log(TopicPartition("other", 0), TOPIC_ID, CONFIG)
+    for each in (log, other):
+        for _ in range(6):
+            each.append_as_leader(batch(3), 0)
+        each.flush()
+    logs.checkpoint_recovery_points()
+    disk.open(log.segments[0].log_path).truncate(next(iter(log.segments[0].scan())).size)
+    for segment in log.segments[1:]:
+        disk.remove(segment.log_path)
+    survivor = disk.kill()
+    again = manager(survivor).get_log(PARTITION)
+    assert again is not None
+    assert (again.log_end_offset, again.recovery_point) == (3, 3)
+    points = read_offset_checkpoint(survivor, "/data/recovery-point-offset-checkpoint")
+    assert points[PARTITION] <= 3
+    assert points[other.topic_partition] >= 17
+    steps = survivor.kill()
+    written: list[str] = []
+    steps.fault = lambda operation, path: written.append(path) if operation == "rename" else None
+    manager(steps)
+    assert not written

@@ -436,3 +436,23 @@ def test_a_snapshot_of_before_the_first_segment_says_nothing_of_a_transaction_th
     assert (again.log_start_offset, again.log_end_offset) == (4, 8)
     assert again.aborted_transactions(4, 8) == [(8, 4, 6, 7)]
     assert again.producer_state.producers[8].txn_first_offset == 7
+
+
+def test_epochs_of_a_compacted_log_that_has_lost_all_its_segments_hide_none_of_what_comes_next() -> None:
+    """A power cut while a follower dropped everything in order to start over."""
+    config = topic_config(cleanup_policy="compact")
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), config)
+    for epoch in range(3):
+        log.append_as_leader(batch(5), epoch)
+    log.flush()
+    for found in disk.listdir(DIRECTORY):
+        if found.startswith("0"):
+            disk.remove(f"{DIRECTORY}/{found}")
+    survivor = disk.kill()
+    again = open_log(survivor, ManualClock(), config, recovery_point=15)
+    assert (again.log_end_offset, again.leader_epochs.entries) == (0, [])
+    again.append_as_follower(batch(2, epoch=1), 1)
+    third = open_log(survivor.kill(), ManualClock(), config)
+    assert third.log_end_offset == 2
+    assert [tuple(entry) for entry in third.leader_epochs.entries] == [(1, 0)]

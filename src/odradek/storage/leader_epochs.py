@@ -208,6 +208,10 @@ class LeaderEpochCache:
             entry for entry in self._written if entry[1] < log_end_offset
         ]
 
+    def is_ahead(self, log_end_offset: int) -> bool:
+        """Whether the file holds epochs that begin beyond the log end: of a log that lost more than what was not flushed."""
+        return any(start > log_end_offset for _, start in self._kept())
+
     def begin_write(self) -> EpochWrite:
         """For a flush: what the file is to hold by now."""
         return EpochWrite(self.path, self.entries, self._order)

@@ -187,6 +187,9 @@ class _Loader:
             self.segments.append(self._new_segment(self.log_start_offset))
             end_offset = self.log_start_offset
         self.leader_epochs.truncate_from_end(end_offset)
+        if self.leader_epochs.is_ahead(end_offset):
+            # In a compacted log the next recovery would keep them, and they would hide the epochs of what is written from now on.
+            self.leader_epochs.flush()
         log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         if not self.clean:
             self._complete_epochs(log_start_offset)

@@ -248,6 +248,10 @@ class LogManager:
                 mine = self._by_path[log.parent_directory].logs
             logs[log.topic_partition] = log
             mine[log.topic_partition] = log
+        if any(log.recovery_point < directory.recovery_points.get(log.topic_partition, 0) for log in loaded):
+            # A log ends below its stored recovery point, as after a truncation that a crash cut short. What is written from now on up to
+            # that point would count as flushed.
+            self._write(directory, directory.write_recovery_points)
 
     def _moved_one(self, one: Log, other: Log) -> Log:
         """Of two logs of a partition the one that has taken the other's place, which is deleted; StorageError when none has."""
