@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import crash_states, failing_directories, hostile, kills, power_cuts
+from tests.campaigns import crash_states, failing_directories, hostile, kills, power_cuts, rebalances
 
 
 def test_nothing_acked_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
@@ -37,3 +37,8 @@ def test_a_few_power_cuts(tmp_path: Path) -> None:
     if lacking:
         pytest.skip(lacking)
     assert power_cuts.campaign(6, 1, tmp_path, 300) == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_few_rebalances(tmp_path: Path, protocol: str) -> None:
+    assert rebalances.campaign(20, protocol, 1, tmp_path) == []

@@ -1,0 +1,262 @@
+"""Judges a history of rebalances: what members say they had, read and committed, against one another and against the groups' log.
+
+one-owner         no partition is claimed by two members at the same time. A claim begins when the rebalance listener is called and ends
+                  when it returns, or with the process; that of a paused process may be ended by the coordinator when the session
+                  timeout is over, however much later the member learns of it; and of no partition are there two owners in a generation;
+                  in the log, no two members have the same partition in any generation or at any epoch;
+commits-go-on     the committed offset of a partition never goes back in the log;
+fenced            no commit of somebody who is not a member, or of a generation to come, or of another member's partition is in the log;
+positions-go-on   who is given a partition begins to read it at the offset that is committed, and leaves nothing out from there
+                    (librdkafka hands a record out again at times);
+at-least-once     every acknowledged record was read by somebody, as it was sent.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.testing.history import Assigned, Event, Poll, Revoked, Send, read_history
+from tests.campaigns.group_log import Commit, GroupLog, Partition
+
+if TYPE_CHECKING:
+    from tests.campaigns.rebalances import Evidence
+
+SLACK_S = 0.3
+"""How much later than due a heartbeat may leave on a busy machine."""
+MOST_OF_A_KIND = 20
+
+
+@dataclass
+class Claim:
+    """A member's time with a partition. `guarded` is until when nobody else may have it."""
+
+    group: str
+    partition: Partition
+    member: str
+    generation: int
+    begin: float
+    end: float = math.inf
+    guarded: float = math.inf
+    reads: list[tuple[float, int]] = field(default_factory=list)
+
+
+class Verdict(NamedTuple):
+    problems: list[str]
+    summary: str
+
+
+class Silence(NamedTuple):
+    """A process did not run for a while, paused or not given the processor."""
+
+    host: str
+    begun: float
+    ended: float
+
+
+def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partition, int], session_s: float, heartbeat_s: float) -> Verdict:
+    """Reads the histories in the folder."""
+    history = read_history(sorted(folder.glob("*.jsonl")))
+    members = set(evidence.hosts)
+    deaths = {member: evidence.deaths.get(host, math.inf) for member, host in evidence.hosts.items()}
+    claims = claims_of(history, members, deaths)
+    silences = [*evidence.pauses, *stalls(history)]
+    guard(claims, evidence.hosts, silences, session_s - heartbeat_s - SLACK_S)
+    problems = one_owner(claims, evidence.instances)
+    accepted = 0
+    times = commit_times(history)
+    for group in sorted(log.groups):
+        state = log.groups[group]
+        accepted += len(state.commits)
+        problems += [f"{group}: {problem}" for problem in limited(state.problems)]
+        problems += limited(commits_go_on(group, state.commits))
+        problems += limited(fenced(group, state.commits))
+        problems += limited(positions_go_on([claim for claim in claims if claim.group == group], state.commits, times))
+    problems += limited(at_least_once(history, members, ends))
+    refused = sum(event.function == "commit" and event.kind == "info" for event in history)
+    zombies = sum(claim.guarded < claim.end for claim in claims)
+    read = sum(len(claim.reads) for claim in claims)
+    summary = (
+        f"{len(members)} members in {len(set(evidence.hosts.values()))} processes, {len(evidence.deaths)} of them killed, "
+        f"{len(evidence.pauses)} pauses, {len(claims)} claims ({zombies} of members that were taken for dead), "
+        f"{sum(ends.values())} records read {read} times, {accepted} commits, {refused} requests to commit refused"
+    )
+    return Verdict(problems, summary)
+
+
+def limited(problems: Sequence[str]) -> list[str]:
+    """The first of many of a kind."""
+    more = len(problems) - MOST_OF_A_KIND
+    return [*problems[:MOST_OF_A_KIND], f"... and {more} like the last"] if more > 0 else list(problems)
+
+
+def claims_of(history: Iterable[Event], members: set[str], deaths: Mapping[str, float]) -> list[Claim]:
+    """Every member's claims with what was read under them."""
+    claims: list[Claim] = []
+    current: dict[tuple[str, Partition], Claim] = {}
+    for event in history:
+        if event.process not in members:
+            continue
+        for each in event.micro_operations:
+            if isinstance(each, Assigned):
+                claim = Claim(each.group or "", (each.topic, each.partition), event.process, each.generation or 0, event.time)
+                claims.append(claim)
+                current[event.process, claim.partition] = claim
+            elif isinstance(each, Revoked):
+                current.pop((event.process, (each.topic, each.partition))).end = event.time
+            elif isinstance(each, Poll):
+                current[event.process, (each.topic, each.partition)].reads.append((event.time, each.offset))
+        if event.function == "crash":
+            for key in [key for key in current if key[0] == event.process]:
+                current.pop(key).end = event.time
+    for claim in claims:
+        claim.end = min(claim.end, deaths[claim.member])
+        claim.guarded = claim.end
+    return claims
+
+
+def stalls(history: Iterable[Event]) -> list[Silence]:
+    """When processes were not given the processor, as they noticed themselves."""
+    found: list[Silence] = []
+    for event in history:
+        since = event.extra.get("stalled_since")
+        if isinstance(since, float):
+            found.append(Silence(event.process, since, event.time))
+    return found
+
+
+def guard(claims: Iterable[Claim], hosts: Mapping[str, str], silences: Iterable[Silence], after_s: float) -> None:
+    """A member that is silent for so long loses its guard: the coordinator may take it for dead."""
+    by_host: dict[str, list[Silence]] = defaultdict(list)
+    for silence in silences:
+        if silence.ended - silence.begun >= after_s:
+            by_host[silence.host].append(silence)
+    for claim in claims:
+        for silence in by_host[hosts[claim.member]]:
+            if claim.begin < silence.ended and silence.begun < claim.end:
+                claim.guarded = min(claim.guarded, max(claim.begin, silence.begun + after_s))
+
+
+def one_owner(claims: Iterable[Claim], instances: Mapping[str, str | None]) -> list[str]:
+    """Claims to one partition do not overlap, and there is one in a generation."""
+    problems: list[str] = []
+    by_partition: dict[tuple[str, Partition], list[Claim]] = defaultdict(list)
+    for claim in claims:
+        by_partition[claim.group, claim.partition].append(claim)
+    for (group, partition), some in by_partition.items():
+        some.sort(key=lambda each: each.begin)
+        last: Claim | None = None
+        in_generation: dict[int, str] = {}
+        for claim in some:
+            if last is not None and claim.begin < last.guarded and last.member != claim.member:
+                problems.append(
+                    f"one-owner: {group} {partition}: {claim.member} has it since {claim.begin:.3f} in generation {claim.generation}, "
+                    f"{last.member} in {last.generation} from {last.begin:.3f} to {last.end:.3f}, undisturbed until {last.guarded:.3f}"
+                )
+            if last is None or claim.guarded > last.guarded:
+                last = claim
+            owner = instances.get(claim.member) or claim.member
+            if in_generation.setdefault(claim.generation, owner) != owner:
+                problems.append(
+                    f"one-owner: {group} {partition}: both {in_generation[claim.generation]} and {owner} in generation {claim.generation}"
+                )
+    return limited(problems)
+
+
+def commits_go_on(group: str, commits: Iterable[Commit]) -> list[str]:
+    problems: list[str] = []
+    last: dict[Partition, Commit] = {}
+    for commit in commits:
+        before = last.get(commit.partition)
+        if before is not None and commit.offset < before.offset:
+            problems.append(f"commits-go-on: {group} {commit.partition}: {before.offset} became {commit.offset}: {before}, then {commit}")
+        last[commit.partition] = commit
+    return problems
+
+
+def fenced(group: str, commits: Iterable[Commit]) -> list[str]:
+    problems: list[str] = []
+    for commit in commits:
+        if not commit.is_member:
+            problems.append(f"fenced: {group}: accepted from somebody who is no member: {commit}")
+        elif commit.claimed_generation > commit.generation:
+            problems.append(f"fenced: {group}: accepted for a generation to come: {commit}")
+        elif commit.owner is not None and commit.owner != commit.member_id:
+            problems.append(f"fenced: {group}: accepted for a partition of {commit.owner}: {commit}")
+    return problems
+
+
+def commit_times(history: Iterable[Event]) -> dict[tuple[str, int], tuple[float, float]]:
+    """(member, number) of a commit -> when it was asked for, and when it was said to be done (infinite if never)."""
+    times: dict[tuple[str, int], tuple[float, float]] = {}
+    for event in history:
+        number = event.extra.get("id")
+        if event.function == "commit" and isinstance(number, int):
+            if event.kind == "invoke":
+                times[event.process, number] = (event.time, math.inf)
+            elif event.kind == "ok":
+                times[event.process, number] = (times[event.process, number][0], event.time)
+    return times
+
+
+def positions_go_on(claims: Iterable[Claim], commits: Iterable[Commit], times: Mapping[tuple[str, int], tuple[float, float]]) -> list[str]:
+    """The first offset read under a claim is a committed one: the last that was done before, or one that was under way."""
+    problems: list[str] = []
+    by_partition: dict[Partition, list[tuple[float, float, int]]] = defaultdict(list)
+    for commit in commits:
+        asked, done = times[commit.member, commit.number]
+        by_partition[commit.partition].append((asked, done, commit.offset))
+    # The offset that was committed at least, by the time at which that was known.
+    known: dict[Partition, tuple[list[float], list[int]]] = {}
+    for partition, some in by_partition.items():
+        known[partition] = ([], [])
+        highest = 0
+        for done, offset in sorted((done, offset) for _, done, offset in some if done < math.inf):
+            highest = max(highest, offset)
+            known[partition][0].append(done)
+            known[partition][1].append(highest)
+    for claim in claims:
+        if not claim.reads:
+            continue
+        at, first = claim.reads[0]
+        moments, offsets = known.get(claim.partition, ([], []))
+        index = bisect_right(moments, claim.begin)
+        least = offsets[index - 1] if index else 0
+        if first != least and not any(asked < at and offset == first > least for asked, _, offset in by_partition[claim.partition]):
+            problems.append(
+                f"positions-go-on: {claim.group} {claim.partition}: {claim.member} began at {first} in generation {claim.generation} "
+                f"at {claim.begin:.3f}, when {least} was committed"
+            )
+        for (_, before), (_, after) in zip(claim.reads, claim.reads[1:], strict=False):
+            if after > before + 1:
+                problems.append(
+                    f"positions-go-on: {claim.group} {claim.partition}: {claim.member} read {after} after {before} in {claim.generation}"
+                )
+    return problems
+
+
+def at_least_once(history: Iterable[Event], members: set[str], ends: Mapping[Partition, int]) -> list[str]:
+    problems: list[str] = []
+    sent: dict[tuple[str, int, int], object] = {}
+    read: dict[tuple[str, int, int], object] = {}
+    for event in history:
+        for each in event.micro_operations:
+            if isinstance(each, Send) and each.offset is not None and event.kind == "ok":
+                sent[each.topic, each.partition, each.offset] = each.value
+            elif isinstance(each, Poll) and event.process in members:
+                read[each.topic, each.partition, each.offset] = each.value
+    for place, value in sent.items():
+        if place not in read:
+            problems.append(f"at-least-once: nobody read {place}")
+        elif read[place] != value:
+            problems.append(f"at-least-once: {place} was read as {read[place]!r}, sent as {value!r}")
+    for (topic, partition), end in ends.items():
+        missing = [offset for offset in range(end) if (topic, partition, offset) not in sent]
+        if missing:
+            problems.append(f"at-least-once: {topic}-{partition} has offsets up to {end}, of which {missing[:5]} were never acknowledged")
+    return problems

@@ -1,0 +1,564 @@
+"""Lets members of groups come, go, die and fall silent, until a number of rebalances is reached, and judges what everybody saw.
+
+    python -m tests.campaigns.rebalances --rebalances 1000 --protocol classic --seed 1
+    python -m tests.campaigns.rebalances --rebalances 1000 --protocol consumer --seed 1
+
+Members (`rebalance_members`) run in processes of their own, one to three of them in each; several groups go on at the same time in one
+broker, each with its own topic, into which a producer writes all the while. Each group is disturbed, and watched until it is stable again:
+members join, leave, are killed (SIGKILL), paused for longer than the session timeout (SIGSTOP) and continued, paused for a moment; static
+members are restarted within the session timeout; several of these at once. A rebalance is counted when the log of the groups
+(`__consumer_offsets`, read all the time by `group_log`) holds a new generation with members (classic), or when all members of a group have
+reached a new group epoch (consumer). What is judged stands in `rebalance_judging`; here, while it happens:
+  stable-again      after the last disturbance the members that should be there share all partitions within `PATIENCE_S`;
+  static-quiet      a static member that is back within the session timeout has brought no new generation, nor has a short pause.
+The seed decides what is done to which member; clients and broker run in real time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, NamedTuple
+from uuid import UUID
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicCollection, Uuid
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.peers import REPOSITORY, OdradekBroker
+from odradek.testing.history import Recorder
+from tests.campaigns import rebalance_judging
+from tests.campaigns.group_log import GroupLog, Partition
+
+SESSION_MS = 4000
+HEARTBEAT_MS = 400
+PATIENCE_S = 30.0
+PARTITIONS = 6
+MOST_MEMBERS = 5
+MOST_PROCESSES = 4
+SETTLED_S = 0.4
+"""So long nothing may have changed in a group that is called stable."""
+RATE = 200
+"""Records a second, over all groups."""
+SETTINGS = {
+    "offsets.topic.num.partitions": "4",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
+}
+CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS, "max.poll.interval.ms": 8000}
+
+
+class Kind(NamedTuple):
+    """A sort of group: the clients that its members draw from, their settings, and whether members are static."""
+
+    name: str
+    clients: tuple[str, ...]
+    settings: Mapping[str, object]
+    static: bool = False
+    pattern: bool = False
+
+
+RANGE = {**CLASSIC, "partition.assignment.strategy": "range"}
+STICKY = {**CLASSIC, "partition.assignment.strategy": "cooperative-sticky"}
+NEW = {"group.protocol": "consumer", "max.poll.interval.ms": 8000}
+NEW_RANGE = {**NEW, "group.remote.assignor": "range"}
+KINDS: Mapping[str, tuple[Kind, ...]] = {
+    "classic": (
+        Kind("range", ("confluent",), RANGE),
+        Kind("sticky", ("confluent",), STICKY),
+        Kind("static", ("confluent",), RANGE, static=True),
+        Kind("mixed", ("confluent", "aiokafka", "kafka-python"), RANGE),
+        Kind("static-sticky", ("confluent",), STICKY, static=True),
+        Kind("static-mixed", ("kafka-python", "aiokafka", "confluent"), RANGE, static=True),
+    ),
+    "consumer": (
+        Kind("uniform", ("confluent",), {**NEW, "group.remote.assignor": "uniform"}),
+        Kind("range", ("confluent",), NEW_RANGE),
+        Kind("static", ("confluent",), NEW, static=True),
+        Kind("pattern", ("confluent",), NEW, pattern=True),
+        Kind("default", ("confluent",), NEW),
+        Kind("static-range", ("confluent",), NEW_RANGE, static=True),
+    ),
+}
+
+
+@dataclass
+class Evidence:
+    """What the driver knows besides the histories: deaths and pauses of processes, whose members are where, instance ids."""
+
+    deaths: dict[str, float] = field(default_factory=dict)
+    pauses: list[rebalance_judging.Silence] = field(default_factory=list)
+    hosts: dict[str, str] = field(default_factory=dict)
+    instances: dict[str, str | None] = field(default_factory=dict)
+
+
+class Host:
+    """A process with members in it."""
+
+    def __init__(self, name: str, bootstrap: str, folder: Path) -> None:
+        self.name = name
+        self.members: dict[str, str | None] = {}
+        """Those that should be in the group -> their instance id."""
+        self.owns: dict[str, frozenset[Partition]] = {}
+        self.died: dict[str, str] = {}
+        self.ready = threading.Event()
+        self.paused = False
+        with (folder / f"{name}.err").open("ab") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.campaigns.rebalance_members", name, bootstrap, str(folder)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=REPOSITORY,
+            )  # fmt: skip
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin: IO[bytes] = self.process.stdin
+        self.reader = threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True)
+        self.reader.start()
+
+    def _read(self, lines: IO[bytes]) -> None:
+        for line in lines:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # cut off by a kill
+            if "ready" in said:
+                self.ready.set()
+            elif "owns" in said:
+                self.owns[said["member"]] = frozenset((topic, partition) for topic, partition in said["owns"])
+            elif "died" in said:
+                self.died[said["member"]] = said["died"]
+            elif "left" in said:
+                self.owns.pop(said["member"], None)
+
+    def order(self, **fields: object) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.write(json.dumps(fields).encode() + b"\n")
+            self.stdin.flush()
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def end(self) -> None:
+        """Whatever it is doing: it is gone afterwards."""
+        with contextlib.suppress(OSError):
+            self.stdin.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+class Group(threading.Thread):
+    """A group and who disturbs it."""
+
+    def __init__(self, name: str, kind: Kind, seed: str, campaign: Campaign) -> None:
+        super().__init__(name=name, daemon=True)
+        self.kind = kind
+        self.topic = f"{name}-topic"
+        self.partitions = frozenset((self.topic, number) for number in range(PARTITIONS))
+        self.rng = random.Random(seed)
+        self.campaign = campaign
+        self.hosts: list[Host] = []
+        self.numbers = itertools.count(1)
+        self.problems: list[str] = []
+        self.done: list[str] = []
+        self.failure: BaseException | None = None
+
+    # -- what is done to it ------------------------------------------------------------------------------------------------------
+
+    def add_host(self) -> Host:
+        host = Host(f"{self.name}-p{next(self.numbers)}", self.campaign.bootstrap, self.campaign.folder)
+        self.hosts.append(host)
+        if not host.ready.wait(PATIENCE_S):
+            self.problems.append(f"{host.name} did not start")
+        return host
+
+    def add_member(self, host: Host, instance: str | None = None) -> str:
+        name = f"{self.name}-m{next(self.numbers)}"
+        if self.kind.static and instance is None:
+            instance = f"{self.name}-i{next(self.numbers)}"
+        settings = dict(self.kind.settings)
+        if instance is not None:
+            settings["group.instance.id"] = instance
+        host.members[name] = instance
+        self.campaign.evidence.hosts[name] = host.name
+        self.campaign.evidence.instances[name] = instance
+        topics = [f"^{self.topic[:-1]}.*"] if self.kind.pattern else [self.topic]
+        host.order(do="join", member=name, group=self.name, topics=topics, client=self.rng.choice(self.kind.clients), settings=settings)
+        return name
+
+    def remove_member(self, host: Host, name: str) -> str | None:
+        host.order(do="leave", member=name)
+        instance = host.members.pop(name)
+        if self.kind.static:
+            # A static member that does not come back is there until its session ends; nothing more is to be seen of it here.
+            self.wait(lambda: name not in host.owns, f"{name} left")
+        return instance
+
+    def kill(self, host: Host) -> dict[str, str | None]:
+        """SIGKILL; the members that died with it, and their instance ids."""
+        self.hosts.remove(host)
+        host.end()
+        self.campaign.evidence.deaths[host.name] = time.monotonic()
+        return host.members
+
+    def pause(self, host: Host, seconds: float) -> None:
+        begun = time.monotonic()
+        host.signal(signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            host.signal(signal.SIGCONT)
+        self.campaign.evidence.pauses.append(rebalance_judging.Silence(host.name, begun, time.monotonic()))
+
+    # -- watching it -------------------------------------------------------------------------------------------------------------
+
+    def stable(self) -> bool:
+        """All members that should be there share the partitions, and the coordinator's log says the same."""
+        owns = [partition for host in self.hosts for name in host.members for partition in host.owns.get(name, ())]
+        wanted = sum(len(host.members) for host in self.hosts)
+        if wanted and (len(owns) != len(self.partitions) or set(owns) != self.partitions):
+            return False
+        log = self.campaign.log
+        with log.lock:
+            state = log.state(self.name)
+            quiet = time.monotonic() - state.changed_at > SETTLED_S
+            held = frozenset[Partition]().union(*(member.held for member in state.members.values()))
+            return quiet and len(state.members) == wanted and state.settled and (not wanted or held == self.partitions)
+
+    def generation(self) -> int:
+        with self.campaign.log.lock:
+            return self.campaign.log.state(self.name).generation
+
+    def wait(self, done: Callable[[], bool], what: str) -> bool:
+        deadline = time.monotonic() + PATIENCE_S
+        while not done():
+            died = {name: why for host in self.hosts for name, why in host.died.items() if name in host.members}
+            if died or time.monotonic() > deadline:
+                self.problems.append(f"stable-again: {self.name} after {self.done[-4:]}: {what}; {died or self.picture()}")
+                return False
+            if self.campaign.over.is_set() and self.campaign.broken:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def picture(self) -> str:
+        members = {name: sorted(host.owns.get(name, ())) for host in self.hosts for name in host.members}
+        with self.campaign.log.lock:
+            state = self.campaign.log.state(self.name)
+            return f"members own {members}, the log says {state.members}, generation {state.generation}, {state.history[-12:]}"
+
+    def settle(self) -> bool:
+        if self.wait(self.stable, "is stable"):
+            return True
+        for host in list(self.hosts):
+            self.kill(host)
+        return False
+
+    # -- disturbances ------------------------------------------------------------------------------------------------------------
+
+    def some_member(self) -> tuple[Host, str] | None:
+        members = [(host, name) for host in self.hosts for name in host.members]
+        return self.rng.choice(members) if members else None
+
+    def count(self) -> int:
+        return sum(len(host.members) for host in self.hosts)
+
+    def come(self) -> None:
+        room = [host for host in self.hosts if len(host.members) < 3]
+        new = not room or (len(self.hosts) < MOST_PROCESSES and self.rng.random() < 0.5)
+        self.add_member(self.add_host() if new else self.rng.choice(room))
+
+    def leave(self) -> None:
+        found = self.some_member()
+        if found is not None:
+            host, name = found
+            self.remove_member(host, name)
+            if not host.members:
+                self.hosts.remove(host)
+                self.campaign.leaving(host)
+
+    def die(self) -> None:
+        if self.hosts:
+            self.kill(self.rng.choice(self.hosts))
+
+    def fall_silent(self) -> None:
+        hosts = [host for host in self.hosts if host.members]
+        if hosts:
+            self.pause(self.rng.choice(hosts), SESSION_MS / 1000 * self.rng.uniform(1.1, 1.7))
+
+    def blink(self) -> None:
+        """A pause that no session timeout notices."""
+        hosts = [host for host in self.hosts if host.members]
+        if hosts:
+            self.quietly(lambda: self.pause(self.rng.choice(hosts), SESSION_MS / 1000 * self.rng.uniform(0.05, 0.3)))
+
+    def restart(self) -> None:
+        """A static member, or all those of a process that is killed, again at once."""
+        found = self.some_member()
+        if found is None:
+            return
+        host, name = found
+        # The consumer protocol gives an instance id that was not released to nobody else before its session ends.
+        if self.rng.random() < 0.5 or self.campaign.protocol == "consumer":
+            self.quietly(lambda: self.add_member(host, self.remove_member(host, name)))
+            return
+        spare = self.add_host()
+
+        def killed() -> None:
+            for instance in self.kill(host).values():
+                self.add_member(spare, instance)
+
+        self.quietly(killed)
+
+    def quietly(self, disturb: Callable[[], object]) -> None:
+        """The disturbance must not bring a new generation; judged if it was over in time."""
+        if not self.settle():
+            return
+        before, begun = self.generation(), time.monotonic()
+        disturb()
+        if not self.settle():
+            return
+        late = time.monotonic() - begun > 0.7 * SESSION_MS / 1000 + SETTLED_S
+        with self.campaign.log.lock:
+            history = self.campaign.log.state(self.name).history[-8:]
+        if self.generation() != before:
+            if late:
+                self.campaign.too_late += 1
+            else:
+                self.problems.append(f"static-quiet: {self.name}: {self.done[-1]}: generation {before} -> {self.generation()}: {history}")
+        else:
+            self.campaign.quiet += 1
+
+    def several(self) -> None:
+        for _ in range(self.rng.randint(2, 4)):
+            self.rng.choice((self.come, self.leave, self.die) if self.count() > 2 else (self.come,))()
+            time.sleep(self.rng.uniform(0, 0.5))
+
+    def choose(self) -> Callable[[], None]:
+        if self.count() < 2:
+            return self.come
+        choices = [(self.leave, 6), (self.die, 2), (self.fall_silent, 2), (self.blink, 1), (self.several, 3)]
+        if self.count() < MOST_MEMBERS:
+            choices.append((self.come, 7))
+        if self.kind.static:
+            choices.append((self.restart, 5))
+        return self.rng.choices([each for each, _ in choices], [weight for _, weight in choices])[0]
+
+    def run(self) -> None:
+        try:
+            while not self.campaign.over.is_set():
+                disturb = self.choose()
+                self.done.append(disturb.__name__)
+                disturb()
+                self.settle()
+            # Somebody is there to read the rest.
+            if not self.count():
+                self.come()
+            self.settle()
+        except BaseException as error:
+            self.failure = error
+            raise
+
+
+class Feeder(threading.Thread):
+    """Writes numbers into all topics."""
+
+    def __init__(self, bootstrap: str, topics: list[str], folder: Path) -> None:
+        super().__init__(name="feeder", daemon=True)
+        self.topics = topics
+        self.recorder = Recorder(folder / "feeder.jsonl", "feeder")
+        self.stopping = threading.Event()
+        self.ends: dict[Partition, int] = {}
+        self.failed = 0
+        self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset()
+        if error is not None or offset is None:
+            self.failed += 1
+            return
+        self.ends[topic, partition] = max(self.ends.get((topic, partition), 0), offset + 1)
+        self.recorder.ok("send", [["send", topic, partition, offset, (message.value() or b"").decode()]])
+
+    def run(self) -> None:
+        for number in itertools.count():
+            if self.stopping.is_set():
+                break
+            topic, partition = self.topics[number % len(self.topics)], number // len(self.topics) % PARTITIONS
+            self.producer.produce(topic, b"%d" % number, partition=partition, on_delivery=self._delivered)
+            self.producer.poll(0)
+            self.stopping.wait(1 / RATE)
+        self.producer.flush(PATIENCE_S)
+
+
+class Campaign:
+    """One broker, its groups, and everything that was seen."""
+
+    def __init__(self, protocol: str, seed: int, folder: Path, groups: int) -> None:
+        self.protocol = protocol
+        self.folder = folder
+        self.evidence = Evidence()
+        self.over = threading.Event()
+        self.broken = False
+        self.quiet = self.too_late = 0
+        self._leaving: list[Host] = []
+        self.broker = OdradekBroker(folder, SETTINGS)
+        kinds = KINDS[protocol]
+        self.groups = [
+            Group(f"{kinds[number % len(kinds)].name}{number}", kinds[number % len(kinds)], f"{protocol} {seed} {number}", self)
+            for number in range(groups)
+        ]
+        self.bootstrap = self.broker.bootstrap
+        self.log = GroupLog(self.bootstrap, {})
+
+    def leaving(self, host: Host) -> None:
+        """The host has no members any more and may end when it is ready."""
+        host.order(do="end")
+        self._leaving.append(host)
+
+    def completed(self) -> int:
+        with self.log.lock:
+            return sum(len(state.completed) for state in self.log.groups.values())
+
+    def run(self, rebalances: int) -> list[str]:
+        self.broker.start()
+        try:
+            return self._run(rebalances)
+        finally:
+            self.over.set()
+            self.broken = True
+            for host in [*self._leaving, *(host for group in self.groups for host in group.hosts)]:
+                host.end()
+            self.log.stopping.set()
+            self.broker.kill()
+
+    def _run(self, rebalances: int) -> list[str]:
+        feeder = self._prepare()
+        self.log.start()
+        for group in self.groups:
+            group.start()
+        begun = said = time.monotonic()
+        while self.completed() < rebalances and not any(group.failure for group in self.groups):
+            time.sleep(0.2)
+            if time.monotonic() - said > 20:
+                said = time.monotonic()
+                print(f"{said - begun:.0f} s: {self.completed()} of {rebalances} rebalances, {self._found()} problems", flush=True)
+            if self.log.failure is not None:
+                raise RuntimeError("the groups' log cannot be read") from self.log.failure
+        reached, seconds = self.completed(), time.monotonic() - begun
+        self.over.set()
+        for group in self.groups:
+            group.join()
+        feeder.stopping.set()
+        feeder.join()
+        problems = [f"the driver of {group.name} failed: {group.failure!r}" for group in self.groups if group.failure is not None]
+        problems += self._read_to_the_end(feeder)
+        for group in self.groups:
+            problems += group.problems
+            for host in group.hosts:
+                host.order(do="end")
+        for host in [*self._leaving, *(host for group in self.groups for host in group.hosts)]:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                host.process.wait(PATIENCE_S)
+        self.log.stopping.set()
+        self.log.join()
+        verdict = rebalance_judging.judge(self.folder, self.evidence, self.log, feeder.ends, SESSION_MS / 1000, HEARTBEAT_MS / 1000)
+        problems += verdict.problems
+        if feeder.failed:
+            problems.append(f"{feeder.failed} records were not accepted")
+        status = self.broker.stop()
+        if status:
+            problems.append(f"the last shutdown ended with status {status}")
+        done = [name for group in self.groups for name in group.done]
+        tally = ", ".join(f"{name} {done.count(name)}" for name in sorted(set(done)))
+        print(
+            f"{self.protocol}: {reached} rebalances in {seconds:.0f} s ({tally}); {self.quiet} restarts and short pauses brought none, "
+            f"{self.too_late} were too slow to be judged; {verdict.summary}; {len(problems)} problems"
+        )
+        return problems
+
+    def _found(self) -> int:
+        return sum(len(group.problems) for group in self.groups)
+
+    def _prepare(self) -> Feeder:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        topics = [group.topic for group in self.groups]
+        for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics]).values():
+            future.result(30)
+        described = admin.describe_topics(TopicCollection(topics))
+        self.log.topics = {topic_id(future.result(30).topic_id): topic for topic, future in described.items()}
+        # The first look-up of a coordinator makes the topic that the log is read from.
+        admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.groups[0].name)])[self.groups[0].name].result(30)
+        feeder = Feeder(self.bootstrap, topics, self.folder)
+        feeder.start()
+        return feeder
+
+    def _read_to_the_end(self, feeder: Feeder) -> list[str]:
+        """The members that are left commit the end of every partition."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            with self.log.lock:
+                committed = {each.partition: each.offset for group in self.log.groups.values() for each in group.commits}
+            behind = {each: (committed.get(each, 0), end) for each, end in feeder.ends.items() if committed.get(each, 0) < end}
+            if not behind:
+                return []
+            if time.monotonic() > deadline:
+                return [f"read-to-the-end: {partition} is committed to {at} of {end}" for partition, (at, end) in behind.items()]
+            time.sleep(0.1)
+
+
+def topic_id(given: Uuid) -> UUID:
+    """librdkafka's two signed halves as one."""
+    return UUID(int=(given.get_most_significant_bits() % 2**64 << 64) + given.get_least_significant_bits() % 2**64)
+
+
+def campaign(rebalances: int, protocol: str, seed: int, folder: Path, groups: int = 6) -> list[str]:
+    """Goes on until so many rebalances were completed; the violations."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return Campaign(protocol, seed, folder, groups).run(rebalances)
+
+
+@contextlib.contextmanager
+def _folder(keep: str | None) -> Iterator[Path]:
+    if keep is not None:
+        yield Path(keep)
+        return
+    with tempfile.TemporaryDirectory(prefix="odradek-rebalances-") as folder:
+        yield Path(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="rebalances of groups whose members come, go, die and fall silent")
+    parser.add_argument("--rebalances", type=int, default=1000)
+    parser.add_argument("--protocol", choices=sorted(KINDS), default="classic")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--groups", type=int, default=6)
+    parser.add_argument("--keep", help="a folder for the histories, which stay there")
+    options = parser.parse_args()
+    # Who ends the campaign ends the broker and the members with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with _folder(options.keep) as folder:
+        problems = campaign(options.rebalances, options.protocol, options.seed, folder, options.groups)
+    for problem in problems:
+        print(f"(seed {options.seed}) {problem}")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
