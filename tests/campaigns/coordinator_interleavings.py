@@ -2,10 +2,10 @@
 
     python -m tests.campaigns.coordinator_interleavings --core classic|consumer|transaction|all --count 200000 --seed 1
 
-One interleaving is a random script of 20 to 60 steps: members or producers send requests that are lost, repeated, delayed and overtake one
-another, timers fire, appends fail or commit late, and the partition changes hands in the middle, its log compacted or not. The invariants
-are named where they are checked (`tests/campaigns/interleavings/`). A failure prints its core, seed and number; `--core C --seed S --only N`
-plays it again. Rates are by CPU seconds.
+One interleaving is a random script of 20 to 60 steps: members or producers send requests that are lost, repeated, delayed and overtake
+one another, timers fire, appends fail or commit late, and the partition changes hands in the middle, its log compacted or not. The
+invariants are named where they are checked (`tests/campaigns/interleavings/`). A failure prints its core, seed and number;
+`--core C --seed S --only N` plays it again. Rates are by CPU seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from tests.campaigns.interleavings import transactions
+from tests.campaigns.interleavings import classic, transactions
 from tests.campaigns.interleavings.world import ViolationError
 
 
@@ -34,6 +34,7 @@ class Story(Protocol):
 
 
 CORES: dict[str, Callable[[random.Random], Story]] = {
+    "classic": classic.Story,
     "transaction": transactions.Story,
 }
 

@@ -7,7 +7,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.classic.state import State
 from odradek.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
-from tests.coordinator.group.support import World, subscription
+from tests.coordinator.group.support import PARTITION, World, subscription
 
 
 def test_a_dynamic_member_gets_its_id_first_and_joins_with_it() -> None:
@@ -351,3 +351,20 @@ def test_ids_are_not_handed_out_without_end(monkeypatch: pytest.MonkeyPatch) -> 
     assert codes == [ErrorCode.MEMBER_ID_REQUIRED] * 3 + [ErrorCode.GROUP_MAX_SIZE_REACHED]
     world.clock.advance(6)
     assert world.join().result().error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_nobody_waits_for_whom_a_full_group_has_sent_away() -> None:
+    world = World(group_max_size="1")
+    required = world.join().result()
+    world.stable_group(1)
+    assert world.join(required.member_id).result().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert [key for key in world.runtime._contexts[PARTITION].timers._pending if required.member_id in key] == []
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_a_group_that_could_not_be_stored_leaves_no_timers(version: int) -> None:
+    world = World()
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.join(version=version)
+    assert world.shard.groups.find("g") is None
+    assert list(world.runtime._contexts[PARTITION].timers._pending) == ["expire-group-metadata"]

@@ -53,6 +53,7 @@ class Joining:
             group = self._groups.get_or_create_classic(request.group_id)
         if not self._accepts(group, request.member_id):
             group.remove(request.member_id)
+            self._rebalances.forget(group, request.member_id)
             response.complete(join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
             outcome = nothing()
         elif not group.supports(request.protocol_type, protocols_of(request)):
@@ -76,6 +77,8 @@ class Joining:
         logger.warning("group %s: that it exists could not be stored: %s", group.group_id, error)
         # Taken back, the group takes those with it who have joined it since; otherwise only the first one is refused.
         lost = self._groups.find(group.group_id) is not group
+        if lost:
+            self._rebalances.forget_group(group)
         for member_id in list(group.members) if lost else [member_id for member_id in group.members if member_id == first]:
             group.fail_parked(group.members[member_id], error.code, member_id="")
             self._rebalances.forget(group, member_id)

@@ -191,6 +191,14 @@ class Rebalances:
         """No session to watch any more."""
         self._timers.cancel(_heartbeat_key(group.group_id, member_id))
 
+    def forget_group(self, group: ClassicGroup) -> None:
+        """It never was: nobody is waited for, unless another group of that name has come since."""
+        if self._groups.find(group.group_id) is None:
+            self._timers.cancel(_join_key(group.group_id))
+            self._timers.cancel(_sync_key(group.group_id))
+        for member_id in group.pending_join:
+            self.forget(group, member_id)
+
     def _session_expired(self, group_id: str, member_id: str) -> Outcome:
         group = self._groups.find_classic(group_id)
         if group is None or group.is_in(State.DEAD):

@@ -1,0 +1,332 @@
+"""Interleavings of members of a classic group, of commits of others, and of coordinators that follow one another.
+
+Besides those of `groups`: one-owner-per-generation, one-living-owner, generation-monotonic, static-return-without-rebalance,
+rebalances-end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode
+from odradek.coordinator.group.classic.group import ClassicGroup
+from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.group import Caller
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest
+from tests.campaigns.interleavings.groups import GROUP, RETRIED, GroupStory, plain_commit, settings
+from tests.campaigns.interleavings.world import expect
+from tests.coordinator.group.support import subscription
+
+PARTITIONS = range(4)
+SESSION_S, REBALANCE_S, PATIENCE_S = 10.0, 20.0, 4.0
+_SUBSCRIPTION = subscription("t")
+
+
+class Member:
+    """A consumer that follows the eager protocol: it gives everything up before it joins, and when its session may have ended."""
+
+    def __init__(self, story: Story, name: str, *, static: bool) -> None:
+        self.story = story
+        self.name = name
+        self.instance = name if static else None
+        self.member_id = ""
+        self.generation = -1
+        self.owned: tuple[int, ...] = ()
+        self.heard_at = 0.0
+        self.waiting: object | None = None
+        self.step: Callable[[], None] = self.join
+        self.alive = True
+
+    def turn(self) -> None:
+        if self.owned and self.story.clock.now - self.heard_at >= SESSION_S:
+            self.owned = ()
+            self.step = self.join
+        if self.waiting is None and self.alive:
+            self.step()
+
+    def _ask(self, call: Callable[[], Deferred[Any]], then: Callable[[Any, float], None], patience: float = PATIENCE_S) -> None:
+        story, sent_at = self.story, self.story.clock.now
+        token = self.waiting = object()
+
+        def gave_up() -> None:
+            if self.waiting is token:
+                self.waiting = None
+
+        def arrived(done: Deferred[Any]) -> None:
+            if self.waiting is token and self.alive:
+                self.waiting = None
+                then(done.result(), sent_at)
+
+        story.clock.call_later(patience, gave_up)
+        story.net.call(call, arrived)
+
+    def join(self) -> None:
+        self.owned = ()
+        self.step = self.join
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=int(SESSION_S * 1000),
+            rebalance_timeout_ms=int(REBALANCE_S * 1000),
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=_SUBSCRIPTION)],
+        )
+
+        def joined(response: Any, sent_at: float) -> None:
+            code = response.error_code
+            if code == ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = response.member_id
+            elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+                self.member_id = ""
+            elif code == ErrorCode.NONE:
+                self.member_id, self.generation = response.member_id, response.generation_id
+                members = sorted(member.member_id for member in response.members)
+                leads = response.leader == response.member_id and not response.skip_assignment
+                self.step = lambda: self.sync(members if leads else [])
+
+        patience = REBALANCE_S + 5 if self.story.settling else self.story.rng.choice((3.0, REBALANCE_S + 5))
+        self._ask(lambda: self.story.join(self, request), joined, patience)
+
+    def sync(self, members: list[str]) -> None:
+        shares = [
+            SyncGroupRequest.SyncGroupRequestAssignment(
+                member_id=member, assignment=bytes(each for each in PARTITIONS if each % len(members) == index)
+            )
+            for index, member in enumerate(members)
+        ]
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=shares,
+        )
+        generation, story = self.generation, self.story
+
+        def call() -> Deferred[Any]:
+            answer = story.coordinator.sync_group(request)
+            answer.add_callback(lambda done: story.assigned(self.name, generation, done.result()))
+            return answer
+
+        def synced(response: Any, sent_at: float) -> None:
+            if response.error_code == ErrorCode.NONE and story.clock.now - sent_at < SESSION_S:
+                self.heard_at = sent_at
+                self.owned = tuple(response.assignment)
+                story.owns(self)
+                self.step = self.work
+            else:
+                self._failed(response.error_code)
+
+        self._ask(call, synced, REBALANCE_S)
+
+    def _failed(self, code: int) -> None:
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            self.member_id = ""
+        self.owned = ()
+        self.step = self.join
+
+    def work(self) -> None:
+        if self.owned and self.story.rng.random() < 0.4:
+            self._commit(self.story.rng.choice(self.owned))
+        else:
+            self._heartbeat()
+
+    def _heartbeat(self) -> None:
+        request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id, group_instance_id=self.instance)
+
+        def heard(response: Any, sent_at: float) -> None:
+            if response.error_code == ErrorCode.NONE:
+                self.heard_at = sent_at
+            elif response.error_code not in RETRIED:
+                self._failed(response.error_code)
+
+        self._ask(lambda: self.story.coordinator.heartbeat(request), heard)
+
+    def _commit(self, partition: int) -> None:
+        story = self.story
+        value = story.next_value()
+        request = plain_commit(GROUP, "t", partition, value, member=self.member_id, epoch=self.generation, instance=self.instance)
+
+        def call() -> Deferred[Any]:
+            answer = story.coordinator.commit_offsets(Caller(9), request)
+            return story.watched(answer, (GROUP, "t", partition), value, _code)
+
+        def answered(response: Any, sent_at: float) -> None:
+            if _code(response) == ErrorCode.NONE:
+                self.heard_at = sent_at
+            elif _code(response) not in RETRIED:
+                self._failed(_code(response))
+
+        self._ask(call, answered)
+
+    def leave(self) -> None:
+        self.owned = ()
+        self.alive = False
+        if self.member_id:
+            identity = LeaveGroupRequest.MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
+            request = LeaveGroupRequest(group_id=GROUP, members=[identity])
+            self.story.net.call(lambda: self.story.coordinator.leave_group(request), lambda _: None)
+
+
+class Story(GroupStory):
+    def __init__(self, rng: random.Random) -> None:
+        configured = settings(
+            group_initial_rebalance_delay_ms=rng.choice(("0", "3000")),
+            group_max_size=rng.choice(("2147483647", "2147483647", "2")),
+            offsets_retention_check_interval_ms="86400000",
+        )
+        super().__init__(rng, configured)
+        self.members: list[Member] = []
+        self.owners: dict[tuple[int, int], str] = {}
+        self.told_generation = 0
+        self.generations: dict[int, int] = {}
+        self.named = 0
+        self.settling = False
+        self.move()
+        for _ in range(rng.choice((1, 2, 3))):
+            self.new_member()
+
+    # -- what is seen ----------------------------------------------------------------------------------------------------------------
+
+    def assigned(self, name: str, generation: int, response: Any) -> None:
+        """A coordinator answered a SyncGroup."""
+        if response.error_code != ErrorCode.NONE:
+            return
+        expect(generation >= self.told_generation, "generation-monotonic", f"{generation} after {self.told_generation}")
+        self.told_generation = generation
+        for partition in response.assignment:
+            owner = self.owners.setdefault((generation, partition), name)
+            expect(owner == name, "one-owner-per-generation", f"{partition} in generation {generation}: {owner} and {name}")
+
+    def owns(self, member: Member) -> None:
+        for other in self.members:
+            if other.alive and other is not member and self.clock.now - other.heard_at < SESSION_S:
+                both = set(member.owned) & set(other.owned)
+                expect(not both, "one-living-owner", f"{member.name} and {other.name} own {both}")
+
+    def join(self, member: Member, request: JoinGroupRequest) -> Deferred[Any]:
+        coordinator = self.coordinator
+        node = self.nodes[-1]
+        context = node.context
+        group = None if context is None or coordinator is not node.coordinator else context.shard.groups.find_classic(GROUP)
+        known = member.instance is not None and not request.member_id and group is not None
+        stable = known and group is not None and group.state is State.STABLE and group.static_member_id(member.instance) is not None
+        answer = coordinator.join_group(Caller(9, "c", "/h"), request)
+        if stable and group is not None:
+            expect(group.state is State.STABLE, "static-return-without-rebalance", f"{member.name}: {group}")
+        return answer
+
+    def check(self) -> None:
+        context = self.nodes[-1].context
+        group = None if context is None else context.shard.groups.find(GROUP)
+        if not isinstance(group, ClassicGroup):
+            return
+        key = id(group)
+        expect(group.generation_id >= self.generations.get(key, 0), "generation-monotonic", group)
+        self.generations = {key: group.generation_id}
+        parked = sum(member.awaiting_join is not None for member in group.members.values())
+        expect(group.awaiting_join_count == parked, "every-awaiting-member-answered-once", group)
+        expect(group.leader_id is None or group.leader_id in group.members, "memory-bounded", group)
+        expect(len(group.pending_join) <= 2 * self.named + len(self.net.asked), "memory-bounded", group)
+
+    # -- what happens ------------------------------------------------------------------------------------------------------------
+
+    def new_member(self, before: Member | None = None) -> None:
+        self.named += 1
+        name = before.name if before is not None else f"m{self.named}"
+        self.members.append(Member(self, name, static=before is not None or self.rng.random() < 0.35))
+
+    def living(self) -> list[Member]:
+        return [member for member in self.members if member.alive]
+
+    def everybody(self) -> None:
+        for member in self.living():
+            member.turn()
+
+    def step(self) -> None:
+        rng = self.rng
+        living = self.living()
+        roll = rng.random()
+        if roll < 0.40:
+            self.everybody()
+        elif roll < 0.58 and living:
+            rng.choice(living).turn()
+        elif roll < 0.66:
+            self.commit_outside()
+        elif roll < 0.76:
+            self.troubled(self._all_at_once)
+        elif roll < 0.81:
+            self.move()
+        elif roll < 0.84 and len(living) < 4:
+            self.new_member()
+        elif roll < 0.89 and living:
+            self._depart(rng.choice(living))
+        else:
+            self.advance(rng.choice((0.3, 1.0, 3.0, 6.0, 12.0, 25.0)))
+        self.advance(0.05)
+        self.check()
+
+    def _all_at_once(self) -> None:
+        self.everybody()
+        self.commit_outside()
+
+    def _depart(self, member: Member) -> None:
+        if self.rng.random() < 0.5:
+            member.leave()
+            return
+        member.alive = False
+        member.owned = ()
+        if member.instance is not None and self.rng.random() < 0.8:
+            self.new_member(member)
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+
+    def end(self) -> None:
+        self.calm()
+        for transaction in self.open_transactions:
+            self.nodes[-1].runtime.end_transaction(self.context.topic_partition, transaction[0], 0, 1, committed=False, version=2)
+        self.calm()
+        self._settle()
+        self.check_rest()
+        for member in self.members:
+            member.alive = False
+        self.clock.advance(400)
+        self.net.check_all_answered()
+        group = self.context.shard.groups.find_classic(GROUP)
+        expect(group is None or group.state is State.EMPTY, "rebalances-end", group)
+        expect(group is None or not group.pending_join, "memory-bounded", group)
+        if self.rng.random() < 0.1:
+            self.clock.advance(9 * 86_400)
+            shard = self.context.shard
+            expect(len(shard.groups) == 0 and len(shard.offsets.offsets) == 0, "memory-bounded", f"{shard.groups.ids()} have not expired")
+        self.close()
+
+    def _settle(self) -> None:
+        """Whoever is there shares all partitions in the end."""
+        self.settling = True
+        living = self.living()
+        crowded = len(living) > self.settings.max_size
+        for _ in range(60):
+            self.everybody()
+            self.everybody()
+            self.clock.advance(2.0)
+            self.check()
+            owned = sorted(partition for member in living for partition in member.owned)
+            if owned == list(PARTITIONS) or not living:
+                return
+        expect(crowded, "rebalances-end", f"{owned} are owned; {self.context.shard.groups.find(GROUP)}")
+
+
+def _code(response: Any) -> int:
+    return int(response.topics[0].partitions[0].error_code)
