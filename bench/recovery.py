@@ -45,7 +45,7 @@ _BATCH_RECORDS = 15
 _CHECKPOINTS = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 
 
-class _WallClock:
+class WallClock:
     """The part of a Clock that a log asks for."""
 
     def time_ms(self) -> int:
@@ -82,7 +82,7 @@ def make_unflushed(home: Path, size: int) -> None:
     now_ms = time.time_ns() // 1_000_000
     for partition in range(_PARTITIONS):
         name = TopicPartition("load", partition)
-        log = load_log(OsDisk(), _WallClock(), name, str(broker.data / f"load-{partition}"), TopicConfig.build(None, {}), clean=True)
+        log = load_log(OsDisk(), WallClock(), name, str(broker.data / f"load-{partition}"), TopicConfig.build(None, {}), clean=True)
         while log.size < size // _PARTITIONS:
             now_ms += 1
             records = [(now_ms, None, value, ()) for value in values]

@@ -1,0 +1,298 @@
+"""Consumer groups, Odradek and JVM Kafka 4.3.1 side by side on this machine.
+
+    python -m bench.groups [--rounds N] [--only ROW ...] [--scale FACTOR] [--json FILE]
+
+- 1,000 members: of one group over a topic with as many partitions, by raw requests over a thousand connections from one process; seconds
+  from the first request until all members are in one generation and each has its partition, heartbeats every half second (and group.
+  initial.rebalance.delay.ms=0). "CPU s" and "RSS MB" are the broker's.
+- offset commits: by raw requests over a hundred connections, a group each; one request under way on every connection. The generator
+  takes part of the machine from both brokers alike; "CPU us" is the broker's for one commit.
+- loading: one partition of `__consumer_offsets` with a million live offsets of ten thousand groups, ten in a batch, the same bytes for
+  both. "load s" is what the broker's own log says, "served s" runs from the start of the process until the offsets of a group are
+  answered, "RSS MB" is what the broker then holds.
+- subscribe: milliseconds from a new consumer's first step until its first record; "raw" with nothing but the requests that it takes.
+- start with groups: with both internal topics there, until the broker answers ApiVersions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.comparison import MB, Figures, Rows, Target, run
+from bench.recovery import WallClock, share
+from bench.wire import GROUP, TRANSACTION, await_coordinator, connect, generate, until
+from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.config.topic import TopicConfig
+from odradek.coordinator.group.records import SERDE, offset_commit
+from odradek.coordinator.partitioning import partition_of
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from odradek.records.batch import encode_batch
+from odradek.storage.disk import OsDisk
+from odradek.storage.loader import load_log
+
+CLASSIC, CONSUMER = "1,000 members, classic protocol", "1,000 members, consumer protocol"
+COMMITS, COMMITS_10 = "offset commits", "offset commits of 10 partitions"
+LOADING = "loading 1,000,000 offsets"
+START = "start with groups"
+PROTOCOLS = ("classic", "consumer")
+OVERRIDES = {
+    "log.retention.check.interval.ms": "3600000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+TARGETS = {
+    (LOADING, "load s"): Target("<= 1x", ratio_max=1),
+    (LOADING, "served s"): Target("<= 1x", ratio_max=1),
+    (START, "start s"): Target("<= 0.35 s", limit=0.35),
+    **{(f"subscribe, {protocol}, raw", "p50 ms"): Target("< 100 ms", limit=100) for protocol in PROTOCOLS},
+    **{(f"subscribe, {protocol}, librdkafka", "p50 ms"): Target("< 100 ms", limit=100) for protocol in PROTOCOLS},
+}
+_OFFSETS_PARTITION = 7
+_GROUP_OFFSETS = 100
+_BATCH_RECORDS = 10
+
+
+def create_topic(broker: BrokerProcess, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(120)
+
+
+def members(broker: BrokerProcess, protocol: str, count: int) -> Figures:
+    for topic, size in ((f"few-{protocol}", count // 5), (f"members-{protocol}", count)):
+        # A small group first, so that a broker that compiles what it does often has begun to.
+        create_topic(broker, topic, size)
+        cpu = broker.cpu_seconds()
+        figures = generate("bench.members", broker.port, protocol=protocol, topic=topic, members=size)
+    return {
+        "s": figures["s"],
+        "CPU s": broker.cpu_seconds() - cpu,
+        "RSS MB": broker.rss_bytes() / MB,
+        "generator CPU s": figures["generator CPU s"],
+    }
+
+
+def commits(broker: BrokerProcess, partitions: int, seconds: float) -> Figures:
+    topic = f"commits-{partitions}"
+    create_topic(broker, topic, 10)
+    cpu = broker.cpu_seconds()
+    figures = generate("bench.commits", broker.port, topic=topic, connections=100, partitions=partitions, seconds=seconds)
+    used = broker.cpu_seconds() - cpu
+    # The warm-up takes a quarter of the time besides.
+    return {
+        "commits/s": figures["commits/s"],
+        "p99 ms": figures["p99 ms"],
+        "CPU us": used / 1.25 / (figures["commits/s"] * figures["elapsed"]) * 1e6,
+    }
+
+
+# -- loading ---------------------------------------------------------------------------------------------------------------------
+
+
+def group_names(count: int) -> list[str]:
+    """Groups that all belong to one partition of fifty."""
+    names: list[str] = []
+    number = 0
+    while len(names) < count:
+        name = f"application-{number}"
+        if partition_of(name, 50) == _OFFSETS_PARTITION:
+            names.append(name)
+        number += 1
+    return names
+
+
+async def _use_coordinators(port: int, *kinds: int) -> None:
+    wire = await connect(port)
+    for kind in kinds:
+        await await_coordinator(wire, ["first"], kind)
+    wire.close()
+
+
+def make_offsets(home: Path, count: int) -> None:
+    """A cleanly shut down directory whose `__consumer_offsets` holds `count` offsets in one partition."""
+    broker = OdradekBroker(home, OVERRIDES)
+    broker.start()
+    try:
+        asyncio.run(_use_coordinators(broker.port, GROUP))
+        if broker.stop():
+            raise RuntimeError(broker.log_tail())
+    finally:
+        broker.kill()
+    name = TopicPartition("__consumer_offsets", _OFFSETS_PARTITION)
+    folder = broker.data / f"{name.topic}-{name.partition}"
+    log = load_log(OsDisk(), WallClock(), name, str(folder), TopicConfig.build(None, {}), clean=True)
+    now_ms = time.time_ns() // 1_000_000
+    gathered = []
+    for number in range(count):
+        if number % _GROUP_OFFSETS == 0:
+            group = _GROUPS[number // _GROUP_OFFSETS]
+        topic, partition = divmod(number % _GROUP_OFFSETS, _BATCH_RECORDS)
+        record = offset_commit(
+            group, f"events-{topic}", partition, offset=number, leader_epoch=0, metadata="", commit_timestamp=now_ms, expire_timestamp=None
+        )
+        gathered.append((now_ms, *SERDE.encode(record), ()))
+        if len(gathered) == _BATCH_RECORDS:
+            log.append_as_follower(memoryview(encode_batch(gathered, base_offset=log.log_end_offset, partition_leader_epoch=0)), 0)
+            gathered = []
+    log.close()
+    for checkpoint in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        path = broker.data / checkpoint
+        version, _, *entries = path.read_text().splitlines()
+        kept = [entry for entry in entries if not entry.startswith(f"{name.topic} {name.partition} ")]
+        kept.append(f"{name.topic} {name.partition} {log.log_end_offset}")
+        path.write_text("".join(f"{line}\n" for line in (version, len(kept), *kept)))
+
+
+_GROUPS = group_names(10_000)
+
+
+class _TalkingJvmBroker(JvmBroker):
+    """Says how long the loading of its groups took."""
+
+    def start_command(self) -> list[str]:
+        java, *rest = super().start_command()
+        return [java, "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime=info", *rest]
+
+
+_LOADED = re.compile(
+    rf"(?:Finished loading of metadata from|loaded \d+ records of) __consumer_offsets-{_OFFSETS_PARTITION} .*?in (\d+) ?ms"
+)
+
+
+async def _served(port: int, group: str) -> None:
+    wire = await connect(port)
+    topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name="events-0", partition_indexes=list(range(_BATCH_RECORDS)))]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=topics)])
+
+    async def served() -> bool:
+        (answer,) = (await wire.ask(request, 8, OffsetFetchResponse)).groups
+        return answer.error_code == ErrorCode.NONE and all(each.committed_offset >= 0 for each in answer.topics[0].partitions)
+
+    await until(served)
+    wire.close()
+
+
+def loading(broker: BrokerProcess, source: Path, count: int) -> Figures:
+    share(source, broker.data)
+    for path in (broker.data / f"__consumer_offsets-{_OFFSETS_PARTITION}").iterdir():
+        path.read_bytes()
+    os.sync()
+    begin = time.perf_counter()
+    broker.start(timeout=120)
+    started = broker.cpu_seconds()
+    asyncio.run(_served(broker.port, _GROUPS[count // _GROUP_OFFSETS - 1]))
+    elapsed = time.perf_counter() - begin
+    cpu = broker.cpu_seconds()
+    found = _LOADED.search(broker.log_path.read_text(errors="replace"))
+    if found is None:
+        raise RuntimeError(f"{broker.name} does not say how long it loaded: {broker.log_tail()}")
+    return {
+        "load s": int(found[1]) / 1000,
+        "served s": elapsed,
+        "CPU s": cpu,
+        "CPU s after start": cpu - started,
+        "RSS MB": broker.rss_bytes() / MB,
+    }
+
+
+# -- subscribing -----------------------------------------------------------------------------------------------------------------
+
+
+def fill(broker: BrokerProcess, topic: str) -> None:
+    create_topic(broker, topic, 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce(topic, b"first", partition=0)
+    if producer.flush(30):
+        raise RuntimeError("a record was not acknowledged")
+
+
+def subscribe_librdkafka(broker: BrokerProcess, protocol: str, topic: str, count: int) -> Figures:
+    times: list[float] = []
+    for number in range(count + 1):
+        settings = {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": f"librdkafka-{protocol}-{number}",
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        begin = time.perf_counter()
+        consumer = Consumer(settings)
+        consumer.subscribe([topic])
+        message = consumer.poll(30)
+        times.append((time.perf_counter() - begin) * 1000)
+        if message is None or message.error():
+            raise RuntimeError(f"no record came: {message and message.error()}")
+        consumer.close()
+    return {"first ms": times[0], "p50 ms": statistics.median(times[1:]), "max ms": max(times[1:])}
+
+
+def start_with_groups(broker: BrokerProcess) -> Figures:
+    asyncio.run(_use_coordinators(broker.port, GROUP, TRANSACTION))
+    broker.stop()
+    begin = time.perf_counter()
+    broker.start()
+    elapsed = time.perf_counter() - begin
+    cpu = broker.cpu_seconds()
+    time.sleep(2)
+    return {"start s": elapsed, "CPU s": cpu, "RSS idle MB": broker.rss_bytes() / MB}
+
+
+def live_rows(broker: BrokerProcess, wanted: Callable[[str], bool], scale: float) -> Rows:
+    """What is measured on one running broker."""
+    rows = Rows()
+    for protocol in PROTOCOLS:
+        topic = f"first-{protocol}"
+        if wanted(f"subscribe, {protocol}, raw") or wanted(f"subscribe, {protocol}, librdkafka"):
+            fill(broker, topic)
+        if wanted(row := f"subscribe, {protocol}, raw"):
+            rows[row] = generate("bench.subscribing", broker.port, protocol=protocol, topic=topic, count=20)
+        if wanted(row := f"subscribe, {protocol}, librdkafka"):
+            rows[row] = subscribe_librdkafka(broker, protocol, topic, 10)
+    for row, partitions in ((COMMITS, 1), (COMMITS_10, 10)):
+        if wanted(row):
+            rows[row] = commits(broker, partitions, 10 * scale)
+    for row, protocol in ((CLASSIC, "classic"), (CONSUMER, "consumer")):
+        if wanted(row):
+            rows[row] = members(broker, protocol, int(1000 * scale))
+    if wanted(START):
+        rows[START] = start_with_groups(broker)
+    return rows
+
+
+def measure(name: str, home: Path, wanted: Callable[[str], bool], scale: float) -> Rows:
+    make = OdradekBroker if name == "odradek" else _TalkingJvmBroker
+    rows = Rows()
+    if wanted(LOADING):
+        count = int(1_000_000 * scale)
+        source = home.parent / "source-loading"
+        if not source.exists():
+            make_offsets(source, count)
+        broker = make(home / "loading", OVERRIDES)
+        try:
+            rows[LOADING] = loading(broker, source / "data", count)
+        finally:
+            broker.kill()
+        shutil.rmtree(broker.data)
+    broker = make(home / "live", OVERRIDES)
+    broker.start()
+    try:
+        rows.update(live_rows(broker, wanted, scale))
+    finally:
+        broker.kill()
+    return rows
+
+
+if __name__ == "__main__":
+    run(__doc__, measure, TARGETS, "groups")
