@@ -9,7 +9,7 @@ import pytest
 
 from interop.peers import REPOSITORY
 
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 580
 
 
 @pytest.mark.jvm
