@@ -258,6 +258,10 @@ class LibrdkafkaCopier:
             self._retry(lambda: self.producer.commit_transaction(PATIENCE_S))
         except KafkaException as error:
             self._failed(work, error.args[0])
+        except SystemError as error:
+            # A fatal error that came while a delivery was reported: the client raises both at once.
+            self.recorder.info("txn", work.operations(self.options, self.offsets), id=work.name, error=str(error.__context__), fatal=True)
+            raise Fatal(str(error.__context__)) from error
         else:
             self.producer.poll(0)
             self.recorder.ok("txn", work.operations(self.options, self.offsets), id=work.name)

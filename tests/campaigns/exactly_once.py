@@ -32,7 +32,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker
+from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker, jvm_command, jvm_libs
 from odradek.testing.history import Recorder
 from tests.campaigns import exactly_once_judging as judging
 from tests.campaigns.copiers import CLIENT, Options
@@ -165,8 +165,23 @@ class CopierProcess:
         life = self.options.life + 1
         self.options = self.options._replace(life=life, history=str(self.folder / f"{self.options.name}.{life}.jsonl"))
         with (self.folder / f"{self.options.name}.log").open("ab") as log:
-            command = [sys.executable, "-m", "tests.campaigns.copiers", json.dumps(self.options._asdict())]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY)
+            self.process = subprocess.Popen(self._command(), stdout=log, stderr=log, cwd=REPOSITORY)
+
+    def _command(self) -> list[str]:
+        options = self.options
+        if options.client != "jvm":
+            return [sys.executable, "-m", "tests.campaigns.copiers", json.dumps(options._asdict())]
+        told = (
+            *(options.bootstrap, options.name, options.life, options.group, options.source, options.target, options.seed, options.history),
+            *(options.broker_pid, options.group_protocol, options.transaction_timeout_ms, options.session_timeout_ms),
+            *(options.batch, options.aborts),
+        )
+        folder = compiled(self.folder.parent / "classes")
+        command = jvm_command(
+            "Copier", *map(str, told), heap="96m", options=("-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+        )
+        command[command.index("-cp") + 1] += f":{folder}"
+        return command
 
     @property
     def listens(self) -> bool:
@@ -177,6 +192,15 @@ class CopierProcess:
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
         self.process.send_signal(number)
+
+    def doom(self) -> None:
+        """It kills itself in its next transaction."""
+        # The JVM keeps SIGUSR1 for itself.
+        self.signal(signal.SIGUSR2 if self.options.client == "jvm" else signal.SIGUSR1)
+
+    def doom_broker(self) -> None:
+        """It kills the broker when it next commits."""
+        self.signal(signal.SIGALRM if self.options.client == "jvm" else signal.SIGUSR2)
 
     def kill(self) -> None:
         assert self.process is not None
@@ -206,6 +230,15 @@ class CopierProcess:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 process.wait()
+
+
+def compiled(folder: Path) -> Path:
+    """The folder with JVM Kafka's copier in it."""
+    if not folder.exists():
+        folder.mkdir()
+        source = Path(__file__).with_name("jvm") / "Copier.java"
+        subprocess.run(["javac", "-nowarn", "-d", str(folder), "-cp", f"{jvm_libs()}/*", str(source)], check=True, capture_output=True)
+    return folder
 
 
 class Run:
@@ -343,7 +376,7 @@ class Run:
             return
         copier = self.rng.choice(able)
         if kind == "aimed":
-            copier.signal(signal.SIGUSR1)
+            copier.doom()
         elif kind == "zombie" and copier.zombie is None:
             self._zombie(copier, pause * 5)
         else:
@@ -367,7 +400,7 @@ class Run:
     def _disrupt_broker(self) -> None:
         able = [each for each in self.copiers if each.listens]
         if self.rng.random() < 0.5 and able:
-            self.rng.choice(able).signal(signal.SIGUSR2)
+            self.rng.choice(able).doom_broker()
             return
         self.broker.kill()
         self._return_of_the_broker()
@@ -452,7 +485,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--copiers", type=int, default=2)
-    parser.add_argument("--client", choices=("librdkafka", "aiokafka"), default="librdkafka", help="of the copiers")
+    parser.add_argument("--client", choices=("librdkafka", "aiokafka", "jvm"), default="librdkafka", help="of the copiers")
     parser.add_argument("--kill-copier-every", type=float, default=10, help="seconds, on average; 0: never")
     parser.add_argument("--kill-broker-every", type=float, default=20, help="seconds, on average; 0: never")
     parser.add_argument("--group-protocol", choices=("classic", "consumer"), default="classic")
