@@ -5,6 +5,7 @@ The order of the log is the order of the coordinator's decisions; against it the
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Mapping
@@ -214,3 +215,10 @@ class GroupLog(threading.Thread):
 
 def _shown(members: Mapping[str, MemberState]) -> str:
     return ", ".join(f"{member_id} {sorted(member.held)}" for member_id, member in members.items())
+
+
+def generation_of(consumer: Consumer) -> tuple[int, str]:
+    """Generation or member epoch, and member id. They stand in librdkafka's serialized group metadata: magic, int32, group, member id."""
+    data: bytes = consumer.consumer_group_metadata()
+    (generation,) = struct.unpack_from("=i", data, 7)
+    return generation, data[11:].split(b"\0")[1].decode()

@@ -78,13 +78,15 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
         problems += limited(fenced(group, state.commits))
         problems += limited(positions_go_on([claim for claim in claims if claim.group == group], state.commits, times))
     problems += limited(at_least_once(history, members, ends))
-    refused = sum(event.function == "commit" and event.kind == "info" for event in history)
+    refused = [event for event in history if event.function == "commit" and event.kind == "info"]
+    late = sum(event.extra.get("insists") is True for event in refused)
     zombies = sum(claim.guarded < claim.end for claim in claims)
     read = sum(len(claim.reads) for claim in claims)
     summary = (
         f"{len(members)} members in {len(set(evidence.hosts.values()))} processes, {len(evidence.deaths)} of them killed, "
         f"{len(evidence.pauses)} pauses, {len(claims)} claims ({zombies} of members that were taken for dead), "
-        f"{sum(ends.values())} records read {read} times, {accepted} commits, {refused} requests to commit refused"
+        f"{sum(ends.values())} records read {read} times, {accepted} commits, {len(refused)} requests to commit refused "
+        f"({late} after a pause)"
     )
     return Verdict(problems, summary)
 

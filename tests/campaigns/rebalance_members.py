@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import struct
 import sys
 import threading
 import time
@@ -30,6 +29,7 @@ import kafka
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from odradek.testing.history import Recorder
+from tests.campaigns.group_log import generation_of
 
 Partition = tuple[str, int]
 Got = tuple[str, int, int, str]
@@ -71,7 +71,12 @@ class Member(threading.Thread):
     def run(self) -> None:
         try:
             self.client.start()
+            last = time.monotonic()
             while not self.stopping.is_set():
+                now = time.monotonic()
+                if now - last > STALL_S:
+                    self.insist()
+                last = now
                 got = self.client.poll()
                 if got:
                     self.take(got)
@@ -90,7 +95,12 @@ class Member(threading.Thread):
             self.positions[topic, partition] = position
         self.recorder.ok("poll", [["poll", *each] for each in taken])
 
-    def commit(self, only: Iterable[Partition] | None = None) -> None:
+    def insist(self) -> None:
+        """Was paused and does not know yet whether it was taken for dead: commits once more what it had committed before."""
+        self.positions |= {partition: self.highest[partition] for partition in self.owned if partition in self.highest}
+        self.commit(insists=True)
+
+    def commit(self, only: Iterable[Partition] | None = None, *, insists: bool = False) -> None:
         """Commits the positions of what it owns, as far as they moved."""
         wanted = self.owned if only is None else set(only)
         offsets = {partition: offset for partition, offset in self.positions.items() if partition in wanted}
@@ -105,7 +115,7 @@ class Member(threading.Thread):
             self.client.commit(offsets, metadata)
         except Exception as error:
             # Whether it counts is read in the log of the group; a refusal is nothing unusual here.
-            self.recorder.info("commit", lines, id=self.commits, error=repr(error))
+            self.recorder.info("commit", lines, id=self.commits, insists=insists, error=repr(error))
             return
         self.recorder.ok("commit", lines, id=self.commits)
         for partition in offsets:
@@ -183,10 +193,7 @@ class Confluent:
                 raise confluent_kafka.KafkaException(each.error)
 
     def identity(self) -> tuple[int, str]:
-        """The generation or member epoch stands in librdkafka's serialized group metadata: magic, int32, group, member id."""
-        data: bytes = self.consumer.consumer_group_metadata()
-        (generation,) = struct.unpack_from("=i", data, 7)
-        return generation, data[11:].split(b"\0")[1].decode()
+        return generation_of(self.consumer)
 
     def close(self) -> None:
         self.consumer.close()
