@@ -13,8 +13,13 @@ from interop.peers import BrokerProcess, OdradekBroker, both
 from interop.tools import JvmTools
 from tests.interop.pair import Pair
 
-CONFIG = {"message.max.bytes": "8388608", "group.initial.rebalance.delay.ms": "0"}
-"""Room for 5 MB values; groups that begin at once."""
+CONFIG = {
+    "message.max.bytes": "8388608",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+"""Room for 5 MB values; groups that begin at once, and whose members soon hear of one another."""
 
 PAIR_CONFIG = {
     "log.retention.ms": "-1",
