@@ -9,6 +9,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.coordinator.markers import marker_batch
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.replication.partition import Role
 from odradek.replication.verification import support_of_produce
@@ -202,8 +203,11 @@ class TestVerification:
             self.asked: list[tuple[str, int, int, tuple[TopicPartition, ...]]] = []
             self.answer: Deferred[dict[TopicPartition, ErrorCode]] = Deferred()
 
-        def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Any, support: Any) -> Any:
+        def verify(
+            self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Any, support: Any, again: Any = None
+        ) -> Any:
             self.asked.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
+            self.again = again
             return self.answer
 
     def setup_method(self) -> None:
@@ -252,6 +256,14 @@ class TestVerification:
         answer = self.produce(version=version)
         self.coordinator.answer.complete({TP: ErrorCode.CONCURRENT_TRANSACTIONS})
         assert answer.result()[0].error is told
+
+    def test_the_marker_that_is_waited_for_does_not_take_the_guard(self) -> None:
+        answer = self.produce(version=12)
+        marker = marker_batch(7, 3, 0, committed=True, now_ms=0)
+        self.broker.manager.partition(TP).append_as_leader(memoryview(marker), -1, AppendOrigin.COORDINATOR)
+        assert tuple(self.coordinator.again()) == (TP,)
+        self.coordinator.answer.complete({})
+        assert answer.result()[0].error is ErrorCode.NONE
 
     def test_is_retriable_when_the_coordinator_cannot_be_asked(self) -> None:
         answer = self.produce()

@@ -12,7 +12,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from odradek.replication.verification import Support
+from odradek.replication.verification import Again, Support
 from odradek.server.coordinators import Coordinators, partition_count
 from tests.handlers.support import NODE, Broker
 
@@ -111,7 +111,13 @@ class Verifier:
         self.asked: list[tuple[str, Support]] = []
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        support: Support,
+        again: Again | None = None,
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
         self.asked.append((transactional_id, support))
         return Deferred.of({} if self.code is ErrorCode.NONE else dict.fromkeys(partitions, self.code))

@@ -25,6 +25,7 @@ class Coordinator:
         self.answers: list[Deferred[Any]] = []
         self.code: Callable[[str, TopicPartition], ErrorCode] = lambda name, partition: ErrorCode.NONE
         self.node: int | None = 1
+        self.again = [P1]
         self.verifier = ChannelVerifier(self.clock, self.send, lambda _: self.node, retry_ms=lambda: 20, retry_max_ms=lambda: 100)
 
     def send(self, node: int, request: AddPartitionsToTxnRequest, version: int) -> Deferred[Any]:
@@ -58,7 +59,9 @@ class Coordinator:
         self.answers[-1].complete(response)
 
     def ask(self, name: str, *partitions: TopicPartition, epoch: int = 0, version: int = 11) -> Deferred[Any]:
-        return cast("Deferred[Any]", self.verifier.verify(name, 7, epoch, partitions, support_of_produce(version)))
+        support = support_of_produce(version)
+        again = (lambda: self.again) if support.adds else None
+        return cast("Deferred[Any]", self.verifier.verify(name, 7, epoch, partitions, support, again))
 
 
 def test_many_producers_share_a_request_and_the_next_waits_for_it() -> None:
@@ -97,6 +100,7 @@ def test_a_transaction_that_is_being_ended_is_waited_for_a_moment() -> None:
     world.answer()
     assert not asked.done
     world.clock.advance(0.03)
+    assert [each.partitions for each in world.requests[1].transactions[0].topics] == [[1]]
     world.answer()
     assert asked.result() == {}
     endless = world.ask("a", P0, version=12)
@@ -104,7 +108,19 @@ def test_a_transaction_that_is_being_ended_is_waited_for_a_moment() -> None:
     while not endless.done:
         world.clock.advance(0.03)
         world.answer()
-    assert endless.result() == {P0: ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert endless.result() == {P1: ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
+def test_nothing_is_asked_again_when_no_partition_is_left_to_be_asked_about() -> None:
+    world = Coordinator()
+    world.again = []
+    asked = world.ask("a", P0, version=12)
+    world.code = lambda name, partition: ErrorCode.CONCURRENT_TRANSACTIONS
+    world.clock.advance()
+    world.answer()
+    world.clock.advance(0.03)
+    assert asked.result() == {}
+    assert len(world.requests) == 1
 
 
 def test_a_repeated_question_and_a_fenced_one() -> None:

@@ -1,12 +1,13 @@
 """Transaction verification before an append (KIP-890): the coordinator confirms that the partition belongs to the producer's transaction.
 
 Only transactional batches of partitions without that transaction under way are asked about. The log issues a guard before the question and
-takes it back with the append, so that an end-transaction marker written in between makes the append fail.
+takes it back with the append, so that an end-transaction marker written in between makes the append fail. The question of a producer whose
+last transaction is still being ended is repeated, each time under a new guard: the marker that it waits for takes the former one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from odradek.base.deferred import Deferred
@@ -51,13 +52,25 @@ def support_of_offset_commit(version: int) -> Support:
     return Support(version >= 5, version >= 4)
 
 
+Again = Callable[[], Sequence[TopicPartition]]
+
+
 class TransactionVerifier(Protocol):
     """The way to the transaction coordinator."""
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        support: Support,
+        again: Again | None = None,
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
-        """The partitions that may not be written, with the reason."""
+        """The partitions that may not be written, with the reason.
+
+        With `again` CONCURRENT_TRANSACTIONS is asked again for a moment, each time about the partitions that it names.
+        """
         ...
 
 
@@ -65,7 +78,13 @@ class NoCoordinator:
     """For a broker without a transaction coordinator: nothing can be verified, clients are told to try again."""
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        support: Support,
+        again: Again | None = None,
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
         verdict: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
         verdict.complete(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -107,7 +126,18 @@ class VerifiedAppender:
                 if guards or errors:
                     verdict: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred.of({})
                     if guards:
-                        verdict = self.verifier.verify(transactional_id, producer[0], producer[1], tuple(guards), support)
+
+                        def again() -> Sequence[TopicPartition]:
+                            renewed = self._guards(batches, support)
+                            guards.clear()
+                            guards.update(renewed[0])
+                            errors.clear()
+                            errors.update(renewed[1])
+                            return tuple(guards)
+
+                        verdict = self.verifier.verify(
+                            transactional_id, producer[0], producer[1], tuple(guards), support, again if support.adds else None
+                        )
                     return self._append_verified(verdict, entries, errors, guards, required_acks, timeout_ms, origin, support)
         return self._appender.append(
             entries, required_acks=required_acks, timeout_ms=timeout_ms, origin=origin, internal_topics_allowed=internal_topics_allowed

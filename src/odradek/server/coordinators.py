@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.metadata.topics_delta import PartitionInfo
     from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-    from odradek.replication.verification import Support
+    from odradek.replication.verification import Again, Support
     from odradek.server.services import Services
     from odradek.server.transaction_verifier import ChannelVerifier
 
@@ -68,12 +68,18 @@ class Coordinators:
         return self._transactions
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        support: Support,
+        again: Again | None = None,
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
         """See `replication.verification.TransactionVerifier`: asks the transaction's coordinator, wherever it is."""
         if self._verifier is None:
             self._verifier = _new_verifier(self._services)
-        return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support)
+        return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support, again)
 
     def _made(self, topic: str, *, make: bool) -> _Coordinator | None:
         """The coordinator whose state the topic holds, if it is there or to be made."""

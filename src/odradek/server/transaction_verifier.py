@@ -21,7 +21,7 @@ from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 if TYPE_CHECKING:
     from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
     from odradek.protocol.schema import Message
-    from odradek.replication.verification import Support
+    from odradek.replication.verification import Again, Support
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -75,11 +75,17 @@ class ChannelVerifier:
         self._busy: set[int] = set()
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], support: Support
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        support: Support,
+        again: Again | None = None,
     ) -> Deferred[Codes]:
         """The partitions that may not be written, with the reason. Never fails."""
         question = _Question(transactional_id, producer_id, producer_epoch, partitions, support)
-        if not support.adds:
+        if again is None:
             return self._ask(question)
         result: Deferred[Codes] = Deferred()
         deadline = self._clock.monotonic() + self._retry_max_ms() / 1000
@@ -87,12 +93,16 @@ class ChannelVerifier:
         def answered(done: Deferred[Codes]) -> None:
             codes = done.result()
             if ErrorCode.CONCURRENT_TRANSACTIONS in codes.values() and self._clock.monotonic() < deadline:
-                self._clock.call_later(self._retry_ms() / 1000, again)
+                self._clock.call_later(self._retry_ms() / 1000, ask_again)
             else:
                 result.complete(codes)
 
-        def again() -> None:
-            self._ask(_Question(transactional_id, producer_id, producer_epoch, partitions, support)).add_callback(answered)
+        def ask_again() -> None:
+            named = again()
+            if not named:
+                result.complete({})
+                return
+            self._ask(_Question(transactional_id, producer_id, producer_epoch, named, support)).add_callback(answered)
 
         self._ask(question).add_callback(answered)
         return result
