@@ -6,7 +6,7 @@ import org.apache.kafka.common.utils.Exit;
 /**
  * Runs main methods of JVM Kafka's tools, several at a time, in one process. A line of standard input is "NUMBER CLASS STDIN ARGUMENT...",
  * the last two in base64 with a dot before; the answer is a line "NUMBER STATUS STDOUT STDERR". Streams are those of the thread that
- * runs the tool and of the threads it starts. A tool that exits has ended with what it had printed by then.
+ * runs the tool and of the threads it starts. A tool that exits has ended with what it had printed by then and what its shutdown hooks print.
  */
 public class Tools {
     private static final InheritableThreadLocal<Run> CURRENT = new InheritableThreadLocal<>();
@@ -21,6 +21,7 @@ public class Tools {
         final String number;
         final ByteArrayOutputStream out = new ByteArrayOutputStream(), err = new ByteArrayOutputStream();
         final InputStream in;
+        final List<Runnable> hooks = Collections.synchronizedList(new ArrayList<>());
         boolean ended;
 
         Run(String number, byte[] in) {
@@ -31,6 +32,7 @@ public class Tools {
         synchronized void end(int status) {
             if (ended) return;
             ended = true;
+            for (Runnable hook : hooks) hook.run();
             Base64.Encoder encoder = Base64.getEncoder();
             String line = number + " " + status + " ." + encoder.encodeToString(out.toByteArray()) + " ." + encoder.encodeToString(err.toByteArray());
             synchronized (ANSWERS) {
@@ -42,6 +44,24 @@ public class Tools {
 
     private static final PrintStream ANSWERS = System.out;
     private static final PrintStream OWN_ERR = System.err;
+
+    /** The tools' own classes anew for each call, as some count in static fields; all else is shared. */
+    private static final class Fresh extends ClassLoader {
+        @Override protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
+            if (!name.startsWith("org.apache.kafka.tools.")) return super.loadClass(name, resolve);
+            synchronized (getClassLoadingLock(name)) {
+                Class<?> known = findLoadedClass(name);
+                if (known != null) return known;
+                try (InputStream in = getResourceAsStream(name.replace('.', '/') + ".class")) {
+                    if (in == null) throw new ClassNotFoundException(name);
+                    byte[] code = in.readAllBytes();
+                    return defineClass(name, code, 0, code.length);
+                } catch (IOException failure) {
+                    throw new ClassNotFoundException(name, failure);
+                }
+            }
+        }
+    }
 
     private static PrintStream split(java.util.function.Function<Run, OutputStream> side) {
         return new PrintStream(new OutputStream() {
@@ -59,7 +79,9 @@ public class Tools {
         CURRENT.set(run);
         int status = 0;
         try {
-            Class.forName(name).getMethod("main", String[].class).invoke(null, (Object) arguments);
+            ClassLoader fresh = new Fresh();
+            Thread.currentThread().setContextClassLoader(fresh);
+            Class.forName(name, true, fresh).getMethod("main", String[].class).invoke(null, (Object) arguments);
         } catch (InvocationTargetException failure) {
             status = 1;
             if (!(failure.getCause() instanceof Exited)) failure.getCause().printStackTrace();
@@ -89,6 +111,7 @@ public class Tools {
         };
         Exit.setExitProcedure(exit);
         Exit.setHaltProcedure(exit);
+        Exit.setShutdownHookAdder((name, hook) -> CURRENT.get().hooks.add(hook));
         for (String line; (line = questions.readLine()) != null; ) {
             String[] words = line.split(" ");
             byte[][] decoded = new byte[words.length][];

@@ -19,12 +19,12 @@ PATIENCE_S = 60.0
 
 Made = TypeVar("Made")
 
-_IDS = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""What a coordinator or a client puts behind a member's name."""
+_IDS = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=adminclient)-\d+")
+"""What a coordinator or a client puts behind a name."""
 
 
 class Pair:
-    """Two brokers that were told the same. `spellings` of each: what only one of them says, under the name that both share."""
+    """Two brokers that were told the same. `spellings` of each: words that only one of them says, and what both then say for it."""
 
     def __init__(self, ours: BrokerProcess, theirs: BrokerProcess, tools: JvmTools) -> None:
         self.brokers = (ours, theirs)
@@ -64,13 +64,12 @@ class Pair:
         return ours
 
     def _plain(self, line: str, broker: BrokerProcess, hide: Sequence[str]) -> str:
-        for own, shared in self.spellings[broker.name].items():
-            line = line.replace(own, shared)
         line = _IDS.sub("-(id)", line.replace(broker.bootstrap, "(bootstrap)"))
         line = line.replace(f"port: {broker.port}", "(port)")
         for pattern in hide:
             line = re.sub(pattern, "(hidden)", line)
-        return " ".join(line.split())
+        spellings = self.spellings[broker.name]
+        return " ".join(spellings.get(word, word) for word in line.split())
 
 
 def _beside(ours: list[str], theirs: list[str]) -> str:

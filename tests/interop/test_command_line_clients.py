@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interop.peers import BrokerProcess, run_jvm_tool
+from interop.peers import BrokerProcess
+from interop.tools import JvmTools
 from tests.interop.matrix import CODECS, codecs_on_disk
 
 pytestmark = pytest.mark.jvm
@@ -17,10 +18,19 @@ pytestmark = pytest.mark.jvm
 LINES = [f"line {number} ".encode() + b"x" * (number % 300) for number in range(500)]
 
 
-def jvm(main_class: str, *arguments: str, stdin: bytes | None = None) -> bytes:
-    done = run_jvm_tool(main_class, *arguments, stdin=stdin)
-    assert done.returncode == 0, (done.stdout + done.stderr).decode()
-    return done.stdout
+Tool = Callable[..., bytes]
+
+
+@pytest.fixture
+def jvm(jvm_tools: JvmTools) -> Tool:
+    """Runs a tool, which has to succeed, and gives its output."""
+
+    def run(main_class: str, *arguments: str, stdin: bytes = b"") -> bytes:
+        done = jvm_tools.run(main_class, *arguments, stdin=stdin)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
+        return done.stdout
+
+    return run
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -40,7 +50,7 @@ def test_kcat(broker: BrokerProcess, new_topic: Callable[..., str], partition_fo
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_console_producer_and_consumer(
-    broker: BrokerProcess, new_topic: Callable[..., str], partition_folder: Callable[[str], Path], codec: str
+    broker: BrokerProcess, new_topic: Callable[..., str], partition_folder: Callable[[str], Path], jvm: Tool, codec: str
 ) -> None:
     topic = new_topic(f"console-{codec}")
     text = b"\n".join(LINES) + b"\n"
@@ -54,7 +64,7 @@ def test_console_producer_and_consumer(
     assert codecs_on_disk(partition_folder(topic)) == {CODECS[codec]}
 
 
-def test_producer_performance_topics_offsets_and_configs(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+def test_producer_performance_topics_offsets_and_configs(broker: BrokerProcess, jvm: Tool) -> None:
     server = ("--bootstrap-server", broker.bootstrap)
     topics, perf = "org.apache.kafka.tools.TopicCommand", "org.apache.kafka.tools.ProducerPerformance"
     name = "made-by-kafka-topics"

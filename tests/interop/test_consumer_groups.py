@@ -1,4 +1,4 @@
-"""Unmodified clients of the consumer protocol (KIP-848): librdkafka, and JVM Kafka's console consumer and group tool."""
+"""Unmodified clients of the consumer protocol (KIP-848): librdkafka. (JVM Kafka's: test_verifiable_clients, test_group_tools.)"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
-from interop.peers import BrokerProcess, run_jvm_tool
+from interop.peers import BrokerProcess
 from tests.interop.test_groups import COUNT, PATIENCE_S, consumer, fill, read, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -77,29 +77,3 @@ def test_a_group_changes_its_protocol_and_back(broker: BrokerProcess, new_topic:
     until_assigned(4, old)
     assert type_of_group() is ConsumerGroupType.CLASSIC
     old.close()
-
-
-@pytest.mark.jvm
-def test_the_jvm_consumes_and_describes(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
-    topic = new_topic("jvm", 2)
-    fill(broker, topic, 2)
-    group = f"{topic}-group"
-    server = ("--bootstrap-server", broker.bootstrap)
-    consumed = run_jvm_tool(
-        "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        *server,
-        *("--topic", topic, "--group", group, "--from-beginning", "--max-messages", str(COUNT), "--timeout-ms", "30000"),
-        *("--command-property", "group.protocol=consumer"),
-    )
-    assert sorted(consumed.stdout.split()) == sorted(b"%d" % number for number in range(COUNT)), consumed.stderr
-    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-    listed = run_jvm_tool(tool, *server, "--list", "--type", "consumer").stdout.decode()
-    assert group in listed
-    member = new(broker, group)
-    member.subscribe([topic])
-    until_assigned(2, member)
-    described = run_jvm_tool(tool, *server, "--describe", "--group", group, "--members", "--verbose").stdout.decode()
-    assert f"{topic}:0,1" in described
-    member.close()
-    deleted = run_jvm_tool(tool, *server, "--delete", "--group", group).stdout.decode()
-    assert "successful" in deleted

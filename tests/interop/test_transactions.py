@@ -1,4 +1,4 @@
-"""Transactions of unmodified clients, and what Kafka's own tools see of them."""
+"""Transactions of unmodified clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from interop.peers import BrokerProcess, OdradekBroker, run_jvm_tool
+from interop.peers import BrokerProcess, OdradekBroker
+from interop.tools import JvmTools
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -234,51 +235,18 @@ def new_broker(tmp_path: Any) -> Iterator[BrokerProcess]:
         yield process
 
 
-# -- Kafka's tools -----------------------------------------------------------------------------------------------------------------------
-
-
-def tool(broker: BrokerProcess, *arguments: str) -> list[list[str]]:
-    """Lines of kafka-transactions.sh, in words."""
-    done = run_jvm_tool("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", broker.bootstrap, *arguments)
-    assert done.returncode == 0, done.stderr.decode()
-    return [line.split() for line in done.stdout.decode().splitlines()]
-
-
 @pytest.mark.jvm
 @pytest.mark.timeout(240)
-def test_kafka_transactions_lists_describes_and_aborts(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
-    topic = new_topic("tools")
-    source = producer(broker, topic)
-    run(source, topic, b"before")
-    source.begin_transaction()
-    source.produce(topic, b"hanging", partition=0)
-    assert source.flush(PATIENCE_S) == 0
-    listed = {line[0]: line for line in tool(broker, "list")}
-    assert listed[topic][3] == "Ongoing"
-    (described,) = [line for line in tool(broker, "describe", "--transactional-id", topic) if topic in line]
-    assert "Ongoing" in described
-    assert f"{topic}-0" in described
-    header, state = tool(broker, "describe-producers", "--topic", topic, "--partition", "0")
-    values = dict(zip(header, state, strict=True))
-    assert values["ProducerId"] == listed[topic][2]
-    assert values["CurrentTransactionStartOffset"] == "2"
-    tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", "2")
-    assert contents(broker, topic) == [b"before"]
-    assert not any(topic in line for line in tool(broker, "find-hanging", "--topic", topic))
-
-
-@pytest.mark.jvm
-@pytest.mark.timeout(240)
-def test_kafka_producer_perf_test_in_transactions(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+def test_kafka_producer_perf_test_in_transactions(broker: BrokerProcess, new_topic: Callable[..., str], jvm_tools: JvmTools) -> None:
     topic = new_topic("perf-txn")
     arguments = ("--num-records", "2000", "--record-size", "100", "--throughput", "-1", "--bootstrap-server", broker.bootstrap)
-    done = run_jvm_tool(
+    done = jvm_tools.run(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--topic", topic, *arguments, "--transactional-id", topic, "--transaction-duration-ms", "50"),
     )
     assert done.returncode == 0, done.stderr.decode()
     becomes(lambda: len(contents(broker, topic)), 2_000)
-    dumped = run_jvm_tool(
+    dumped = jvm_tools.run(
         "org.apache.kafka.tools.DumpLogSegments",
         "--transaction-log-decoder",
         "--files",
