@@ -259,7 +259,7 @@ class TestVerification:
 
     def test_the_marker_that_is_waited_for_does_not_take_the_guard(self) -> None:
         answer = self.produce(version=12)
-        marker = marker_batch(7, 3, 0, committed=True, now_ms=0)
+        marker = marker_batch(7, 2, 0, committed=True, now_ms=0)
         self.broker.manager.partition(TP).append_as_leader(memoryview(marker), -1, AppendOrigin.COORDINATOR)
         assert tuple(self.coordinator.again()) == (TP,)
         self.coordinator.answer.complete({})

@@ -147,6 +147,22 @@ def test_the_transaction_of_an_earlier_epoch_does_not_stand_for_the_guard() -> N
     assert log.append_as_leader(later, 0, verification_guard=log.start_verification(7, 0, 1)).first_offset == 1
 
 
+@pytest.mark.parametrize(("bumps_epoch", "marker_epoch", "kept"), [(True, 1, True), (True, 0, False), (False, 1, False)])
+def test_the_marker_before_leaves_the_guard_of_the_next_transaction_alone(bumps_epoch: bool, marker_epoch: int, kept: bool) -> None:
+    log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
+    guard = log.start_verification(7, 0, 0, bumps_epoch=bumps_epoch)
+    log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=0, transactional=True), 0, verification_guard=guard)
+    following = log.start_verification(7, 0, 1, bumps_epoch=bumps_epoch)
+    end(log, commit=True, epoch=marker_epoch)
+    later = batch(1, producer_id=7, producer_epoch=1, sequence=0, transactional=True)
+    if kept:
+        assert log.append_as_leader(later, 0, verification_guard=following).first_offset == 2
+        return
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(later, 0, verification_guard=following)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+
+
 @pytest.mark.parametrize("bumps_epoch", [True, False])
 def test_who_bumps_epochs_begins_with_sequence_0(bumps_epoch: bool) -> None:
     log = open_log(VirtualDisk(), ManualClock())

@@ -317,7 +317,10 @@ class ProducerStateManager:
         entry.coordinator_epoch = coordinator_epoch
         entry.txn_first_offset = -1
         entry.last_timestamp = timestamp
-        self._verifications.pop(producer_id, None)
+        verification = self._verifications.get(producer_id)
+        if verification is not None and not (verification.bumps_epoch and verification.epoch == epoch):
+            # With transaction version 2 the marker has the epoch of the next transaction, whose verification may be under way already.
+            del self._verifications[producer_id]
         return completed
 
     def complete(self, completed: CompletedTransaction) -> AbortedTransaction | None:
