@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from tests.campaigns.interleavings import classic, transactions
+from tests.campaigns.interleavings import classic, consumer, transactions
 from tests.campaigns.interleavings.world import ViolationError
 
 
@@ -35,6 +35,7 @@ class Story(Protocol):
 
 CORES: dict[str, Callable[[random.Random], Story]] = {
     "classic": classic.Story,
+    "consumer": consumer.Story,
     "transaction": transactions.Story,
 }
 

@@ -188,7 +188,7 @@ class Story(GroupStory):
         self.members: list[Member] = []
         self.owners: dict[tuple[int, int], str] = {}
         self.told_generation = 0
-        self.generations: dict[int, int] = {}
+        self.seen: tuple[ClassicGroup | None, int] = (None, 0)
         self.named = 0
         self.settling = False
         self.move()
@@ -230,9 +230,9 @@ class Story(GroupStory):
         group = None if context is None else context.shard.groups.find(GROUP)
         if not isinstance(group, ClassicGroup):
             return
-        key = id(group)
-        expect(group.generation_id >= self.generations.get(key, 0), "generation-monotonic", group)
-        self.generations = {key: group.generation_id}
+        seen, generation = self.seen
+        expect(seen is not group or group.generation_id >= generation, "generation-monotonic", group)
+        self.seen = (group, group.generation_id)
         parked = sum(member.awaiting_join is not None for member in group.members.values())
         expect(group.awaiting_join_count == parked, "every-awaiting-member-answered-once", group)
         expect(group.leader_id is None or group.leader_id in group.members, "memory-bounded", group)

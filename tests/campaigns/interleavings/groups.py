@@ -319,14 +319,14 @@ class GroupStory:
         context = node.context
         if self.log.fail_with is None or context is None or context.next_offset != self.log.log_end_offset:
             return
-        before, end, failures = durable_state(context.shard), self.log.log_end_offset, self.log.failures
+        before, end, failures = reversible_state(context.shard), self.log.log_end_offset, self.log.failures
         request()
         if node.context is context and context.state.value == "active" and self.log.log_end_offset == end:
             context.flush()
             if self.log.failures > failures:
                 self.reverted += 1
                 expect(context.next_offset == end, "reverted-state-equals-before", "the next offset")
-            self._equal(before, durable_state(context.shard), "reverted-state-equals-before")
+            self._equal(before, reversible_state(context.shard), "reverted-state-equals-before")
 
     def advance(self, seconds: float) -> None:
         """Time passes."""
@@ -396,6 +396,11 @@ def durable_state(shard: GroupShard) -> dict[str, object]:
         if isinstance(group, ConsumerGroup):
             state[group.group_id] = _consumer_state(group)
     return state
+
+
+def reversible_state(shard: GroupShard) -> dict[str, object]:
+    """As `durable_state`, with all groups, whether stored or not."""
+    return durable_state(shard) | {"types": {group.group_id: group.type for group in shard.groups}}
 
 
 def _consumer_state(group: ConsumerGroup) -> dict[str, object]:

@@ -62,16 +62,28 @@ class Net:
         self._rng = rng
         self._clock = clock
         self.kind = rng.choice(NETWORKS)
+        self._last: dict[object, float] = {}
         self.asked: list[Deferred[Any]] = []
         self.heard = 0
 
     def heal(self) -> None:
         self.kind = NETWORKS[0]
 
-    def call(self, request: Callable[[], Deferred[T]], arrived: Callable[[Deferred[T]], object]) -> None:
-        """`request` is made when it gets there, maybe twice; `arrived` is told the answers that come back."""
+    def call(
+        self, request: Callable[[], Deferred[T]], arrived: Callable[[Deferred[T]], object], *, connection: object | None = None
+    ) -> None:
+        """`request` is made when it gets there, maybe twice; `arrived` is told the answers that come back.
+
+        What is sent over one `connection` gets there in order.
+        """
         rng, kind = self._rng, self.kind
         if rng.random() < kind.loss:
+            return
+        if connection is not None:
+            now = self._clock.now
+            due = self._last[connection] = max(self._last.get(connection, now), now + rng.choice(kind.delays))
+            for _ in range(2 if rng.random() < kind.repeat else 1):
+                self._clock.call_later(due - now, self._deliver, request, arrived)
             return
         for _ in range(2 if rng.random() < kind.repeat else 1):
             delay = rng.choice(kind.delays)

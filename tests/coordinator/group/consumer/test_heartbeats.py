@@ -15,7 +15,7 @@ from odradek.protocol.messages.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
 from tests.coordinator.group.consumer.support import ConsumerWorld
-from tests.coordinator.group.support import GROUP
+from tests.coordinator.group.support import GROUP, PARTITION
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
@@ -370,3 +370,29 @@ def test_descriptions() -> None:
     missing, nameless = world.coordinator.describe_consumer_groups(["none", ""])[::-1]
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_who_joins_with_an_unknown_pattern_takes_nothing_from_others() -> None:
+    world = ConsumerWorld({"t": 3})
+    world.beat(regex="t.*")
+    world.clock.advance(20)
+    assert world.assigned(world.beat("m", 1)) == {"t": [0, 1, 2]}
+    world.beat("other", regex="u")
+    world.clock.advance(20)
+    world.beat("other", -1)
+    # The epoch is another one now, and the target of nobody is computed for it yet.
+    assert world.consumers.epochs.target < world.consumers.epochs.group
+    world.beat("other", regex="u")
+    assert world.consumers.targets.get("m") == {world.cluster.id("t"): {0, 1, 2}}
+
+
+def test_a_static_member_whose_successor_could_not_be_stored_is_watched_as_before() -> None:
+    world = ConsumerWorld({"t": 3})
+    world.beat(instance="i")
+    world.beat("m", -2, instance="i")
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.code("n", instance="i") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "session\0g\0n" not in world.runtime._contexts[PARTITION].timers
+    world.log.fail_with = None
+    world.clock.advance(46)
+    assert not world.consumers.members

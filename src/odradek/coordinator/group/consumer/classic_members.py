@@ -126,9 +126,10 @@ class ClassicMembers:
 
         def appended(error: KafkaError | None) -> None:
             if error is not None:
+                self._consumer.restore_sessions(group_id, after.member_id)
                 return
             sessions.joined(group_id, after.member_id)
-            if not downgrade:
+            if not downgrade and self._consumer.is_member(group_id, after.member_id):
                 sessions.keep_alive(group_id, after.member_id, request.session_timeout_ms)
                 sessions.await_sync(group_id, after.member_id, request.rebalance_timeout_ms)
             response.complete(answer)

@@ -132,7 +132,30 @@ class ConsumerGroups:
         )
         if joins or _is_full(request) or before.assigned != after.assigned:
             response.assignment = _assignment(after)
-        return CoordinatorResult(records, response)
+        group_id, member_id = request.group_id, after.member_id
+
+        def appended(error: KafkaError | None) -> None:
+            if error is not None:
+                self.restore_sessions(group_id, member_id)
+
+        return CoordinatorResult(records, response, on_appended=appended if records else None)
+
+    def restore_sessions(self, group_id: str, member_id: str) -> None:
+        """A step of the member has been taken back: only who is there is watched, but everybody who is."""
+        group = self._groups.find(group_id)
+        if not isinstance(group, ConsumerGroup) or member_id not in group.members:
+            self.sessions.forget(group_id, member_id)
+        for member in group.members.values() if isinstance(group, ConsumerGroup) else ():
+            if not self.sessions.is_alive(group_id, member.member_id):
+                # It was being replaced, as a static member.
+                self.keep_alive(group, member)
+            if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+                self.sessions.await_revocation_still(group_id, member)
+
+    def is_member(self, group_id: str, member_id: str) -> bool:
+        """Of a consumer group, as of now."""
+        group = self._groups.find(group_id)
+        return isinstance(group, ConsumerGroup) and member_id in group.members
 
     def _group(self, group_id: str, records: Records, *, joins: bool) -> ConsumerGroup:
         """The group, or the one that the records will make."""
@@ -220,8 +243,15 @@ class ConsumerGroups:
             return CoordinatorResult([], response)
         records: Records = []
         if self.migration.may_downgrade(group, members):
+            sessions = list(group.members)
             self.migration.downgrade(group, members, None, records, rebalance="members of the consumer protocol left")
-            return CoordinatorResult(records, response, replay=False)
+
+            def downgraded(error: KafkaError | None) -> None:
+                for member_id in sessions if error is None else ():
+                    if not self.is_member(group.group_id, member_id):
+                        self.sessions.forget(group.group_id, member_id)
+
+            return CoordinatorResult(records, response, replay=False, on_appended=downgraded)
         group_id = group.group_id
         leaving: dict[str, int] = {}
         for member in members:
@@ -239,7 +269,9 @@ class ConsumerGroups:
 
         def appended(error: KafkaError | None) -> None:
             for member in members if error is not None else ():
-                self.keep_alive(group, member)
+                # After a time-out the records may be committed yet, and nobody is there to be watched.
+                if member.member_id in group.members:
+                    self.keep_alive(group, member)
 
         return CoordinatorResult(records, response, on_appended=appended)
 

@@ -30,6 +30,15 @@ class Sessions:
         """A full session from now on."""
         self._schedule("session", group_id, member_id, timeout_ms, "its session has ended")
 
+    def is_alive(self, group_id: str, member_id: str) -> bool:
+        """Whether its session is watched."""
+        return _key("session", group_id, member_id) in self._timers
+
+    def await_revocation_still(self, group_id: str, member: ConsumerMember) -> None:
+        """As `await_revocation`, unless that is under way."""
+        if _key("rebalance", group_id, member.member_id) not in self._timers:
+            self.await_revocation(group_id, member)
+
     def await_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """It has its rebalance timeout to give up partitions and so leave its epoch."""
         epoch = member.member_epoch

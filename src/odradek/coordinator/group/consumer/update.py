@@ -140,15 +140,19 @@ class Updates:
     ) -> tuple[int, bool]:
         """The group's epoch from now on, and whether all members then subscribe to the same topics."""
         epochs = group.epochs
-        if not changed and not group.metadata_expired(self._time_ms()):
-            # Nobody asks when there is nothing to assign, which is to say with nearly all heartbeats.
-            assigned = epochs.target >= epochs.group
-            return epochs.group, assigned or is_homogeneous(group.regex_members_with(None, None), group.topic_counts, len(group.members))
+        looks = changed or group.metadata_expired(self._time_ms())
+        if not looks and epochs.target >= epochs.group:
+            # Nearly all heartbeats: nothing is to be assigned, and nobody asks.
+            return epochs.group, True
         counts = group.topic_counts_with(before, after)
-        metadata_hash = self._view.hashes.of_group(counts, self._view.image)
         members = len(group.members)
         if after.member_id not in group.members and group.static_member(after.instance_id) is None:
             members += 1
+        homogeneous = is_homogeneous(group.regex_members_with(before, after), counts, members)
+        if not looks:
+            # A member with a pattern that is not resolved yet does not change the epoch, but it is there when the target is computed.
+            return epochs.group, homogeneous
+        metadata_hash = self._view.hashes.of_group(counts, self._view.image)
         epoch = epochs.group
         if changed or metadata_hash != epochs.metadata_hash:
             epoch += 1
@@ -156,7 +160,7 @@ class Updates:
         self._looked(group, epoch)
         if epochs.has_partition_metadata:
             records.append(write.partition_metadata_tombstone(group.group_id))
-        return epoch, is_homogeneous(group.regex_members_with(before, after), counts, members)
+        return epoch, homogeneous
 
     def _looked(self, group: ConsumerGroup, epoch: int) -> None:
         group.refresh_at_ms = self._time_ms() + _NEVER_MS
