@@ -75,22 +75,30 @@ class Run:
         self.counts["reverts"] += story.reverted
 
 
-def campaign(cores: list[str], seed: int, numbers: range, *, verbose: bool = False, progress: Callable[[str], object] | None = None) -> Run:
-    """Plays them all, core by core; stops early when a core fails again and again."""
+_PROGRESS = 5_000
+_ENOUGH = 20
+"""A core that has failed so often is not tried any further."""
+
+
+def campaign(
+    cores: list[str], seed: int, numbers: range, *, verbose: bool = False, progress: Callable[[str], object] = lambda line: None
+) -> Run:
+    """Plays them all, core by core."""
     run = Run()
     logging.disable(logging.CRITICAL)
     try:
         for core in cores:
             begin = time.process_time()
-            failed = len(run.failures)
+            before = len(run.failures)
             for number in numbers:
                 run.play(core, seed, number, verbose=verbose)
-                if len(run.failures) - failed >= 20:
-                    break
-            if progress is not None:
-                took = time.process_time() - begin
+                failed = len(run.failures) - before
                 done = number - numbers.start + 1
-                progress(f"{core}: {done} interleavings in {took:.1f} s of CPU ({done / took:.0f}/s), {len(run.failures) - failed} failed")
+                if failed == _ENOUGH or done % _PROGRESS == 0 or number == numbers[-1]:
+                    took = time.process_time() - begin
+                    progress(f"{core}: {done} interleavings in {took:.1f} s of CPU ({done / took:.0f}/s), {failed} failed")
+                if failed == _ENOUGH:
+                    break
     finally:
         logging.disable(logging.NOTSET)
     return run

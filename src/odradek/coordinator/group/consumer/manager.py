@@ -145,7 +145,9 @@ class ConsumerGroups:
         group = self._groups.find(group_id)
         if not isinstance(group, ConsumerGroup) or member_id not in group.members:
             self.sessions.forget(group_id, member_id)
-        for member in group.members.values() if isinstance(group, ConsumerGroup) else ():
+        if not isinstance(group, ConsumerGroup):
+            return
+        for member in group.members.values():
             if not self.sessions.is_alive(group_id, member.member_id):
                 # It was being replaced, as a static member.
                 self.keep_alive(group, member)
