@@ -1,0 +1,134 @@
+"""Promises of the brokers that each acknowledgement and each sample shows: offsets and watermarks rise, writes do not wait for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import cast
+
+from odradek.testing.history.anomalies import Findings
+from odradek.testing.history.floors import Floor
+from odradek.testing.history.table import OK, SEND, Table
+
+WATERMARKS = ("log start", "high watermark", "last stable offset")
+
+
+def check_acked_offsets(table: Table, findings: Findings) -> None:
+    """acked-offset-regression: a send's offset must exceed every offset of its partition that was acknowledged before the send began.
+
+    Holds for aborted transactions as well, whose records take up offsets. `unclean` (see `check_watermarks`) forgets what was known.
+    """
+    floors = [Floor() for _ in table.partitions]
+    tags, offsets, partitions, starts = table.tag, table.offset, table.partition, table.starts
+    for number in range(len(table)):
+        start, end = starts[number], starts[number + 1]
+        if number in table.extra:
+            for partition in _unclean(table, number):
+                floors[partition].forget()
+        for index in range(start, end):
+            if tags[index] == SEND and offsets[index] >= 0:
+                floor, offset = floors[partitions[index]], offsets[index]
+                highest, witness = floor.before(table.invoked[number])
+                if offset <= highest:
+                    name = table.partition_name(partitions[index])
+                    text = f"{name}: {table.values[table.value[index]]!r} was acknowledged at {offset}, after {highest} had been"
+                    findings.add("acked-offset-regression", text, *table.operations([witness, number]))
+        if table.completed[number] < inf:
+            for index in range(start, end):
+                if tags[index] == SEND and offsets[index] >= 0:
+                    floors[partitions[index]].raise_to(table.completed[number], offsets[index], number)
+
+
+def _unclean(table: Table, number: int) -> Iterator[int]:
+    for topic, partition in cast("list[tuple[str, int]]", table.extra[number].get("unclean", ())):
+        yield table.partition_number(topic, partition)
+
+
+def check_watermarks(table: Table, findings: Findings) -> None:
+    """watermark-regression and watermark-order, from samples that events carry in the extra key `watermarks`.
+
+    A sample is [topic, partition, log start, high watermark, last stable offset], each number or null. It must not be below what was
+    sampled before the operation began that carries it, whoever asked. An event with the extra key `unclean`, [[topic, partition], ...],
+    tells of elections that were allowed to take records: their partitions begin anew.
+    """
+    floors: dict[tuple[str, int, int], Floor] = {}
+    for number, extra in table.extra.items():
+        for topic, partition in cast("list[tuple[str, int]]", extra.get("unclean", ())):
+            for which in range(len(WATERMARKS)):
+                floors.pop((topic, partition, which), None)
+        for topic, partition, *sample in samples(extra):
+            start, high, stable = (each if each is None else int(cast(int, each)) for each in sample)
+            told = [each for each in (start, stable, high) if each is not None]
+            if told != sorted(told):
+                text = f"{topic}-{partition}: log start {start}, last stable offset {stable}, high watermark {high}"
+                findings.add("watermark-order", text, table.operation(number))
+            for which, value in enumerate((start, high, stable)):
+                if value is not None:
+                    floor = floors.setdefault((topic, partition, which), Floor())
+                    highest, witness = floor.before(table.invoked[number])
+                    if value < highest:
+                        text = f"{topic}-{partition}: the {WATERMARKS[which]} went from {highest} to {value}"
+                        findings.add("watermark-regression", text, *table.operations([witness, number]))
+                    floor.raise_to(table.completed[number], value, number)
+
+
+def samples(extra: Mapping[str, object]) -> list[tuple[str, int, object, object, object]]:
+    """The watermark samples that an operation carries."""
+    return cast("list[tuple[str, int, object, object, object]]", extra.get("watermarks", []))
+
+
+def log_starts(table: Table) -> dict[tuple[str, int], int]:
+    """The highest log start that was sampled of each partition."""
+    starts: dict[tuple[str, int], int] = {}
+    for extra in table.extra.values():
+        for topic, partition, start, _, _ in samples(extra):
+            if isinstance(start, int):
+                starts[(topic, partition)] = max(starts.get((topic, partition), 0), start)
+    return starts
+
+
+def longest_unavailability(table: Table) -> dict[str, tuple[float, float]]:
+    """By partition (`topic-n`): the longest time in which sends waited or failed and none succeeded, as (seconds, when it ended).
+
+    A wait begins with the first send that is invoked after (or was open at) the last success, and ends with the next success. The time in
+    which no majority was up does not count: events say so in the extra key `majority`, false and later true.
+    """
+    outages = list(_outages(table))
+    waiting: dict[int, float] = {}
+    succeeded: dict[int, float] = {}
+    longest: dict[int, tuple[float, float]] = {}
+    for number in range(len(table)):
+        touched = {table.partition[index] for index in range(table.starts[number], table.starts[number + 1]) if table.tag[index] == SEND}
+        for partition in touched:
+            since = min(waiting.get(partition, inf), table.invoked[number])
+            if table.outcome[number] != OK:
+                waiting[partition] = since
+                continue
+            now = table.completed[number]
+            since = max(since, succeeded.get(partition, -inf))
+            if since > -inf:
+                time = now - since - sum(max(0.0, min(now, end) - max(since, start)) for start, end in outages)
+                longest[partition] = max(longest.get(partition, (0.0, 0.0)), (time, now))
+            succeeded[partition] = now
+            waiting.pop(partition, None)
+    return {table.partition_name(partition): wait for partition, wait in longest.items()}
+
+
+def _outages(table: Table) -> Iterator[tuple[float, float]]:
+    since: float | None = None
+    for number, extra in table.extra.items():
+        majority = extra.get("majority")
+        if majority is False and since is None:
+            since = table.completed[number]
+        elif majority is True and since is not None:
+            yield since, table.completed[number]
+            since = None
+    if since is not None:
+        yield since, inf
+
+
+def check_availability(table: Table, findings: Findings, limit: float) -> None:
+    """unavailable: a partition's longest wait (`longest_unavailability`) exceeds `limit` seconds."""
+    for name, (time, end) in longest_unavailability(table).items():
+        if time > limit:
+            findings.add("unavailable", f"{name}: for {time:.1f} s up to {end:.3f} no send succeeded")

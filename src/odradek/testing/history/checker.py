@@ -1,0 +1,134 @@
+"""The whole check: events in, anomalies out."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odradek.testing.history.anomalies import ALLOWED, Anomaly, Findings
+from odradek.testing.history.brokers import check_acked_offsets, check_availability, check_watermarks, log_starts, longest_unavailability
+from odradek.testing.history.commits import Commits
+from odradek.testing.history.copies import Copy, check_copy
+from odradek.testing.history.cycles import check_cycles
+from odradek.testing.history.events import Event
+from odradek.testing.history.operations import pair
+from odradek.testing.history.orders import Orders
+from odradek.testing.history.ownership import Ownership
+from odradek.testing.history.positions import Positions, check_sends
+from odradek.testing.history.removal import Removal
+from odradek.testing.history.table import FUNCTIONS, OUTCOMES, SEND, Table
+from odradek.testing.history.values import check_final, check_lost, check_places, check_reads, unseen_over_time
+
+
+@dataclass
+class Report:
+    """What came of a check."""
+
+    anomalies: list[Anomaly] = field(default_factory=list[Anomaly])
+    """The first `limit` of each name."""
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    """name -> how many there are."""
+    operations: Mapping[str, int] = field(default_factory=dict[str, int])
+    """"function outcome" -> how many there were, so that nobody takes an empty history for a good one."""
+    values: int = 0
+    partitions: int = 0
+    unavailable: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """partition -> the longest wait for a successful send, in seconds, and when it ended."""
+    unseen: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    """Acknowledged values that nobody had polled, over time."""
+
+
+def examine(
+    events: Iterable[Event],
+    *,
+    final_read: Iterable[Event] = (),
+    read_committed: bool = False,
+    removal: Mapping[str, str] | None = None,
+    copies: Sequence[Copy] = (),
+    allow: Collection[str] = ALLOWED,
+    unavailable_after: float | None = None,
+    write_edges: bool = False,
+    limit: int = 100,
+) -> Report:
+    """Checks a history; `events` come by time and are asked for once.
+
+    `final_read`: events of a fresh client that read everything from the beginning after all had healed. They come after all others. Where
+        they stand among `events` already, marked by the extra key `final`, this stays empty.
+    `read_committed`: what polls are whose operation does not say so (extra key `isolation`).
+    `removal`: topic -> cleanup.policy, for topics that may lose records; `copies`: pipelines whose input must be in the output once;
+    `allow`: names that are not reported; `unavailable_after`: seconds after which a partition without a successful send is an anomaly;
+    `write_edges`: cycles through writes as well; `limit`: how many anomalies of a name are kept.
+    ValueError for an unknown name in `allow`.
+    """
+    findings = Findings(allow=allow, limit=limit)
+    collecting = gc.isenabled()
+    gc.disable()  # Millions of small objects are made and none is garbage: collecting would take longer than the check.
+    try:
+        table = _read(events, final_read, read_committed=read_committed)
+        orders = Orders(table)
+        removed = Removal(orders, removal or {}, log_starts(table))
+        check_places(orders, findings)
+        check_reads(orders, findings)
+        check_lost(orders, removed, findings)
+        check_final(orders, removed, findings)
+        Positions(orders, removed, findings).check()
+        check_sends(orders, findings)
+        check_cycles(orders, findings, write_edges=write_edges)
+        check_acked_offsets(table, findings)
+        check_watermarks(table, findings)
+        Commits(table, findings).check()
+        Ownership(table, findings).check()
+        for copy in copies:
+            check_copy(orders, copy, findings)
+        if unavailable_after is not None:
+            check_availability(table, findings, unavailable_after)
+        return _report(table, findings)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def check(
+    history: Iterable[Event],
+    *,
+    final_read: Iterable[Event] = (),
+    read_committed: bool = False,
+    removal: Mapping[str, str] | None = None,
+    copies: Sequence[Copy] = (),
+    allow: Collection[str] = ALLOWED,
+    unavailable_after: float | None = None,
+) -> list[Anomaly]:
+    """The anomalies of a history; see `examine`."""
+    return examine(
+        history,
+        final_read=final_read,
+        read_committed=read_committed,
+        removal=removal,
+        copies=copies,
+        allow=allow,
+        unavailable_after=unavailable_after,
+    ).anomalies
+
+
+def _read(events: Iterable[Event], final_read: Iterable[Event], *, read_committed: bool) -> Table:
+    table = Table(read_committed=read_committed)
+    for operation in pair(events):
+        table.add(operation)
+    for operation in pair(final_read):
+        table.add(operation._replace(extra={**operation.extra, "final": True}))
+    return table
+
+
+def _report(table: Table, findings: Findings) -> Report:
+    done = Counter(f"{FUNCTIONS[function]} {OUTCOMES[outcome]}" for function, outcome in zip(table.function, table.outcome, strict=True))
+    return Report(
+        anomalies=findings.anomalies,
+        counts=dict(findings.counts),
+        operations=dict(sorted(done.items())),
+        values=len(table.values),
+        partitions=len(table.partitions),
+        unavailable=longest_unavailability(table) if table.tag.find(SEND) >= 0 else {},
+        unseen=unseen_over_time(table),
+    )

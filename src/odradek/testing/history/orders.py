@@ -1,0 +1,147 @@
+"""The order of each partition: which value stands at which offset, as the history proves it.
+
+As in Jepsen, an order is made of all polls (what a consumer is handed must be right, whatever becomes of its transaction), and of the
+sends that are proven to be committed: acknowledged, or of unknown outcome with one of the operation's values read. Offsets that nobody
+mentions (transaction markers, aborted records) are left out: an index counts the known ones. What a read_uncommitted consumer saw of a
+value that was sent several times is left out as well: it may be what an aborted transaction left behind.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from odradek.testing.history.table import INFO, OK, POLL, SEND, TRANSACTION, Table
+
+READ = 1
+"""Somebody read the value, whatever became of the reader's operation."""
+READ_OK = 2
+"""An operation that succeeded read it."""
+READ_COMMITTED = 4
+"""A read_committed consumer read it."""
+FINAL = 8
+"""The final read has it."""
+
+
+class Order:
+    """The known offsets of a partition, ascending, and the values there; an index is a place in both."""
+
+    def __init__(self, offsets: array[int], values: array[int], conflicts: dict[int, list[int]]) -> None:
+        self.offsets = offsets
+        self.values = values
+        self.conflicts = conflicts
+        """index -> all values there, where there are several"""
+
+
+class Orders:
+    """The orders of all partitions, and what they say of each value and each operation."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.reads = _reads(table)
+        self.proven = _proven(table, self.reads)
+        """By operation: whether its sends are proven to be committed."""
+        self.first_index = array("i", [-1]) * len(table.values)
+        self.last_index = array("i", [-1]) * len(table.values)
+        """By value: its first and last index in its partition's order; -1: not there."""
+        self.by_partition = self._orders()
+
+    def _orders(self) -> list[Order]:
+        table = self.table
+        tags, partitions, offsets, values, starts = table.tag, table.partition, table.offset, table.value, table.starts
+        proven = self.proven
+        found = [array("q") for _ in table.partitions]
+        standing = [array("i") for _ in table.partitions]
+        for operation in range(len(table)):
+            take_sends, committed = proven[operation], table.committed_reads[operation]
+            for index in range(starts[operation], starts[operation + 1]):
+                if tags[index] == POLL:
+                    taken = committed or values[index] not in table.more_writers
+                else:
+                    taken = take_sends and tags[index] == SEND and offsets[index] >= 0
+                if taken:
+                    partition = partitions[index]
+                    found[partition].append(offsets[index])
+                    standing[partition].append(values[index])
+        orders: list[Order] = []
+        for partition, there in enumerate(found):
+            orders.append(self._order(there, standing[partition]))
+            found[partition] = standing[partition] = array("i")
+        return orders
+
+    def _order(self, found: array[int], standing: array[int]) -> Order:
+        first_index, last_index = self.first_index, self.last_index
+        places = sorted({offset << 32 | value for offset, value in zip(found, standing, strict=True)})
+        offsets, values = array("q"), array("i")
+        conflicts: dict[int, list[int]] = {}
+        last_offset = -1
+        for place in places:
+            offset, value = place >> 32, place & 0xFFFFFFFF
+            if offset == last_offset:
+                conflicts.setdefault(len(values) - 1, [values[-1]]).append(value)
+            else:
+                offsets.append(offset)
+                values.append(value)
+                last_offset = offset
+            index = len(values) - 1
+            if first_index[value] < 0:
+                first_index[value] = index
+            last_index[value] = index
+        return Order(offsets, values, conflicts)
+
+    def visible(self, value: int) -> bool:
+        """Whether a read_committed consumer has to see a value: one saw it, or a write of it is proven."""
+        if self.reads[value] & READ_COMMITTED:
+            return True
+        return any(self.proven[writer] for writer in self.table.writers(value))
+
+
+def _reads(table: Table) -> bytearray:
+    reads = bytearray(len(table.values))
+    tags, values, starts = table.tag, table.value, table.starts
+    for operation in range(len(table)):
+        mark = READ
+        if table.outcome[operation] == OK:
+            mark |= READ_OK
+        if table.committed_reads[operation]:
+            mark |= READ_COMMITTED
+        if operation in table.extra and table.extra[operation].get("final"):
+            mark |= FINAL
+        for index in range(starts[operation], starts[operation + 1]):
+            if tags[index] == POLL:
+                reads[values[index]] |= mark
+    return reads
+
+
+def _proven(table: Table, reads: bytearray) -> bytearray:
+    """By operation: 1 when it succeeded, or when its outcome is unknown and one of its values was read.
+
+    A value that several operations sent proves nothing but by its offset. Reads at read_uncommitted prove nothing of a transaction.
+    """
+    places = _places_of_repeated(table)
+    proven = bytearray(len(table))
+    for operation in range(len(table)):
+        outcome = table.outcome[operation]
+        if outcome == OK:
+            proven[operation] = 1
+        elif outcome == INFO:
+            needed = READ_OK | READ_COMMITTED if table.function[operation] == TRANSACTION else READ_OK
+            for index in range(table.starts[operation], table.starts[operation + 1]):
+                value = table.value[index]
+                if table.tag[index] != SEND or reads[value] & needed != needed:
+                    continue
+                if value not in table.more_writers or table.offset[index] in places.get(value, ()):
+                    proven[operation] = 1
+                    break
+    return proven
+
+
+def _places_of_repeated(table: Table) -> dict[int, set[int]]:
+    """Where values that were sent several times were read: value -> offsets."""
+    places: dict[int, set[int]] = {}
+    if table.more_writers:
+        for operation in range(len(table)):
+            if table.outcome[operation] == OK:
+                for index in range(table.starts[operation], table.starts[operation + 1]):
+                    if table.tag[index] == POLL and table.value[index] in table.more_writers:
+                        places.setdefault(table.value[index], set()).add(table.offset[index])
+    return places

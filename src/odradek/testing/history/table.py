@@ -1,0 +1,218 @@
+"""All sends, polls and commits of a history, in columns: a million operations take a few hundred megabytes instead of gigabytes.
+
+Operations, processes, partitions and values are numbers here; a value's number stands for the value in its partition.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+
+from odradek.testing.history.events import NOTHING, Assigned, Commit, Function, MicroOperation, Poll, Revoked, Send, Value
+from odradek.testing.history.operations import Operation, Outcome, victim
+
+SEND, POLL, COMMIT = range(3)
+OUTCOMES: tuple[Outcome, ...] = ("ok", "fail", "info")
+OK, FAIL, INFO = range(3)
+FUNCTIONS: tuple[Function, ...] = ("send", "poll", "txn", "assign", "subscribe", "commit", "crash", "rebalance")
+TRANSACTION = FUNCTIONS.index("txn")
+_OUTCOME_NUMBERS: Mapping[str, int] = {name: number for number, name in enumerate(OUTCOMES)}
+_FUNCTION_NUMBERS: Mapping[str, int] = {name: number for number, name in enumerate(FUNCTIONS)}
+_MARKS = frozenset(("assign", "subscribe", "crash", "rebalance"))
+
+
+class Table:
+    """Operation n has the micro-operations `starts[n]` to `starts[n + 1]`. Operations stand in the order of their completion."""
+
+    def __init__(self, *, read_committed: bool) -> None:
+        """`read_committed` is what polls are whose operation does not say so itself (extra key `isolation`)."""
+        self.processes: list[str] = []
+        self.partitions: list[tuple[str, int]] = []
+        self.values: list[Value] = []
+        self.groups: list[str] = []
+        # by operation
+        self.process = array("i")
+        self.function = bytearray()
+        self.outcome = bytearray()
+        self.committed_reads = bytearray()
+        self.invoked = array("d")
+        self.completed = array("d")
+        self.starts = array("q", [0])
+        self.extra: dict[int, Mapping[str, object]] = {}
+        self.marks: dict[int, tuple[MicroOperation, ...]] = {}
+        """Operations that tell of assignments, and what they tell."""
+        # by micro-operation
+        self.tag = bytearray()
+        self.partition = array("i")
+        self.offset = array("q")
+        """-1: not known."""
+        self.value = array("i")
+        """The value's number; of commits -1 minus the group's number."""
+        # by value
+        self.keys: dict[int, Value] = {}
+        self.value_partition = array("i")
+        self.writer = array("i")
+        """The first operation that sent it; -1: none."""
+        self.more_writers: dict[int, list[int]] = {}
+        """The others: a value is sent again after an aborted transaction."""
+        self._process_numbers: dict[str, int] = {}
+        self._partition_numbers: dict[tuple[str, int], int] = {}
+        self._group_numbers: dict[str, int] = {}
+        self._value_numbers: list[dict[Value, int]] = []
+        self._read_committed = read_committed
+
+    def __len__(self) -> int:
+        return len(self.process)
+
+    def partition_number(self, topic: str, partition: int) -> int:
+        """The number of a partition, given when it is first asked for."""
+        name = (topic, partition)
+        number = self._partition_numbers.get(name)
+        if number is None:
+            number = self._partition_numbers[name] = len(self.partitions)
+            self.partitions.append(name)
+            self._value_numbers.append({})
+        return number
+
+    def value_number(self, partition: int, value: Value) -> int:
+        """The number of a value, given when it is first asked for."""
+        numbers = self._value_numbers[partition]
+        number = numbers.get(value)
+        if number is None:
+            number = numbers[value] = len(self.values)
+            self.values.append(value)
+            self.value_partition.append(partition)
+            self.writer.append(-1)
+        return number
+
+    def find_value(self, partition: int, value: Value) -> int:
+        """The number of a value; -1 when the partition never had it."""
+        return self._value_numbers[partition].get(value, -1)
+
+    def add(self, operation: Operation) -> int:
+        """Appends an operation and returns its number."""
+        number = len(self.process)
+        process = self._process_numbers.setdefault(operation.process, len(self.processes))
+        if process == len(self.processes):
+            self.processes.append(operation.process)
+        self.process.append(process)
+        self.function.append(_FUNCTION_NUMBERS[operation.function])
+        self.outcome.append(_OUTCOME_NUMBERS[operation.outcome])
+        self.invoked.append(operation.invoked)
+        self.completed.append(operation.completed)
+        committed = self._read_committed
+        if operation.extra:
+            self.extra[number] = operation.extra
+            if "isolation" in operation.extra:
+                committed = operation.extra["isolation"] == "read_committed"
+        self.committed_reads.append(committed)
+        rebalanced = operation.function in _MARKS
+        for each in operation.micro_operations:
+            if isinstance(each, Send | Poll):
+                self._add_micro(number, each)
+            elif isinstance(each, Commit):
+                self._add_commit(each)
+            else:
+                self.partition_number(each.topic, each.partition)
+                rebalanced = True
+        if rebalanced:
+            self.marks[number] = operation.micro_operations
+        self.starts.append(len(self.tag))
+        return number
+
+    def _add_commit(self, commit: Commit) -> None:
+        group = self._group_numbers.setdefault(commit.group, len(self.groups))
+        if group == len(self.groups):
+            self.groups.append(commit.group)
+        self.tag.append(COMMIT)
+        self.partition.append(self.partition_number(commit.topic, commit.partition))
+        self.offset.append(commit.offset)
+        self.value.append(-1 - group)
+
+    def _add_micro(self, number: int, operation: Send | Poll) -> None:
+        partition = self._partition_numbers.get((operation[0], operation[1]))
+        if partition is None:
+            partition = self.partition_number(operation[0], operation[1])
+        value = self.value_number(partition, operation[3])
+        self.partition.append(partition)
+        self.value.append(value)
+        offset = operation[2]
+        self.offset.append(-1 if offset is None else offset)
+        if operation.key is not None:
+            self.keys[value] = operation.key
+        if isinstance(operation, Poll):
+            self.tag.append(POLL)
+            return
+        self.tag.append(SEND)
+        first = self.writer[value]
+        if first < 0:
+            self.writer[value] = number
+        elif first != number:
+            others = self.more_writers.setdefault(value, [])
+            if number not in others:
+                others.append(number)
+
+    def has(self, tag: int, number: int) -> bool:
+        """Whether an operation has micro-operations of a kind (SEND, POLL, COMMIT)."""
+        return self.tag.find(tag, self.starts[number], self.starts[number + 1]) >= 0
+
+    def writers(self, value: int) -> list[int]:
+        """All operations that sent a value."""
+        first = self.writer[value]
+        return [] if first < 0 else [first, *self.more_writers.get(value, ())]
+
+    def assigned(self, number: int) -> list[int]:
+        """The partitions that an operation tells were assigned to its process."""
+        micro_operations = self.marks.get(number, ())
+        return [self.partition_number(each.topic, each.partition) for each in micro_operations if isinstance(each, Assigned)]
+
+    def revoked(self, number: int) -> list[int]:
+        """The partitions that an operation tells were taken from its process."""
+        micro_operations = self.marks.get(number, ())
+        return [self.partition_number(each.topic, each.partition) for each in micro_operations if isinstance(each, Revoked)]
+
+    def process_number(self, name: str) -> int:
+        """The number of a process; -1 when it takes no part in the history."""
+        return self._process_numbers.get(name, -1)
+
+    def member(self, number: int) -> str:
+        """Who did it, as a group sees it: a static member (extra key `static`: its instance id) is the same one in all its lives."""
+        return str(self.extra.get(number, NOTHING).get("static", self.processes[self.process[number]]))
+
+    def killed(self, number: int) -> int:
+        """The process that a "crash" killed; -1 when it did not kill, or killed what takes no part in the history."""
+        extra = self.extra.get(number, NOTHING)
+        if extra.get("how", "kill") != "kill":
+            return -1
+        return self.process_number(victim(self.processes[self.process[number]], extra))
+
+    def partition_name(self, partition: int) -> str:
+        """`topic-partition`, as Kafka prints it."""
+        topic, number = self.partitions[partition]
+        return f"{topic}-{number}"
+
+    def operation(self, number: int) -> Operation:
+        """An operation again as it was, but for the keys of records."""
+        micro_operations: list[MicroOperation] = []
+        for index in range(self.starts[number], self.starts[number + 1]):
+            topic, partition = self.partitions[self.partition[index]]
+            offset, value = self.offset[index], self.value[index]
+            if self.tag[index] == POLL:
+                micro_operations.append(Poll(topic, partition, offset, self.values[value]))
+            elif self.tag[index] == SEND:
+                micro_operations.append(Send(topic, partition, None if offset < 0 else offset, self.values[value]))
+            else:
+                micro_operations.append(Commit(self.groups[-1 - value], topic, partition, offset))
+        return Operation(
+            self.processes[self.process[number]],
+            FUNCTIONS[self.function[number]],
+            OUTCOMES[self.outcome[number]],
+            self.invoked[number],
+            self.completed[number],
+            (*micro_operations, *(each for each in self.marks.get(number, ()) if isinstance(each, Assigned | Revoked))),
+            self.extra.get(number, NOTHING),
+        )
+
+    def operations(self, numbers: list[int], limit: int = 6) -> tuple[Operation, ...]:
+        """The first few of these operations."""
+        return tuple(self.operation(number) for number in numbers[:limit] if number >= 0)
