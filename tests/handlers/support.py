@@ -111,10 +111,20 @@ class Broker:
         self.services.coordinators.publish(delta, self.services.metadata.image)
 
     def create_topic(
-        self, name: str, *, number: int = 1, partitions: int = 1, leader: int = NODE, replicas: tuple[int, ...] = (NODE,), **config: str
+        self,
+        name: str,
+        *,
+        number: int = 1,
+        partitions: int = 1,
+        leader: int = NODE,
+        replicas: tuple[int, ...] = (NODE,),
+        former: UUID | None = None,
+        **config: str,
     ) -> UUID:
+        """`former`: the topic of the same name that is deleted in the same image."""
         id_ = topic_id(number)
-        records: list[object] = [TopicRecord(name=name, topic_id=id_)]
+        records: list[object] = [RemoveTopicRecord(topic_id=former)] if former is not None else []
+        records.append(TopicRecord(name=name, topic_id=id_))
         records += [
             ConfigRecord(resource_type=2, resource_name=name, name=key.replace("_", "."), value=value) for key, value in config.items()
         ]

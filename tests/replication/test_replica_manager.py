@@ -70,7 +70,7 @@ def test_roles_change_with_the_leader() -> None:
     broker = Broker()
     id_ = broker.create_topic("orders", replicas=(1, 2))
     changes: list[tuple[list[TopicPartition], list[TopicPartition]]] = []
-    broker.manager.changes.on_leadership.append(lambda leaders, followers: changes.append((list(leaders), list(followers))))
+    broker.manager.changes.on_leadership.append(lambda leaders, followers, _: changes.append((list(leaders), list(followers))))
     broker.move_leader(id_, 2)
     assert broker.manager.partition(TP).role is Role.FOLLOWER
     broker.move_leader(id_, 1)

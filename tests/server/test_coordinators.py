@@ -72,6 +72,21 @@ def test_leading_a_partition_of_the_topic_makes_the_coordinator(topic: str, expe
     assert runtime.leader_epoch(home) is not None
 
 
+@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
+def test_a_topic_that_is_deleted_and_made_anew_in_one_image_is_loaded_anew(topic: str) -> None:
+    """Its partition has the epoch of the former one."""
+    broker = node()
+    former = broker.create_topic(topic)
+    broker.clock.advance()
+    runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
+    home = TopicPartition(topic, 0)
+    before = runtime.read(home, lambda shard: shard)
+    broker.create_topic(topic, number=2, former=former)
+    broker.clock.advance()
+    assert runtime.leader_epoch(home) == 0
+    assert runtime.read(home, lambda shard: shard) is not before
+
+
 def test_following_makes_none() -> None:
     broker = node()
     broker.create_topic(GROUPS, leader=2, replicas=(1, 2))

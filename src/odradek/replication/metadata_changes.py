@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from odradek.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
+
+Changed = Mapping[TopicPartition, "PartitionInfo"]
 
 
 class FollowerFetchers(Protocol):
@@ -59,8 +61,9 @@ class MetadataChanges:
         self._manager = manager
         self._log_manager = log_manager
         self.fetchers: FollowerFetchers = NoFetchers()
-        self.on_leadership: list[Callable[[Mapping[TopicPartition, PartitionInfo], Mapping[TopicPartition, PartitionInfo]], object]] = []
-        """Called with (leaders, followers) that changed, after the roles are taken: coordinators load and unload there."""
+        self.on_leadership: list[Callable[[Changed, Changed, Collection[TopicPartition]], object]] = []
+        """Called with (leaders, followers, deleted) that changed, after the roles are taken: coordinators load and unload there. What was
+        deleted may be among the leaders, too: a topic that was created anew."""
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Brings the partitions from the delta's base to `image`."""
@@ -72,7 +75,7 @@ class MetadataChanges:
         for topic_partition, info in changes.followers.items():
             self._take_role(topic_partition, info, image, leads=False)
         for listener in self.on_leadership:
-            listener(changes.leaders, changes.followers)
+            listener(changes.leaders, changes.followers, changes.deletes)
         self._manager.delayed.drain()
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:

@@ -5,7 +5,7 @@ A broker that nobody asks for a group or a transaction, and that leads no partit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.base.deferred import Deferred
@@ -89,8 +89,11 @@ class Coordinators:
             return self.transactions if make or self._transactions is not None else None
         return None
 
-    def leadership_changed(self, leaders: Changed, followers: Changed) -> None:
-        """This broker leads some partitions and follows others, since now or in a new epoch."""
+    def leadership_changed(self, leaders: Changed, followers: Changed, deleted: Collection[TopicPartition] = ()) -> None:
+        """This broker leads some partitions and follows others, since now or in a new epoch; deleted ones it may lead anew, empty."""
+        for topic_partition in sorted(deleted):
+            if (coordinator := self._made(topic_partition.topic, make=False)) is not None:
+                coordinator.unload(topic_partition, None)
         for topic_partition, info in leaders.items():
             if (coordinator := self._made(topic_partition.topic, make=True)) is not None:
                 coordinator.load(topic_partition, info.partition.leader_epoch)
