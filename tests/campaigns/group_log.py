@@ -43,6 +43,7 @@ class Commit(NamedTuple):
     claimed_generation: int
     member_id: str
     generation: int
+    members: int
     is_member: bool
     owner: str | None
 
@@ -208,7 +209,7 @@ class GroupLog(threading.Thread):
         group.commits.append(
             Commit(
                 position, partition, value.offset, member, int(number), int(generation), member_id,
-                group.generation, member_id in group.members, owners[0] if owners else None,
+                group.generation, len(group.members), member_id in group.members, owners[0] if owners else None,
             )
         )  # fmt: skip
 

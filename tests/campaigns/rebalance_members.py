@@ -106,11 +106,14 @@ class Member(threading.Thread):
         offsets = {partition: offset for partition, offset in self.positions.items() if partition in wanted}
         if not offsets:
             return
-        self.commits += 1
         generation, member_id = self.client.identity()
+        if generation < 0:
+            # It has been thrown out and knows. The Python clients would commit as one who takes partitions himself, JVM Kafka's refuses.
+            return
+        self.commits += 1
         metadata = f"{self.name}|{self.commits}|{generation}|{member_id}"
         lines = [["commit", self.group, *partition, offset] for partition, offset in offsets.items()]
-        self.recorder.invoke("commit", lines, id=self.commits)
+        self.recorder.invoke("commit", lines, id=self.commits, generation=generation)
         try:
             self.client.commit(offsets, metadata)
         except Exception as error:
@@ -130,10 +133,10 @@ class Member(threading.Thread):
         self.recorder.ok("rebalance", lines, member_id=member_id)
         say(member=self.name, owns=sorted(self.owned), id=member_id, generation=generation)
 
-    def revoked(self, partitions: Iterable[Partition], *, lost: bool = False) -> None:
-        """To be called first of all in the rebalance listener; commits, unless they are lost already."""
+    def revoked(self, partitions: Iterable[Partition], *, lost: bool = False, commits: bool = True) -> None:
+        """To be called first of all in the rebalance listener; commits, unless they are lost already or it cannot be done there."""
         gone = [partition for partition in partitions if partition in self.owned]
-        if not lost:
+        if commits and not lost:
             self.commit(gone)
         lines = [["revoked", self.group, *partition, self.owned.pop(partition)] for partition in gone]
         for partition in gone:
@@ -223,7 +226,7 @@ class KafkaPython(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_revoked(self, revoked: Iterable[kafka.TopicPartition]) -> None:
         # The listener runs in the event loop that a commit would have to wait for.
-        self.member.revoked(((each.topic, each.partition) for each in revoked), lost=True)
+        self.member.revoked(((each.topic, each.partition) for each in revoked), commits=False)
 
     def on_partitions_lost(self, lost: Iterable[kafka.TopicPartition]) -> None:
         self.member.revoked(((each.topic, each.partition) for each in lost), lost=True)
@@ -269,7 +272,7 @@ class Aiokafka(aiokafka.abc.ConsumerRebalanceListener):
 
     async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         # Nothing is committed here: `commit` would have to be awaited by the very task that waits for this.
-        self.member.revoked(((each.topic, each.partition) for each in revoked), lost=True)
+        self.member.revoked(((each.topic, each.partition) for each in revoked), commits=False)
 
     def poll(self) -> list[Got]:
         assert self.consumer is not None

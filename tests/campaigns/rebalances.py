@@ -117,6 +117,8 @@ class Host:
         self.members: dict[str, str | None] = {}
         """Those that should be in the group -> their instance id."""
         self.owns: dict[str, frozenset[Partition]] = {}
+        self.ids: dict[str, tuple[str, int]] = {}
+        """Member id, and generation in which it was last given something."""
         self.died: dict[str, str] = {}
         self.ready = threading.Event()
         self.paused = False
@@ -140,6 +142,8 @@ class Host:
             if "ready" in said:
                 self.ready.set()
             elif "owns" in said:
+                if "id" in said:
+                    self.ids[said["member"]] = (said["id"], said["generation"])
                 self.owns[said["member"]] = frozenset((topic, partition) for topic, partition in said["owns"])
             elif "died" in said:
                 self.died[said["member"]] = said["died"]
@@ -238,6 +242,9 @@ class Group(threading.Thread):
         with log.lock:
             state = log.state(self.name)
             quiet = time.monotonic() - state.changed_at > SETTLED_S
+            said = [host.ids[name] for host in self.hosts for name in host.members if name in host.ids]
+            if any(member_id not in state.members or generation > state.generation for member_id, generation in said):
+                return False  # the members are ahead of what was read of the log
             held = frozenset[Partition]().union(*(member.held for member in state.members.values()))
             return quiet and len(state.members) == wanted and state.settled and (not wanted or held == self.partitions)
 
@@ -334,7 +341,10 @@ class Group(threading.Thread):
         disturb()
         if not self.settle():
             return
-        late = time.monotonic() - begun > 0.7 * SESSION_MS / 1000 + SETTLED_S
+        time.sleep(2 * HEARTBEAT_MS / 1000)
+        if not self.settle():
+            return
+        late = time.monotonic() - begun > (0.7 * SESSION_MS + 2 * HEARTBEAT_MS) / 1000 + SETTLED_S
         with self.campaign.log.lock:
             history = self.campaign.log.state(self.name).history[-8:]
         if self.generation() != before:
