@@ -43,8 +43,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "ssl.keystore.location": (("",), "TLS"),
     "ssl.truststore.certificates": (("",), "TLS"),
     "ssl.truststore.location": (("",), "TLS"),
-    "transaction.two.phase.commit.enable": (("false",), "two-phase commit (KIP-939)"),
-    "unstable.api.versions.enable": (("false",), "unstable API versions"),
     "unstable.feature.versions.enable": (("false",), "unstable feature levels"),
 }
 """Key -> (values that need no missing feature, what is missing)."""

@@ -100,7 +100,7 @@ class World:
         return TransactionCoordinator(
             clock=self.clock,
             options=RuntimeOptions(),
-            settings=TransactionSettings(max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=False),
+            settings=self._settings(),
             producer_ids=self.ids,
             markers=MarkerSender(self.clock, self.leaders, self.leaders.send),
             open_log=lambda _: self.log,
@@ -108,6 +108,9 @@ class World:
             server_version=lambda: self.version,
             partition_of=lambda _: 0,
         )
+
+    def _settings(self) -> TransactionSettings:
+        return TransactionSettings(max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=False)
 
     def load(self) -> World:
         self.epoch += 1

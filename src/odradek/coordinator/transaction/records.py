@@ -5,15 +5,18 @@ from __future__ import annotations
 from odradek.base.errors import StorageError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.records import CoordinatorRecord, RecordSerde
-from odradek.coordinator.transaction.state import Transaction, TransactionState
+from odradek.coordinator.transaction.state import NO_PRODUCER_EPOCH, Transaction, TransactionState
 from odradek.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
 SERDE = RecordSerde([(TransactionLogKey, TransactionLogValue)])
 
 
 def transaction_record(transaction: Transaction, server_version: int) -> CoordinatorRecord:
-    """Value version 0 under transaction.version 0, 1 (with tagged fields) from there on."""
-    version = 1 if server_version >= 1 else 0
+    """Value version 0 under transaction.version 0, 1 (with tagged fields) from there on.
+
+    A transaction that was taken over can be told in version 1 only. (JVM Kafka reads both, whatever the feature says.)
+    """
+    version = 1 if server_version >= 1 or transaction.next_producer_epoch != NO_PRODUCER_EPOCH else 0
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
@@ -26,6 +29,7 @@ def transaction_record(transaction: Transaction, server_version: int) -> Coordin
     if version >= 1:
         value.previous_producer_id = transaction.previous_producer_id
         value.next_producer_id = transaction.next_producer_id
+        value.next_producer_epoch = transaction.next_producer_epoch
         value.client_transaction_version = transaction.client_version
     return CoordinatorRecord(TransactionLogKey(transactional_id=transaction.transactional_id), value, version, soft=transaction)
 
@@ -61,4 +65,5 @@ def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transac
         value.previous_producer_id,
         value.next_producer_id,
         client_version=value.client_transaction_version,
+        next_producer_epoch=value.next_producer_epoch,
     )

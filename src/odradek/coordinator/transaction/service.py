@@ -22,7 +22,7 @@ from odradek.coordinator.timers import Timers
 from odradek.coordinator.transaction.markers import MarkerSender
 from odradek.coordinator.transaction.records import SERDE
 from odradek.coordinator.transaction.shard import Decision, TransactionShard
-from odradek.coordinator.transaction.state import NEVER_MS, NO_PRODUCER_ID, ProducerIdNeededError, Transaction
+from odradek.coordinator.transaction.state import NEVER_MS, ProducerIdNeededError, Transaction, supports_epoch_bump
 
 if TYPE_CHECKING:
     from odradek.metadata.delta import MetadataDelta
@@ -116,7 +116,10 @@ class TransactionCoordinator:
     def initialize(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, *, two_phase: bool, keep_prepared: bool
     ) -> Deferred[Transaction]:
-        """InitProducerId with a transactional id: the producer's id and epoch stand in the result."""
+        """InitProducerId with a transactional id: the producer's id and epoch are the result's `owner`.
+
+        With `keep_prepared` an ongoing transaction is kept for the producer to end; the result then is that transaction.
+        """
         try:
             if transactional_id == "":
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
@@ -124,8 +127,8 @@ class TransactionCoordinator:
                 raise KafkaError(
                     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is off (transaction.two.phase.commit.enable)"
                 )
-            if keep_prepared:
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "a prepared transaction cannot be kept")
+            if keep_prepared and not supports_epoch_bump(self._server_version()):
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "a prepared transaction can be kept from transaction.version 2 on")
             if not two_phase and not 0 < timeout_ms <= self._settings.max_timeout_ms:
                 raise KafkaError(
                     ErrorCode.INVALID_TRANSACTION_TIMEOUT,
@@ -134,7 +137,10 @@ class TransactionCoordinator:
         except KafkaError as error:
             return Deferred.failed(error)
         resolved_ms = NEVER_MS if two_phase else timeout_ms
-        decided = self._decide(transactional_id, lambda shard, new_id: shard.initialize(transactional_id, resolved_ms, expected, new_id))
+        decided = self._decide(
+            transactional_id,
+            lambda shard, new_id: shard.initialize(transactional_id, resolved_ms, expected, new_id, keep_prepared=keep_prepared),
+        )
         return _then(decided, _initialized)
 
     def add_partitions(
@@ -270,10 +276,7 @@ def _initialized(decision: Decision) -> Transaction:
 
 
 def _to_go_on_with(decision: Decision) -> tuple[int, int]:
-    transaction = decision.transaction
-    if transaction.next_producer_id != NO_PRODUCER_ID:
-        return transaction.next_producer_id, 0
-    return transaction.producer_id, transaction.producer_epoch
+    return decision.transaction.owner
 
 
 def _then(done: Deferred[Decision], convert: Callable[[Decision], T]) -> Deferred[T]:

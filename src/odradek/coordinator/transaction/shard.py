@@ -11,8 +11,9 @@ from odradek.base.undo import UndoJournal, VersionedDict
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import CoordinatorResult
 from odradek.coordinator.transaction import state as step
+from odradek.coordinator.transaction import two_phase
 from odradek.coordinator.transaction.records import tombstone, transaction_of, transaction_record
-from odradek.coordinator.transaction.state import PREPARED, ProducerIdNeededError, Transaction, TransactionState
+from odradek.coordinator.transaction.state import NEVER_MS, PREPARED, ProducerIdNeededError, Transaction, TransactionState
 from odradek.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
 if TYPE_CHECKING:
@@ -86,9 +87,18 @@ class TransactionShard:
     # -- operations --------------------------------------------------------------------------------------------------------------
 
     def initialize(
-        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, new_producer_id: int | None
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: tuple[int, int] | None,
+        new_producer_id: int | None,
+        *,
+        keep_prepared: bool = False,
     ) -> CoordinatorResult[Decision]:
-        """InitProducerId. An ongoing transaction is aborted first: the decision then says CONCURRENT_TRANSACTIONS, ask again."""
+        """InitProducerId. An ongoing transaction is aborted first: the decision then says CONCURRENT_TRANSACTIONS, ask again.
+
+        With `keep_prepared` it is left as it is, for the new producer to end.
+        """
         now_ms = self._now_ms()
         current = self.transactions.get(transactional_id)
         if current is None:
@@ -96,10 +106,19 @@ class TransactionShard:
                 raise ProducerIdNeededError
             current = step.new_transaction(transactional_id, new_producer_id, timeout_ms, now_ms)
         elif current.state is TransactionState.ONGOING:
-            step.check_may_initialize(current, expected)
-            fenced = step.fence(current, self._server_version(), now_ms, new_producer_id)
-            return self._result(Decision(fenced, ErrorCode.CONCURRENT_TRANSACTIONS))
+            if keep_prepared:
+                return self._changed(current, two_phase.keep(current, expected, timeout_ms, now_ms, new_producer_id))
+            if current.kept or current.timeout_ms == NEVER_MS:
+                two_phase.check_may_initialize(current, expected)
+            else:
+                step.check_may_initialize(current, expected)
+            return self._result(Decision(self._fenced(current, now_ms, new_producer_id), ErrorCode.CONCURRENT_TRANSACTIONS))
         return self._result(Decision(step.initialize(current, expected, timeout_ms, now_ms, new_producer_id)))
+
+    def _fenced(self, current: Transaction, now_ms: int, new_producer_id: int | None) -> Transaction:
+        if current.kept:
+            return two_phase.end_kept(current, now_ms, new_producer_id, commit=False, bump=True)
+        return step.fence(current, self._server_version(), now_ms, new_producer_id)
 
     def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, added: Iterable[TopicPartition], client_version: int
@@ -122,6 +141,8 @@ class TransactionShard:
         step.check_producer(current, producer_id, producer_epoch)
         if current.state in PREPARED:
             raise step.concurrent(current)
+        if current.kept:
+            raise step.only_to_be_ended(current)
         return {
             partition: ErrorCode.NONE if partition in current.partitions else ErrorCode.TRANSACTION_ABORTABLE for partition in partitions
         }
@@ -138,6 +159,10 @@ class TransactionShard:
     ) -> CoordinatorResult[Decision]:
         """EndTxn."""
         current = self._known(transactional_id)
+        if current.kept:
+            step.check_producer(current, producer_id, producer_epoch)
+            bump = step.supports_epoch_bump(client_version)
+            return self._result(Decision(two_phase.end_kept(current, self._now_ms(), new_producer_id, commit=commit, bump=bump)))
         ended = step.end(
             current,
             producer_id,
@@ -155,7 +180,7 @@ class TransactionShard:
         now_ms = self._now_ms()
         if current is None or not current.timed_out(now_ms):
             return CoordinatorResult([], None)
-        fenced = step.fence(current, self._server_version(), now_ms, new_producer_id)
+        fenced = self._fenced(current, now_ms, new_producer_id)
         return CoordinatorResult([transaction_record(fenced, self._server_version())], Decision(fenced))
 
     def complete(self, prepared: Transaction) -> CoordinatorResult[Transaction | None]:

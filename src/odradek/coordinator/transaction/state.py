@@ -89,6 +89,21 @@ class Transaction(NamedTuple):
     """The epoch before the last bump, by which a repeated request is known. Not written: lost when the coordinator moves."""
     client_version: int = 0
     """transaction.version that the client went by when the state was entered; 2 bumps the epoch with every transaction (KIP-890)."""
+    next_producer_epoch: int = NO_PRODUCER_EPOCH
+    """With `next_producer_id`: the epoch to go on with, 0 where there is none. In an ongoing transaction both are there only when a new
+    producer has taken it over to end it (KIP-939); `producer_id` and `producer_epoch` then are those of the records."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the ongoing transaction was begun by a former producer, and is there for the present one to commit or to abort."""
+        return self.state is TransactionState.ONGOING and self.next_producer_epoch != NO_PRODUCER_EPOCH
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        """Id and epoch of the producer that may make requests; in a prepared transaction, of the one that goes on after it."""
+        if self.kept or (self.state in PREPARED and self.next_producer_id != NO_PRODUCER_ID):
+            return self.next_producer_id, max(self.next_producer_epoch, 0)
+        return self.producer_id, self.producer_epoch
 
     @property
     def epoch_exhausted(self) -> bool:
@@ -110,7 +125,8 @@ class Transaction(NamedTuple):
         """The next state, checked against the table; the former producer id is noted, as Kafka does with every transition."""
         if self.state not in PREVIOUS_STATES[state]:
             raise RuntimeError(f"{self.transactional_id!r} cannot go from {self.state.label} to {state.label}")
-        return self._replace(state=state, previous_producer_id=self.producer_id, **changes)  # type: ignore[arg-type]
+        former: dict[str, object] = {"previous_producer_id": self.producer_id}
+        return self._replace(state=state, **(former | changes))  # type: ignore[arg-type]
 
 
 def is_exhausted(epoch: int) -> bool:
@@ -172,7 +188,7 @@ def _may_go_on(transaction: Transaction, expected: tuple[int, int]) -> bool:
     producer_id, epoch = expected
     return (
         transaction.producer_epoch == NO_PRODUCER_EPOCH
-        or producer_id == transaction.producer_id
+        or producer_id == transaction.owner[0]
         # Its epochs were used up and the answer with the new id got lost.
         or (producer_id == transaction.previous_producer_id and is_exhausted(epoch))
     )
@@ -192,9 +208,13 @@ def _bumped(transaction: Transaction, expected: tuple[int, int] | None) -> tuple
 
 
 def add_partitions(transaction: Transaction, added: Iterable[TopicPartition], client_version: int, now_ms: int) -> Transaction:
-    """Begins a transaction or widens it; the same object when all partitions are in it. CONCURRENT_TRANSACTIONS while it is being ended."""
+    """Begins a transaction or widens it; the same object when all partitions are in it. CONCURRENT_TRANSACTIONS while it is being ended,
+    INVALID_TXN_STATE for a former producer's, which can only be ended.
+    """
     if transaction.state in PREPARED:
         raise concurrent(transaction)
+    if transaction.kept:
+        raise only_to_be_ended(transaction)
     partitions = transaction.partitions.union(added)
     ongoing = transaction.state is TransactionState.ONGOING
     if ongoing and len(partitions) == len(transaction.partitions):
@@ -209,7 +229,10 @@ def add_partitions(transaction: Transaction, added: Iterable[TopicPartition], cl
 
 
 def fence(transaction: Transaction, server_version: int, now_ms: int, new_producer_id: int | None) -> Transaction:
-    """Aborts an ongoing transaction over its producer's head, whose epoch is no longer good for anything afterwards."""
+    """Aborts an ongoing transaction over its producer's head, whose epoch is no longer good for anything afterwards.
+
+    Not for a kept one: `two_phase.end_kept`.
+    """
     if supports_epoch_bump(server_version):
         return _prepare(transaction, server_version, now_ms, commit=False, new_producer_id=new_producer_id, without_partitions=False)
     epoch = min(transaction.producer_epoch + 1, MAX_EPOCH)
@@ -263,10 +286,13 @@ def _end_bumping(
     current = transaction.producer_epoch
     overflowed = transaction.previous_producer_id == producer_id and producer_epoch == MAX_EPOCH - 1 and current == 0
     repeated = overflowed or current == producer_epoch + 1
-    if transaction.producer_id != producer_id and not overflowed:
+    ended_by = _ender(transaction) if state in PREPARED else None
+    if ended_by is not None and producer_id != ended_by[0]:
         raise wrong_id(transaction, producer_id)
-    if state in PREPARED:
-        valid = current == producer_epoch + 1
+    if ended_by is None and transaction.producer_id != producer_id and not overflowed:
+        raise wrong_id(transaction, producer_id)
+    if ended_by is not None:
+        valid = producer_epoch == ended_by[1]
     elif state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         valid = repeated or producer_epoch == current
     else:
@@ -285,6 +311,17 @@ def _end_bumping(
         raise _cannot_end(transaction, commit=commit)
     # An abort before any partition was added: the producer may have records under way that must not join its next transaction.
     return _prepare(transaction, client_version, now_ms, commit=False, new_producer_id=new_producer_id, without_partitions=True)
+
+
+def _ender(prepared: Transaction) -> tuple[int, int]:
+    """Id and epoch of the producer that ended a prepared transaction, which bumped it."""
+    former = prepared.previous_producer_id
+    if prepared.next_producer_id == NO_PRODUCER_ID or former in (NO_PRODUCER_ID, prepared.producer_id):
+        return prepared.producer_id, prepared.producer_epoch - 1
+    # It had another id than the records have: it took the transaction over.
+    if former == prepared.next_producer_id:
+        return former, max(prepared.next_producer_epoch, 0) - 1
+    return former, MAX_EPOCH - 1
 
 
 def _prepare(
@@ -309,11 +346,15 @@ def _prepare(
 def complete(transaction: Transaction, now_ms: int) -> Transaction:
     """All markers are written. A producer whose epochs were used up goes on under its next id."""
     rotated = supports_epoch_bump(transaction.client_version) and transaction.next_producer_id != NO_PRODUCER_ID
+    known = transaction.previous_producer_id != NO_PRODUCER_ID
+    producer_id, producer_epoch = transaction.owner if rotated else (transaction.producer_id, transaction.producer_epoch)
     return transaction.to(
         TransactionState.COMPLETE_COMMIT if transaction.result_is_commit else TransactionState.COMPLETE_ABORT,
-        producer_id=transaction.next_producer_id if rotated else transaction.producer_id,
-        producer_epoch=0 if rotated else transaction.producer_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        previous_producer_id=transaction.previous_producer_id if rotated and known else transaction.producer_id,
         next_producer_id=NO_PRODUCER_ID,
+        next_producer_epoch=NO_PRODUCER_EPOCH,
         partitions=NO_PARTITIONS,
         last_update_ms=now_ms,
     )
@@ -321,9 +362,10 @@ def complete(transaction: Transaction, now_ms: int) -> Transaction:
 
 def check_producer(transaction: Transaction, producer_id: int, producer_epoch: int) -> None:
     """INVALID_PRODUCER_ID_MAPPING for another id, PRODUCER_FENCED for another epoch."""
-    if transaction.producer_id != producer_id:
+    owner_id, owner_epoch = transaction.owner
+    if owner_id != producer_id:
         raise wrong_id(transaction, producer_id)
-    if transaction.producer_epoch != producer_epoch:
+    if owner_epoch != producer_epoch:
         raise fenced(transaction, producer_epoch)
 
 
@@ -334,14 +376,21 @@ def concurrent(transaction: Transaction) -> KafkaError:
 def wrong_id(transaction: Transaction, producer_id: int) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"producer {producer_id} does not hold {transaction.transactional_id!r}, producer {transaction.producer_id} does",
+        f"producer {producer_id} does not hold {transaction.transactional_id!r}, producer {transaction.owner[0]} does",
     )
 
 
 def fenced(transaction: Transaction, producer_epoch: int) -> KafkaError:
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
-        f"epoch {producer_epoch} of producer {transaction.producer_id} is not the current one, {transaction.producer_epoch}",
+        f"epoch {producer_epoch} of producer {transaction.owner[0]} is not the current one, {transaction.owner[1]}",
+    )
+
+
+def only_to_be_ended(transaction: Transaction) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"the transaction of {transaction.transactional_id!r} was begun by a former producer and can only be committed or aborted",
     )
 
 

@@ -1,7 +1,8 @@
 """InitProducerId (API key 22): a producer id for idempotent and transactional producers.
 
-Versions: 0-6 (6 is unstable, KIP-939). ACL: IDEMPOTENT_WRITE on Cluster or WRITE on any Topic; WRITE on TransactionalId with a
-transactional id; with two-phase commit also TWO_PHASE_COMMIT on it.
+Versions: 0-6 (6, with two-phase commit, is unstable in Kafka 4.3: KIP-939).
+ACL: IDEMPOTENT_WRITE on Cluster or WRITE on any Topic; WRITE on TransactionalId with a transactional id; with two-phase commit also
+TWO_PHASE_COMMIT on it.
 Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
@@ -47,8 +48,7 @@ def handle(
         if done.error is not None:
             result.complete(_error(code_for(done.error, version, _FENCED_SINCE)))
         else:
-            transaction = done.result()
-            result.complete(InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch))
+            result.complete(_initialized(done.result()))
 
     services.transactions.initialize(
         request.transactional_id,
@@ -72,6 +72,15 @@ def _complete(result: Deferred[InitProducerIdResponse], producer_id: Deferred[in
     else:
         # No block of ids could be had from the controller; the client tries again.
         result.complete(_error(error.code if isinstance(error, KafkaError) else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+
+
+def _initialized(transaction: Transaction) -> InitProducerIdResponse:
+    producer_id, producer_epoch = transaction.owner
+    response = InitProducerIdResponse(producer_id=producer_id, producer_epoch=producer_epoch)
+    if transaction.kept:
+        response.ongoing_txn_producer_id = transaction.producer_id
+        response.ongoing_txn_producer_epoch = transaction.producer_epoch
+    return response
 
 
 def _error(error: ErrorCode) -> InitProducerIdResponse:
