@@ -34,7 +34,7 @@ from odradek.records.batch import iter_headers
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot
 from tests.campaigns import offline
 from tests.campaigns.judging import BETTER, UNREADABLE, Case, Outcome, differences, judge, unsound
-from tests.campaigns.mutations import MUTATIONS, Lines
+from tests.campaigns.mutations import MUTATIONS, RARE, Lines
 from tests.campaigns.sources import EPOCHS, JvmLogs, aborted_in, batches_in, make_log
 
 OVERRIDES = {
@@ -49,6 +49,8 @@ _CLEAN = 1
 """The log directory (of three) that was closed cleanly."""
 _OF_JVM = 0.3
 """The share of logs that JVM Kafka wrote."""
+_OF_EACH_RARE = 3
+"""In each log directory of a full campaign."""
 FULL_COUNT = 500
 """Partitions from which on every reason must have been needed, and directories go offline as well (a start of each broker for many)."""
 
@@ -81,14 +83,16 @@ def prepare(folder: Path, partitions: int) -> None:
             broker.kill()
 
 
-def damage(folder: Path, rng: random.Random, now_ms: int, jvm_logs: JvmLogs) -> list[Case]:
-    """Fills the partitions of a prepared folder and lets each suffer."""
+def damage(folder: Path, rng: random.Random, now_ms: int, jvm_logs: JvmLogs, *, of_each_rare: int = 0) -> list[Case]:
+    """Fills the partitions of a prepared folder and lets each suffer: so many of every `RARE` kind first, then as chance has it."""
     cases: list[Case] = []
     names = ("recovery-point", "log-start", "replication", "cleaner")
     weighted = [mutation for mutation in MUTATIONS for _ in range(mutation.weight)]
+    named = {mutation.name: mutation for mutation in MUTATIONS}
     for number, directory in enumerate(log_dirs(folder)):
         clean = number == _CLEAN
         rows: dict[str, list[str]] = {name: [] for name in names}
+        rare = list(RARE[clean] * of_each_rare)
         for path in sorted(directory.glob("*-*")):
             topic, _, partition = path.name.rpartition("-")
             if topic not in TOPICS:
@@ -107,9 +111,14 @@ def damage(folder: Path, rng: random.Random, now_ms: int, jvm_logs: JvmLogs) -> 
             if not clean:
                 lines.recovery_point = rng.choice((0, bases[-1], rng.choice(bases), rng.randrange(end + 1)))
             done: list[str] = []
-            wanted = rng.choice((1, 1, 2))
+            script = next((each for each in rare if each[0] == topic), None)
+            scripted: list[str] = []
+            if script is not None:
+                rare.remove(script)
+                scripted += script[1]
+            wanted = len(scripted) or rng.choice((1, 1, 2))
             while len(done) < wanted:
-                mutation = weighted[rng.randrange(len(weighted))]
+                mutation = named[scripted.pop(0)] if scripted else weighted[rng.randrange(len(weighted))]
                 if clean and not mutation.clean and rng.random() < 0.95:
                     continue  # JVM Kafka refuses to start with most of these, which costs a start each.
                 if mutation.run(rng, path, lines):
@@ -357,7 +366,8 @@ def campaign(count: int, seed: int, folder: Path) -> list[str]:
     source = folder / "source"
     prepare(source, (count + 1) // 2)
     jvm_logs = JvmLogs(folder / "jvm-logs", TOPICS, OVERRIDES, seed)
-    cases = damage(source, rng, time.time_ns() // 1_000_000 - 3_600_000, jvm_logs)
+    now_ms = time.time_ns() // 1_000_000
+    cases = damage(source, rng, now_ms - 3_600_000, jvm_logs, of_each_rare=_OF_EACH_RARE if count >= FULL_COUNT else 0)
     ours, refused = recover(OdradekBroker, source, folder / "odradek", cases)
     theirs, unstartable = recover(lambda home, keys: JvmBroker(home, keys, heap="512m"), source, folder / "jvm", cases)
     tally = Tally(seed, cases)

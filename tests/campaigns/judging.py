@@ -10,8 +10,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.records.batch import BatchHeader, check_crc, iter_headers
-from odradek.storage.producer_snapshot import ProducerSnapshotEntry
+from odradek.records.batch import BatchHeader, check_crc, iter_headers, read_header
+from odradek.storage.producer_snapshot import ProducerSnapshotEntry, decode_snapshot
+from odradek.storage.producer_state import ProducerStateManager
+from odradek.storage.recovery import follow_batch
+from odradek.testing.disk import VirtualDisk
 
 UNREADABLE = b"\0unreadable"
 """Stands in `Outcome.log` for bytes behind the last batch of a segment that are no batch."""
@@ -204,10 +207,15 @@ def _lying_index(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     return _has(case, ".index") and all(mine == other or (mine[1] == 0 and (other[2] > mine[2] or other[2] < 0)) for mine, other in pairs)
 
 
+def _only_rubbish_behind(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    """Theirs begins with ours, and nothing of what follows there is a batch as it was written."""
+    behind = batches_of(theirs.log[len(ours.log) :]) if theirs.log.startswith(ours.log) else None
+    return behind is not None and all(case.whole.get(header.base_offset) != data for header, data in behind)
+
+
 def _end_in_the_file(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     """The batches that ours serves lie in their file as well, behind what they take for its end."""
-    damaged = _has(case, ".log cut", ".index")
-    return case.clean and damaged and ours.end > theirs.end and ours.log in (theirs.log, theirs.log.removesuffix(UNREADABLE))
+    return case.clean and _has(case, ".log cut", ".index") and ours.end > theirs.end and _only_rubbish_behind(case, ours, theirs)
 
 
 def _more_aborts(case: Case, ours: Outcome, theirs: Outcome) -> bool:
@@ -217,6 +225,20 @@ def _more_aborts(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 def _producers_of_the_log(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     lost = _has(case, ".index", ".txnindex", "all .snapshot missing")
     return case.clean and lost and not theirs.producers and ours.producers != ()
+
+
+def _producers_written(case: Case) -> set[ProducerSnapshotEntry]:
+    """What is known of producers after all batches that there were before the damage."""
+    state = ProducerStateManager(VirtualDisk(), "/", case.name, expiration_ms=1 << 60, verify_transactions=False)
+    for _, data in sorted(case.whole.items()):
+        follow_batch(None, state, memoryview(data), 0, read_header(data, 0))
+    return set(decode_snapshot(state.snapshot_at(state.map_end_offset) or b""))
+
+
+def _snapshots_kept(case: Case, ours: Outcome, theirs: Outcome) -> bool:
+    """The log ends where it did, and ours knows of every producer what there was to know, of batches, too, that are gone by now."""
+    lost = _has(case, ".index") and _has(case, ".log", "swap")
+    return lost and ours.end == theirs.end == case.end and set(ours.producers) == _producers_written(case)
 
 
 def _forgotten(known: ProducerSnapshotEntry, start: int) -> set[ProducerSnapshotEntry]:
@@ -265,7 +287,7 @@ def _segment_dropped(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 def _unreadable_tail(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     """To cut them, ours reads the last segment, and finds the producers in it although there may be no snapshot."""
     same = ours.producers == theirs.producers or not theirs.producers
-    return case.clean and theirs.log == ours.log + UNREADABLE and same and _has(case, ".log")
+    return case.clean and theirs.log != ours.log and _only_rubbish_behind(case, ours, theirs) and same and _has(case, ".log")
 
 
 def _hole(case: Case, ours: Outcome, theirs: Outcome) -> bool:
@@ -299,6 +321,11 @@ BETTER: tuple[Better, ...] = (
         "producers are read from a cleanly closed log that has lost its snapshots, or an index: JVM Kafka knows none of them",
         frozenset({"producers"}),
         _producers_of_the_log,
+    ),
+    Better(
+        "the producer snapshots behind a rebuilt index are kept: JVM Kafka makes them of what is left of the batches",
+        frozenset({"producers", "aborted"}),
+        _snapshots_kept,
     ),
     Better(
         "producers and transactions that began below the log start are known from the snapshot there: JVM Kafka drops it",

@@ -329,3 +329,23 @@ MUTATIONS: tuple[Named, ...] = (
     Named("an interrupted swap of two", _swap_two, weight=2),
     Named("files of no meaning", _extra("notes.txt", "leader-epoch-checkpoint.tmp", "partition.metadata.tmp")),
 )
+
+_BEHIND, _NO_SNAPSHOTS = "last .log with a batch of no magic behind it", "all .snapshot missing"
+RARE: dict[bool, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    True: (
+        ("plain", (_BEHIND,)),
+        ("plain", (_NO_SNAPSHOTS, _BEHIND)),
+        ("kept", (_NO_SNAPSHOTS, _BEHIND)),
+        ("plain", ("all .index missing", "a .log missing")),
+        ("kept", ("all .index missing", "a .log cut")),
+        ("plain", ("a .index noise",)),
+    ),
+    False: (
+        ("plain", ("a .log cut behind which an unflushed one follows",)),
+        ("plain", ("a base offset in the last .log higher",)),
+        ("kept", ("a base offset in the last .log higher",)),
+        ("plain", ("log start at a segment",)),
+        ("kept", ("log start at a segment",)),
+    ),
+}
+"""Topic and mutations that lead to reasons which chance alone would miss in some campaigns, by whether the directory was closed cleanly."""

@@ -456,3 +456,29 @@ def test_epochs_of_a_compacted_log_that_has_lost_all_its_segments_hide_none_of_w
     third = open_log(survivor.kill(), ManualClock(), config)
     assert third.log_end_offset == 2
     assert [tuple(entry) for entry in third.leader_epochs.entries] == [(1, 0)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_swapped_in_without_its_index_loses_nothing_although_a_batch_in_it_is_damaged(clean: bool) -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    for round_ in range(3):
+        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * round_, transactional=True), 3)
+        log.append_as_leader(marker(9, 0, commit=False), 3, origin=AppendOrigin.COORDINATOR)
+    log.roll()
+    log.close(durable=True)
+    expected = log.aborted_transactions(0, 1000)
+    first, second = log.segments[-3:-1]
+    file = disk.open(f"{DIRECTORY}/{name(log, -3, '.log')}.swap", create=True)
+    joined = bytearray(b"".join(disk.read_bytes(segment.log_path) for segment in (first, second)))
+    joined[200] ^= 0x10
+    file.pwritev([joined], 0)
+    file.close()
+    survivor = disk.kill()
+    again = open_log(survivor, ManualClock(), CONFIG, clean=clean, recovery_point=log.log_end_offset)
+    assert again.bases == [*log.bases[:-2], log.bases[-1]]
+    assert survivor.read_bytes(again.segments[-2].log_path) == joined
+    assert again.log_end_offset == log.log_end_offset
+    assert again.aborted_transactions(0, 1000) == expected
+    assert again.segments[-2].offset_index.entries > 4
+    assert {path.rpartition(".")[2] for path in again.unsynced_paths[0]} >= {"index", "timeindex"}

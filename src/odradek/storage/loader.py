@@ -27,6 +27,7 @@ from odradek.storage.names import (
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     offset_of_file,
     segment_file,
@@ -138,6 +139,8 @@ class _Loader:
         """Base offsets of the segments whose indexes were made again."""
         self.aborts_lost: set[int] = set()
         """Base offsets of the segments whose transaction index was damaged."""
+        self.swapped: set[int] = set()
+        """Base offsets of the segments that were `.swap` files."""
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}", options.new_lock())
         self.state = self._new_state()
         self.rebuilt: list[Segment] = []
@@ -165,7 +168,7 @@ class _Loader:
     def load(self) -> Log:
         never_flushed = self.recovery_point <= 0
         topic_id = self._tolerant(lambda: read_partition_metadata(self.disk, f"{self.directory}/{PARTITION_METADATA}"))
-        names = finish_swaps(self.disk, self.directory)
+        names, self.swapped = finish_swaps(self.disk, self.directory)
         epochs_lost = not self._load_epochs()
         self._load_segments(names)
         if epochs_lost:
@@ -298,6 +301,12 @@ class _Loader:
     def _load_segment(self, offset: int, present: set[str]) -> None:
         now_ms = self.clock.time_ms()
         segment = Segment.load(self.disk, self.directory, offset, self.limits, now_ms)
+        names = [segment_file(offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+        if offset in self.swapped and names[0] not in present:
+            # It came without an index, which says nothing about the log. Recovery would cut flushed records off where one is damaged.
+            segment.rebuild_indexes()
+            present.update(names)
+            self.rebuilt.append(segment)
         try:
             segment.sanity_check(present)
         except CorruptIndexError as error:
@@ -393,15 +402,16 @@ class _Loader:
         return max(end_offset, self.log_start_offset)
 
 
-def finish_swaps(disk: Disk, directory: str) -> list[str]:
-    """Removes `.deleted` and `.cleaned` files, completes or drops `.swap` ones; returns the names that are left, sorted.
+def finish_swaps(disk: Disk, directory: str) -> tuple[list[str], set[int]]:
+    """Removes `.deleted` and `.cleaned` files, completes or drops `.swap` ones; returns the names that are left, sorted, and the base
+    offsets of the segments that were swapped in.
 
     A swap whose offset is at or above the lowest `.cleaned` file was not complete when the broker died: the old segments still count.
     """
     names = disk.listdir(directory)
     temporary = [name for name in names if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX))]
     if not temporary:
-        return names
+        return names, set()
     cleaned = [offset for name in names if name.endswith(CLEANED_SUFFIX) and (offset := offset_of_file(name)) is not None]
     lowest_cleaned = min(cleaned, default=None)
     swaps: list[str] = []
@@ -415,7 +425,8 @@ def finish_swaps(disk: Disk, directory: str) -> list[str]:
     for name in swaps:
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
     disk.fsync_dir(directory)
-    return disk.listdir(directory)
+    logs = {offset for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and (offset := offset_of_file(name)) is not None}
+    return disk.listdir(directory), logs
 
 
 def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:

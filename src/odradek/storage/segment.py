@@ -182,7 +182,7 @@ class Segment:
                 raise CorruptIndexError(f"{offsets.path}: points behind the end of the segment")
         except CorruptIndexError as error:
             logger.warning("Rebuilding an index: %s", error)
-            self._rebuild_indexes()
+            self.rebuild_indexes()
         self._index_full = offsets.is_full or times.is_full
 
     def _attach_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
@@ -191,8 +191,11 @@ class Segment:
         self._time_index = TimeIndex(self._disk, f"{self.directory}/{segment_file(base, TIME_INDEX_SUFFIX)}", base, limit)
         return self._offset_index, self._time_index
 
-    def _rebuild_indexes(self) -> None:
+    def rebuild_indexes(self) -> None:
+        """Makes offset index and time index of the headers of the batches, as far as they can be read; the log stays as it is."""
         size = self.size
+        if self._offset_index is None or self._time_index is None:
+            self._attach_indexes()
         offsets, times = self.offset_index, self.time_index
         self._indexes_trusted = True
         offsets.reset()
@@ -339,7 +342,7 @@ class Segment:
 
     def _distrust(self, why: str) -> None:
         logger.warning("Rebuilding an index that does not fit its log: %s", why)
-        self._rebuild_indexes()
+        self.rebuild_indexes()
 
     def find(self, offset: int, start_position: int | None = None) -> BatchPosition | None:
         """The first batch whose last offset is >= `offset`, None when the segment ends before it."""
