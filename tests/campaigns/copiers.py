@@ -30,7 +30,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from odradek.testing.history import Recorder
 
 PATIENCE_S = 30.0
-CLIENT = {"socket.connection.setup.timeout.ms": 2000, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
+CLIENT = {
+    "socket.connection.setup.timeout.ms": 2000,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "log_level": 0,
+    # librdkafka 2.16 gives its brokers up when it bootstraps again, but still sends TxnOffsetCommit by way of one that it gave up: such a
+    # producer waits for ever in send_offsets_to_transaction.
+    "metadata.recovery.strategy": "none",
+}
 DEBUG = os.environ.get("ODRADEK_COPIER_DEBUG")
 """Contexts of librdkafka's debug log, for the copiers."""
 PHASES = ("begun", "produced", "flushed", "offsets", "ending")
@@ -157,6 +165,7 @@ class LibrdkafkaCopier:
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 50,
             "queued.max.messages.kbytes": 4096,
+            **({"debug": DEBUG, "log_level": 7} if DEBUG else {}),
         }
         if options.group_protocol == "classic":
             settings |= {

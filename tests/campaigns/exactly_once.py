@@ -57,6 +57,9 @@ SETTINGS = {
 }
 
 
+TOPICS = {"__consumer_offsets": int(SETTINGS["offsets.topic.num.partitions"])}
+
+
 class Plan(NamedTuple):
     """What a run does. Times are in seconds unless they say otherwise."""
 
@@ -73,6 +76,8 @@ class Plan(NamedTuple):
     batch: int = 500
     transaction_timeout_ms: int = 10_000
     peer: str = "odradek"
+    most: int = 0
+    """The most copiers, and brokers, that are disturbed; 0: until everything is copied."""
 
 
 class Disruptions:
@@ -99,7 +104,7 @@ class Feeder(threading.Thread):
     LINE = 500
 
     def __init__(self, bootstrap: str, plan: Plan, history: Path) -> None:
-        super().__init__(name="feeder")
+        super().__init__(name="feeder", daemon=True)
         self.plan = plan
         self.recorder = Recorder(history / "feeder.jsonl", "feeder")
         self.refused: list[str] = []
@@ -255,6 +260,7 @@ class Run:
         self.disruptions = Disruptions()
         self.copiers: list[CopierProcess] = []
         self.begun = time.monotonic()
+        self.recorder = Recorder(self.history / "disruptor.jsonl", "disruptor")
         self.agenda: list[tuple[float, Callable[[], None]]] = []
         self.watch: Watch | None = None
         self.feeder: Feeder | None = None
@@ -310,7 +316,8 @@ class Run:
         copier_at = self._next(self.plan.kill_copier_every)
         broker_at = self._next(self.plan.kill_broker_every)
         patience = time.monotonic() + 60
-        copied = -1
+        most = self.plan.most or sys.maxsize
+        copied, copiers_disturbed, brokers_disturbed = -1, 0, 0
         while (now_copied := self.watch.copied) < self.plan.records:
             now = time.monotonic()
             if now_copied > copied:
@@ -318,11 +325,13 @@ class Run:
             if now > patience:
                 raise judging.Stuck(f"nothing was copied in 60 s; {copied} of {self.plan.records} are")
             self._look_after()
-            if now >= copier_at:
+            if now >= copier_at and copiers_disturbed < most:
                 self._disrupt_copier()
                 copier_at = self._next(self.plan.kill_copier_every)
-            if now >= broker_at:
+                copiers_disturbed += 1
+            if now >= broker_at and brokers_disturbed < most:
                 self._disrupt_broker()
+                brokers_disturbed += 1
                 broker_at = self._next(self.plan.kill_broker_every)
             time.sleep(0.02)
 
@@ -359,7 +368,11 @@ class Run:
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         self.agenda.append((time.monotonic() + seconds, action))
 
+    def _crash(self, copier: CopierProcess, how: str, life: int | None = None) -> None:
+        self.recorder.info("crash", process=f"{copier.options.name}.{life or copier.options.life}", how=how)
+
     def _ended(self, copier: CopierProcess, status: int) -> None:
+        self._crash(copier, "kill")
         if status == -signal.SIGKILL:
             self.disruptions.copier_kills += 1
             self.say(f"{copier.options.name} killed itself in the middle of a transaction")
@@ -384,6 +397,7 @@ class Run:
                 self.disruptions.late_returns += 1
                 pause += self.plan.transaction_timeout_ms / 1000
             copier.kill()
+            self._crash(copier, "kill")
             self.disruptions.copier_kills += 1
             self.say(f"{copier.options.name} was killed and returns in {pause:.1f} s")
             self._later(pause, copier.start)
@@ -391,11 +405,18 @@ class Run:
     def _zombie(self, copier: CopierProcess, pause: float) -> None:
         """A stopped copier wakes beside its successor and must not do harm; what it does then is in its history."""
         copier.signal(signal.SIGSTOP)
+        life = copier.options.life
+        self._crash(copier, "pause")
         copier.zombie = copier.process
         copier.start()
         self.disruptions.zombies += 1
         self.say(f"{copier.options.name} is a zombie for {pause:.1f} s beside its successor")
-        self._later(pause, lambda: self.say(f"the zombie of {copier.options.name} ended with {copier.wake_zombie(2)}"))
+        self._later(pause, lambda: self._wake(copier, life))
+
+    def _wake(self, copier: CopierProcess, life: int) -> None:
+        self._crash(copier, "resume", life)
+        self.say(f"the zombie of {copier.options.name} ended with {copier.wake_zombie(2)}")
+        self._crash(copier, "kill", life)
 
     def _disrupt_broker(self) -> None:
         able = [each for each in self.copiers if each.listens]
@@ -436,7 +457,13 @@ class Run:
         problems += [f"input-accepted: {each}" for each in self.feeder.refused[:5]]
         self.say("everything is copied and the copiers have ended; judging")
         self.watch.finish(self.plan.transaction_timeout_ms / 1000 + 5)
-        found, self.figures = judging.judge(self.watch, self.feeder.counts, self.history, self.plan.transaction_timeout_ms / 1000)
+        topics = TOPICS | {INPUT: self.plan.partitions, OUTPUT: self.plan.partitions}
+        try:
+            found, self.figures = judging.judge(
+                self.watch, self.feeder.counts, self.history, self.plan.transaction_timeout_ms / 1000, topics
+            )
+        finally:
+            self.watch.peer.close()
         problems += found
         if self.broker.stop() != 0:
             problems.append("clean-shutdown: the broker's last shutdown was not clean")
@@ -446,9 +473,9 @@ class Run:
         for copier in self.copiers:
             copier.put_away()
         if self.watch is not None:
-            self.watch.stopping.set()
-            self.watch.join(30)
+            self.watch.abandon()
         self.broker.kill()
+        self.recorder.close()
 
 
 def campaign(plan: Plan, folder: Path) -> tuple[list[str], Disruptions]:
@@ -493,6 +520,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=2_500, help="input records a second")
     parser.add_argument("--batch", type=int, default=500, help="the most records that a transaction copies")
     parser.add_argument("--transaction-timeout-ms", type=int, default=10_000)
+    parser.add_argument("--most", type=int, default=0, help="disturb so many copiers, and brokers, and no more; 0: until the end")
     parser.add_argument("--peer", choices=("odradek", "jvm"), default="odradek")
     parser.add_argument("--keep", action="store_true", help="keep the directory also when nothing is wrong")
     options = vars(parser.parse_args())

@@ -1,4 +1,4 @@
-"""Watches an exactly-once campaign and judges it. The names of what can be wrong:
+"""Judges an exactly-once campaign. The names of what can be wrong:
 
 exactly-once        a partition of the output is the same partition of the input, transformed, each value once and in order;
 input-complete      the input holds what the idempotent producer sent, each value once and in order;
@@ -10,7 +10,7 @@ lso-stuck           no last stable offset stays where it is below the high water
 goes-back           no last stable offset, high watermark or committed offset goes back; none stands above the one that bounds it;
 commits-complete    at the end the group's offsets are the ends of the input;
 hanging             at the end no transaction is open: last stable offsets are high watermarks, ListTransactions names none that is not
-                    complete, DescribeProducers none with a transaction's first offset, find-hanging finds nothing;
+                    complete, DescribeProducers none with a transaction's first offset;
 history             what the checker of histories finds besides.
 """
 
@@ -20,15 +20,19 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from kafka import TopicPartition as Partition
-from kafka.admin import KafkaAdminClient
 
-from odradek.testing.history import Send, iterate_history
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
+from odradek.testing.history import Event, Poll, Send, iterate_history
+from odradek.testing.history.anomalies import ALLOWED
+from odradek.testing.history.checker import examine
 from tests.campaigns.exactly_once_watch import Rows, Watch, reading
 
+ALLOWED_HERE = frozenset(("two-owners", "unexplained-fencing"))
+"""A broker that is away, or a machine that is busy, may cost a member its session; that belongs to the campaign of rebalances."""
 FINISHED = ("Empty", "CompleteCommit", "CompleteAbort")
 GRACE_S = 5.0
 """Beyond the transaction's timeout: the coordinator's round, markers, a broker that starts, sampling."""
@@ -64,7 +68,9 @@ def read_all(bootstrap: str, topic: str, partitions: Iterable[int], isolation_le
 # -- judging -----------------------------------------------------------------------------------------------------------------------------
 
 
-def judge(watch: Watch, counts: Sequence[int], history: Path, timeout_s: float) -> tuple[list[str], dict[str, object]]:
+def judge(
+    watch: Watch, counts: Sequence[int], history: Path, timeout_s: float, partitions_of_topics: Mapping[str, int]
+) -> tuple[list[str], dict[str, object]]:
     """All checks, once everything has come to rest. The problems, and figures of the run."""
     problems = list(watch.problems)
     given = read_all(watch.bootstrap, watch.input, watch.partitions, "read_committed")
@@ -84,9 +90,11 @@ def judge(watch: Watch, counts: Sequence[int], history: Path, timeout_s: float) 
     ends = dict(enumerate(counts))
     if watch.commits != ends:
         problems.append(f"commits-complete: the group has committed {watch.commits}, the input ends at {ends}")
-    problems += hanging(watch)
+    problems += hanging(watch, partitions_of_topics)
+    problems += checked(watch, history, given, visible)
     return problems, {
         "transactions": dict(Counter(kind for kind, _ in outcomes.values())),
+        "operations": watch.checked,
         "records read": sum(map(len, visible.values())),
         "aborted records in the log": hidden,
         "samples of the last stable offset": watch.samples,
@@ -151,21 +159,31 @@ def judge_transactions(outcomes: Mapping[str, tuple[str, frozenset[str]]], visib
     return problems
 
 
-def hanging(watch: Watch) -> list[str]:
-    """Whatever is open, by the coordinators' lists and by the partition leaders' producers."""
-    admin: Any = KafkaAdminClient(bootstrap_servers=watch.bootstrap)
-    try:
-        listed = [each for found in admin.list_transactions().values() for each in found]
-        problems = [f"hanging: ListTransactions: {each}" for each in listed if each.state.value not in FINISHED]
-        partitions = [Partition(topic, each) for topic in (watch.output, watch.input) for each in watch.partitions]
-        offsets = admin.describe_topics(["__consumer_offsets"])[0]["partitions"]
-        partitions += [Partition("__consumer_offsets", each["partition_index"]) for each in offsets]
-        for partition, state in admin.describe_producers(partitions).items():
-            problems += [
-                f"hanging: DescribeProducers {partition}: {each}"
-                for each in state.active_producers
-                if each.current_transaction_start_offset >= 0
-            ]
-        return problems
-    finally:
-        admin.close()
+def hanging(watch: Watch, partitions: Mapping[str, int]) -> list[str]:
+    """Whatever is open in the topics, by the coordinators' lists and by the partition leaders' producers."""
+    listed = watch.ask(ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest()).transaction_states
+    problems = [f"hanging: ListTransactions: {each}" for each in listed if each.transaction_state not in FINISHED]
+    asked = [DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=list(range(count))) for topic, count in partitions.items()]
+    for topic in watch.ask(ApiKey.DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=asked)).topics:
+        for partition in topic.partitions:
+            if partition.error_code:
+                problems.append(f"hanging: DescribeProducers: {topic.name}-{partition.partition_index}: {partition.error_message}")
+            for producer in partition.active_producers:
+                if producer.current_txn_start_offset >= 0:
+                    problems.append(f"hanging: DescribeProducers: {topic.name}-{partition.partition_index}: {producer}")
+    return problems
+
+
+def checked(watch: Watch, history: Path, given: Mapping[int, Rows], visible: Mapping[int, Rows]) -> list[str]:
+    """What the checker of histories says."""
+    now = time.monotonic()
+    final = [
+        Event(now, f"final reader of {topic}-{partition}", "ok", "poll", tuple(Poll(topic, partition, *row) for row in rows))
+        for topic, found in ((watch.input, given), (watch.output, visible))
+        for partition, rows in found.items()
+    ]
+    report = examine(iterate_history(history.glob("*.jsonl")), final_read=final, allow=ALLOWED | ALLOWED_HERE, limit=5)
+    watch.checked = dict(report.operations)
+    return [f"history: {name}, {report.counts[name]} times" for name in report.counts] + [
+        f"history: {str(anomaly)[:2000]}" for anomaly in report.anomalies
+    ]

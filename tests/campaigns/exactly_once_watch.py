@@ -32,7 +32,7 @@ class Watch(threading.Thread):
     """Samples ends, stable ends and committed offsets all the time, with requests of its own; the broker may be away meanwhile."""
 
     def __init__(self, port: int, topics: list[str], group: str, partitions: int, history: Path) -> None:
-        super().__init__(name="watch")
+        super().__init__(name="watch", daemon=True)
         self.bootstrap = f"127.0.0.1:{port}"
         self.output, self.input = topics
         self.group = group
@@ -46,6 +46,9 @@ class Watch(threading.Thread):
         self.longest = (0.0, -1, -1)
         """Seconds, partition, offset of the longest time that a stable end stood below the end."""
         self.samples = 0
+        self.checked: dict[str, int] = {}
+        """Operations in the history, once it is judged."""
+        self.recorder = Recorder(history / "watch.jsonl", "watch")
         self._since: dict[int, tuple[int, float]] = {}
         self.reader = Reader(self.bootstrap, self.output, self.partitions, history)
 
@@ -58,14 +61,25 @@ class Watch(threading.Thread):
             with contextlib.suppress(NoAnswer, OSError):
                 self.sample()
         self.peer.close()
+        self.recorder.close()
 
     @property
     def copied(self) -> int:
         """How many records of the input the group has done with."""
         return sum(max(offset, 0) for offset in self.commits.values())
 
+    def abandon(self) -> None:
+        """Ends the threads, wherever they are."""
+        self.stopping.set()
+        self.reader.stopping.set()
+        for thread in (self, self.reader):
+            if thread.is_alive():
+                thread.join(30)
+        self.peer.close()
+
     def sample(self) -> None:
         """Stable ends first: they may not be above ends that are asked for later."""
+        self.recorder.invoke("poll")
         stable, ends = self._latest(READ_COMMITTED), self._latest(READ_UNCOMMITTED)
         now = time.monotonic()
         for partition, offset in stable.items():
@@ -76,10 +90,17 @@ class Watch(threading.Thread):
         for partition, offset in ends.items():
             self._grows("high watermark", self.ends, partition, offset)
         self.samples += 1
-        for partition, offset in self._committed().items():
+        committed = self._committed()
+        for partition, offset in committed.items():
             self._grows("committed offset", self.commits, partition, offset)
+        self.recorder.ok(
+            "poll",
+            watermarks=[[self.output, each, None, ends[each], stable[each]] for each in self.partitions],
+            committed=[[self.group, self.input, partition, offset] for partition, offset in committed.items() if offset >= 0],
+        )
 
-    def _ask(self, key: ApiKey, version: int, request: Any) -> Any:
+    def ask(self, key: ApiKey, version: int, request: Any) -> Any:
+        """The broker's answer."""
         answer = self.peer.call(key, version, request)
         if not hasattr(answer, "encode"):
             raise NoAnswer(str(answer))
@@ -89,7 +110,7 @@ class Watch(threading.Thread):
         asked = [ListOffsetsRequest.ListOffsetsPartition(partition_index=each, timestamp=LATEST) for each in self.partitions]
         topics = [ListOffsetsRequest.ListOffsetsTopic(name=self.output, partitions=asked)]
         request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
-        (answer,) = self._ask(ApiKey.LIST_OFFSETS, 7, request).topics
+        (answer,) = self.ask(ApiKey.LIST_OFFSETS, 7, request).topics
         if any(each.error_code for each in answer.partitions):
             raise NoAnswer(str(answer))
         return {each.partition_index: each.offset for each in answer.partitions}
@@ -97,7 +118,7 @@ class Watch(threading.Thread):
     def _committed(self) -> dict[int, int]:
         topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name=self.input, partition_indexes=list(self.partitions))]
         request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group, topics=topics)])
-        (group,) = self._ask(ApiKey.OFFSET_FETCH, 9, request).groups
+        (group,) = self.ask(ApiKey.OFFSET_FETCH, 9, request).groups
         if group.error_code or any(each.error_code for each in group.topics[0].partitions):
             raise NoAnswer(str(group))
         # No offset is -1: it is gone once there has been one.
@@ -140,7 +161,7 @@ class Reader(threading.Thread):
     """Reads the output with read_committed all the while."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: Iterable[int], history: Path) -> None:
-        super().__init__(name="reader")
+        super().__init__(name="reader", daemon=True)
         self.topic = topic
         self.rows: dict[int, Rows] = {partition: [] for partition in partitions}
         self.stopping = threading.Event()

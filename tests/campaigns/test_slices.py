@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import crash_states, failing_directories, hostile, kills, power_cuts, rebalances
+from tests.campaigns import crash_states, exactly_once, failing_directories, hostile, kills, power_cuts, rebalances
 
 
 def test_nothing_acked_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
@@ -42,3 +42,12 @@ def test_a_few_power_cuts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_few_rebalances(tmp_path: Path, protocol: str) -> None:
     assert rebalances.campaign(20, protocol, 1, tmp_path) == []
+
+
+@pytest.mark.timeout(150)
+def test_everything_is_copied_exactly_once_in_spite_of_a_few_kills(tmp_path: Path) -> None:
+    plan = exactly_once.Plan(5_000, rate=700, kill_copier_every=2, kill_broker_every=2.5, transaction_timeout_ms=4_000, batch=100, most=2)
+    problems, disruptions = exactly_once.campaign(plan, tmp_path)
+    assert problems == []
+    assert disruptions.copier_kills + disruptions.zombies >= 1
+    assert disruptions.broker_kills >= 1
