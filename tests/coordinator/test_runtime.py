@@ -299,3 +299,47 @@ def _copy(log: MemoryLog, end: int) -> MemoryLog:
     copy.truncate(end)
     copy.high_watermark = copy.log_end_offset
     return copy
+
+
+class LosingLog(MemoryLog):
+    """Its partition is somebody else's when `lost`, which whoever asks it anything hears."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = False
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("max_batch_bytes", "log_end_offset", "high_watermark"):
+            if object.__getattribute__(self, "__dict__").get("lost"):
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, "another leads")
+            if name == "max_batch_bytes":
+                return 1_000_000
+        return object.__getattribute__(self, name)
+
+
+def test_a_partition_that_is_lost_unheard_of_refuses_in_the_words_of_a_coordinator() -> None:
+    log = LosingLog()
+    world = active(log)
+    world.put("a", 1)
+    world.clock.advance()
+    log.lost = True
+    assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
+    assert world.committed("a") == 1
+    log.lost = False
+    world.put("b", 1)
+    world.clock.advance()
+    assert world.committed("b") == 1
+
+
+def test_a_partition_that_is_lost_while_it_is_loaded_is_not_coordinated() -> None:
+    log = LosingLog()
+    before = active(log)
+    before.put("a", 1)
+    before.clock.advance()
+    log.reads = []
+    world = World(log)
+    world.runtime.load(PARTITION, 2)
+    log.lost = True
+    log.reads[0].complete([])
+    world.clock.advance()
+    assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR

@@ -45,17 +45,17 @@ def topic_id(number: int) -> UUID:
 class Broker:
     """One node of a cluster; the test says what the metadata is."""
 
-    def __init__(self, **config: str) -> None:
-        self.clock = HandClock()
+    def __init__(self, *, node: int = NODE, nodes: tuple[int, ...] = (1, 2), clock: HandClock | None = None, **config: str) -> None:
+        self.clock = clock or HandClock()
         self.disk = VirtualDisk()
         self.disk.makedirs("/data")
-        settings = {"node.id": str(NODE), "log.dirs": "/data"} | {key.replace("_", "."): value for key, value in config.items()}
+        settings = {"node.id": str(node), "log.dirs": "/data"} | {key.replace("_", "."): value for key, value in config.items()}
         self.services = services = Services()
         services.config = standalone_config(settings)
         services.dynamic_config = DynamicBrokerConfig(services.config)
         services.clock = self.clock
         services.disk = self.disk
-        services.node_id = NODE
+        services.node_id = node
         services.metadata = MetadataCache(EMPTY)
         verify = services.config.flag("transaction.partition.verification.enable")
         services.log_manager = LogManager(
@@ -71,7 +71,7 @@ class Broker:
             log_manager=services.log_manager,
             metadata=services.metadata,
             send_alter_partition=self._send,
-            broker_epoch=lambda: 100,
+            broker_epoch=lambda: 100 * node,
             run_job=run_inline,
             dynamic_config=services.dynamic_config,
         )
@@ -82,16 +82,16 @@ class Broker:
         self.apply(
             *[
                 RegisterBrokerRecord(
-                    broker_id=node,
-                    broker_epoch=100 * node,
-                    incarnation_id=UUID(int=1000 + node),
+                    broker_id=each,
+                    broker_epoch=100 * each,
+                    incarnation_id=UUID(int=1000 + each),
                     end_points=[
-                        RegisterBrokerRecord.BrokerEndpoint(name=LISTENER, host=f"host{node}", port=9000 + node, security_protocol=0)
+                        RegisterBrokerRecord.BrokerEndpoint(name=LISTENER, host=f"host{each}", port=9000 + each, security_protocol=0)
                     ],
-                    rack=f"rack{node}",
+                    rack=f"rack{each}",
                     fenced=False,
                 )
-                for node in (1, 2)
+                for each in nodes
             ]
         )
 

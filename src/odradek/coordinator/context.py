@@ -226,7 +226,11 @@ class ShardContext(Generic[S]):
             return deferred
         encoded = [self._serde.encode(record) for record in result.records]
         size = sum([_size_of(key, value) for key, value in encoded])
-        limit = self.log.max_batch_bytes - BATCH_OVERHEAD
+        try:
+            limit = self.log.max_batch_bytes - BATCH_OVERHEAD
+        except KafkaError as error:
+            # The partition is somebody else's, or its disk has failed, and the news is on its way.
+            return self._refuse(result, append_error(error))
         if size > limit and self._options.compression is Compression.NONE:
             if not result.atomic and len(encoded) > 1:
                 return self._take_in_parts(result, producer_id, producer_epoch)
@@ -375,6 +379,7 @@ _APPEND_ERRORS = {
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -88,7 +88,11 @@ class CoordinatorRuntime(Generic[S]):
             logger.error("%s: loading %s failed", self.name, context.topic_partition, exc_info=error)
             context.state = ShardState.FAILED
             return
-        context.activate(self._image(), lambda: self.unload(context.topic_partition, None))
+        try:
+            context.activate(self._image(), lambda: self.unload(context.topic_partition, None))
+        except KafkaError as lost:
+            logger.warning("%s: %s was lost while it was loaded: %s", self.name, context.topic_partition, lost)
+            context.state = ShardState.FAILED
         if loader is not None and loader.loaded_records:
             milliseconds = (self._clock.monotonic() - started) * 1000
             logger.info("%s: loaded %d records of %s in %.0f ms", self.name, loader.loaded_records, context.topic_partition, milliseconds)

@@ -2,7 +2,8 @@
 
 On a single node the channel is looped back: the request is encoded, dispatched as if it had come in on the other role's listener, and its
 response encoded and decoded again, so that a cluster of one runs the very code of a cluster of many. Delivery is on the loop's next turn:
-nothing that sends is entered again from within.
+nothing that sends is entered again from within. To other nodes it needs somebody to carry its frames, whom simulations have, and brokers
+not yet.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Message")
 
+Carry = Callable[[int, str, bytes], "Deferred[Sequence[Chunk] | None]"]
+"""(node, listener scope, frame without its size) -> the frame of the answer, with it; what gets lost is never answered."""
+
 _RETRY_S = 0.05
 _FORWARD_TIMEOUT_S = 30.0
 
@@ -35,14 +39,17 @@ _SCOPES: Final = {int(row.api_key): BROKER if BROKER in row.listeners else CONTR
 
 
 class InterBrokerChannel:
-    """Sends requests to other roles of this node; other nodes are not reachable yet (KafkaError BROKER_NOT_AVAILABLE)."""
+    """Sends requests to other roles of this node, and to other nodes where `carry` gets them there (else BROKER_NOT_AVAILABLE)."""
 
-    def __init__(self, node_id: int, clock: Clock, dispatcher: Dispatcher, *, listener_names: dict[str, str]) -> None:
+    def __init__(
+        self, node_id: int, clock: Clock, dispatcher: Dispatcher, *, listener_names: dict[str, str], carry: Carry | None = None
+    ) -> None:
         """`listener_names`: listener scope -> the name of the listener on which looped-back requests appear to come in."""
         self._node_id = node_id
         self._clock = clock
         self._dispatcher = dispatcher
         self._listener_names = listener_names
+        self._carry = carry
         self._correlation_id = 0
         self._closed = False
 
@@ -54,26 +61,39 @@ class InterBrokerChannel:
         result: Deferred[Message] = Deferred()
         if self._closed:
             result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed"))
-        elif destination not in (TO_CONTROLLER, self._node_id):
-            result.fail(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"node {destination} cannot be reached: this is a cluster of one node"))
+        elif destination in (TO_CONTROLLER, self._node_id):
+            self._exchange(api_key, request, version, timeout_s, result, self._loop_back)
+        elif self._carry is not None:
+            carry = self._carry
+            self._exchange(api_key, request, version, timeout_s, result, lambda scope, frame: carry(destination, scope, frame))
         else:
-            self._loop_back(api_key, request, version, timeout_s, result)
+            result.fail(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"node {destination} cannot be reached: this is a cluster of one node"))
         return result
 
     def close(self) -> None:
         """Nothing is sent from now on; what is under way is still answered."""
         self._closed = True
 
-    def _loop_back(self, api_key: int, request: Message, version: int, timeout_s: float, result: Deferred[Message]) -> None:
+    def _loop_back(self, scope: str, frame: bytes) -> Answer:
+        _, answer = self._dispatcher.handle_embedded(frame, scope=scope, listener_name=self._listener_names[scope], peer_host="127.0.0.1")
+        return answer
+
+    def _exchange(
+        self,
+        api_key: int,
+        request: Message,
+        version: int,
+        timeout_s: float,
+        result: Deferred[Message],
+        serve: Callable[[str, bytes], Answer],
+    ) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         scope = _SCOPES[api_key]
         frame = encode_request_header(api_key, version, self._correlation_id, f"node-{self._node_id}") + request.encode(version)
 
         def deliver() -> None:
             try:
-                _, answer = self._dispatcher.handle_embedded(
-                    frame, scope=scope, listener_name=self._listener_names[scope], peer_host="127.0.0.1"
-                )
+                answer = serve(scope, frame)
             except Exception as error:
                 result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the request was refused: {error}"))
                 return
