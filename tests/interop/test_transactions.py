@@ -25,9 +25,10 @@ def producer(broker: BrokerProcess, transactional_id: str, **options: Any) -> Pr
     return made
 
 
-def consumer(broker: BrokerProcess, group: str, isolation_level: str = "read_committed") -> Consumer:
+def consumer(broker: BrokerProcess, group: str, isolation_level: str = "read_committed", protocol: str = "classic") -> Consumer:
     return Consumer(
         {
+            "group.protocol": protocol,
             "bootstrap.servers": broker.bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
@@ -150,14 +151,20 @@ def test_a_transaction_that_takes_too_long_is_aborted(new_broker: BrokerProcess)
         source.commit_transaction(PATIENCE_S)
 
 
-@pytest.mark.parametrize("commit", [True, False])
-def test_offsets_move_with_the_transaction(broker: BrokerProcess, new_topic: Callable[..., str], commit: bool) -> None:
-    source_topic, target = new_topic("source"), new_topic("target")
+def filled(broker: BrokerProcess, topic: str) -> str:
+    """The topic, with five records."""
     plain = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(5):
-        plain.produce(source_topic, b"%d" % number, partition=0)
+        plain.produce(topic, b"%d" % number, partition=0)
     assert plain.flush(PATIENCE_S) == 0
-    reader = consumer(broker, f"{source_topic}-group")
+    return topic
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("commit", [True, False])
+def test_offsets_move_with_the_transaction(broker: BrokerProcess, new_topic: Callable[..., str], commit: bool, protocol: str) -> None:
+    source_topic, target = filled(broker, new_topic("source")), new_topic("target")
+    reader = consumer(broker, f"{source_topic}-group", protocol=protocol)
     reader.subscribe([source_topic])
     read: list[bytes] = []
     deadline = time.monotonic() + PATIENCE_S
@@ -178,6 +185,51 @@ def test_offsets_move_with_the_transaction(broker: BrokerProcess, new_topic: Cal
     (committed,) = reader.committed([TopicPartition(source_topic, 0)], PATIENCE_S)
     assert committed.offset == (5 if commit else -1001)
     reader.close()
+
+
+def test_offsets_move_with_the_transactions_of_kafka_python(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    import kafka
+
+    topic = filled(broker, new_topic("kafka-python-source"))
+    partition = kafka.TopicPartition(topic, 0)
+    reader = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=f"{topic}-group", enable_auto_commit=False)
+    assert reader.partitions_for_topic(topic) == {0}
+    reader.subscribe([topic])
+    writer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=topic, acks="all")
+    try:
+        becomes(lambda: (reader.poll(timeout_ms=100), reader.assignment())[1], {partition})
+        writer.init_transactions()
+        for offset, commit, committed in ((3, False, None), (4, True, 4), (5, False, 4)):
+            writer.begin_transaction()
+            writer.send_offsets_to_transaction({partition: kafka.structs.OffsetAndMetadata(offset, "", -1)}, reader.group_metadata())
+            if commit:
+                writer.commit_transaction()
+            else:
+                writer.abort_transaction()
+            becomes(lambda: reader.committed(partition), committed)
+    finally:
+        writer.close()
+        reader.close()
+
+
+def test_offsets_move_with_the_transactions_of_aiokafka(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+    import aiokafka
+
+    topic = filled(broker, new_topic("aiokafka-source"))
+    partition = aiokafka.TopicPartition(topic, 0)
+
+    async def committed_after(offset: int, commit: bool) -> int | None:
+        group = f"{topic}-group"
+        async with aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=topic) as writer:
+            await writer.begin_transaction()
+            await writer.send_offsets_to_transaction({partition: offset}, group)
+            await (writer.commit_transaction() if commit else writer.abort_transaction())
+        async with aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=group, enable_auto_commit=False) as reader:
+            reader.assign([partition])
+            return await reader.committed(partition)
+
+    for offset, commit, committed in ((3, False, None), (4, True, 4), (5, False, 4)):
+        assert asyncio.run(asyncio.wait_for(committed_after(offset, commit), PATIENCE_S)) == committed
 
 
 def test_aiokafka_writes_transactions(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
