@@ -150,7 +150,9 @@ def _producers_follow(case: Case, ours: Outcome) -> bool:
 
 
 def _aborts_follow(case: Case, ours: Outcome) -> bool:
-    return set(ours.aborted) <= case.aborted
+    """Those of before the damage, and none is missing whose marker is there."""
+    there = {header.base_offset for header, _ in batches_of(ours.log) if header.is_control}
+    return {entry for entry in case.aborted if entry[2] in there} <= set(ours.aborted) <= case.aborted
 
 
 def _log_follows(case: Case, ours: Outcome) -> bool:
