@@ -70,8 +70,11 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
     members = set(evidence.hosts)
     deaths = {member: evidence.deaths.get(host, math.inf) for member, host in evidence.hosts.items()}
     claims = claims_of(history, members, deaths)
-    silences = [*evidence.pauses, *stalls(history)]
     after_s = session_s - heartbeat_s - SLACK_S
+    # While the broker was not given the processor, heartbeats waited before it: that is a silence of everybody.
+    starved = [each for each in evidence.broker_silences if each.ended - each.begun >= after_s / 2]
+    everybody = [Silence(host, each.begun, each.ended + after_s / 2) for each in starved for host in set(evidence.hosts.values())]
+    silences = [*evidence.pauses, *stalls(history), *everybody]
     guard(claims, evidence.hosts, silences, after_s)
     problems = one_owner(claims, evidence.instances)
     accepted = 0
@@ -94,7 +97,8 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
         f"{len(members)} members in {len(set(evidence.hosts.values()))} processes, {len(evidence.deaths)} of them killed, "
         f"{len(evidence.pauses)} pauses, {len(claims)} claims ({zombies} of members that were taken for dead), "
         f"{sum(ends.values())} records read {read} times ({again} times twice by the same member), {accepted} commits, "
-        f"{len(refused)} requests to commit refused ({late} after a pause)"
+        f"{len(refused)} requests to commit refused ({late} after a pause), "
+        f"{len(starved)} times the broker did not run for more than {after_s / 2:.1f} s"
     )
     return Verdict(problems, summary)
 

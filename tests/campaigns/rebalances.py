@@ -37,14 +37,14 @@ from uuid import UUID
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicCollection, Uuid
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.peers import REPOSITORY, OdradekBroker
+from interop.peers import REPOSITORY, OdradekBroker, answers_api_versions
 from odradek.testing.history import Recorder
 from tests.campaigns import rebalance_judging
 from tests.campaigns.group_log import GroupLog, Partition
 
 SESSION_MS = 4000
 HEARTBEAT_MS = 400
-PATIENCE_S = 30.0
+PATIENCE_S = 45.0
 PARTITIONS = 6
 MOST_MEMBERS = 5
 MOST_PROCESSES = 4
@@ -105,8 +105,27 @@ class Evidence:
 
     deaths: dict[str, float] = field(default_factory=dict)
     pauses: list[rebalance_judging.Silence] = field(default_factory=list)
+    broker_silences: list[rebalance_judging.Silence] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str | None] = field(default_factory=dict)
+
+
+class Pulse(threading.Thread):
+    """Asks the broker for its versions all the time; notes when it did not answer, for what sessions end then is not for it to answer."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(name="pulse", daemon=True)
+        self.port = port
+        self.stopping = threading.Event()
+        self.silences: list[rebalance_judging.Silence] = []
+
+    def run(self) -> None:
+        while not self.stopping.wait(0.1):
+            begun = time.monotonic()
+            answers_api_versions(self.port, timeout=60)
+            ended = time.monotonic()
+            if ended - begun > HEARTBEAT_MS / 1000:
+                self.silences.append(rebalance_judging.Silence("", begun, ended))
 
 
 class Host:
@@ -460,6 +479,8 @@ class Campaign:
 
     def _run(self, rebalances: int) -> list[str]:
         feeder = self._prepare()
+        pulse = Pulse(self.broker.port)
+        pulse.start()
         self.log.start()
         for group in self.groups:
             group.start()
@@ -488,6 +509,9 @@ class Campaign:
                 host.process.wait(PATIENCE_S)
         self.log.stopping.set()
         self.log.join()
+        pulse.stopping.set()
+        pulse.join()
+        self.evidence.broker_silences = pulse.silences
         verdict = rebalance_judging.judge(self.folder, self.evidence, self.log, feeder.ends, SESSION_MS / 1000, HEARTBEAT_MS / 1000)
         problems += verdict.problems
         if feeder.failed:
