@@ -7,7 +7,7 @@ from tests.campaigns.history_seeds import SEEDS
 
 
 def test_clean_histories_are_clean_and_each_anomaly_is_named() -> None:
-    run = history.campaign(40, 1)
+    run = history.campaign(12, 1)
     assert run.false == []
     assert run.missed == []
     assert set(run.seeded) == set(SEEDS)

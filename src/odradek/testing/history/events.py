@@ -22,7 +22,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from odradek.base.errors import OdradekError
 
@@ -116,16 +116,14 @@ _MAKERS: Mapping[str, Callable[..., MicroOperation]] = {name: kind for kind, nam
 _OWN_KEYS = frozenset("tpkfv")
 
 
-def to_event(fields: Mapping[str, object]) -> Event:
+def to_event(fields: Mapping[str, Any]) -> Event:
     """The event of a line's JSON object. ValueError, TypeError or KeyError when it is none."""
     kind, function = fields["k"], fields["f"]
     if kind not in KINDS or function not in FUNCTIONS:
         raise ValueError(f"no event: kind {kind!r}, function {function!r}")
-    lists = cast("list[list[object]]", fields["v"])
-    micro_operations = tuple([_MAKERS[cast(str, each[0])](*each[1:]) for each in lists])
+    micro_operations = tuple([_MAKERS[name](*rest) for name, *rest in fields["v"]])
     extra = NOTHING if len(fields) == 5 else {key: value for key, value in fields.items() if key not in _OWN_KEYS}
-    time = cast(float, fields["t"])
-    return Event(time + 0.0, cast(str, fields["p"]), cast(Kind, kind), cast(Function, function), micro_operations, extra)
+    return Event(fields["t"] + 0.0, fields["p"], kind, function, micro_operations, extra)
 
 
 def iterate_file(path: Path) -> Iterator[Event]:
@@ -133,12 +131,16 @@ def iterate_file(path: Path) -> Iterator[Event]:
 
     A last line without its end is what a kill leaves behind and is passed over. HistoryError for any other line that is no event.
     """
-    with path.open("rb") as file:
+    decode = json.JSONDecoder().raw_decode
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
+            if not line.endswith("\n"):
                 return
             try:
-                yield to_event(json.loads(line))
+                fields, end = decode(line)
+                if end != len(line) - 1:
+                    raise ValueError(f"more than an object: {line[end:]!r}")
+                yield to_event(fields)
             except (ValueError, TypeError, KeyError) as error:
                 raise HistoryError(f"{path}, line {number}: {error}") from error
 

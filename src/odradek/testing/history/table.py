@@ -106,19 +106,41 @@ class Table:
             if "isolation" in operation.extra:
                 committed = operation.extra["isolation"] == "read_committed"
         self.committed_reads.append(committed)
-        rebalanced = operation.function in _MARKS
-        for each in operation.micro_operations:
-            if isinstance(each, Send | Poll):
-                self._add_micro(number, each)
-            elif isinstance(each, Commit):
-                self._add_commit(each)
-            else:
-                self.partition_number(each.topic, each.partition)
-                rebalanced = True
-        if rebalanced:
+        if operation.function in _MARKS:
             self.marks[number] = operation.micro_operations
+        if operation.micro_operations:
+            self._add_micro_operations(number, operation.micro_operations)
         self.starts.append(len(self.tag))
         return number
+
+    def _add_micro_operations(self, number: int, micro_operations: tuple[MicroOperation, ...]) -> None:
+        partition_numbers, value_numbers = self._partition_numbers, self._value_numbers
+        tags, partitions, offsets, values = self.tag, self.partition, self.offset, self.value
+        for each in micro_operations:
+            if isinstance(each, Assigned | Revoked):
+                self.partition_number(each.topic, each.partition)
+                self.marks[number] = micro_operations
+                continue
+            if isinstance(each, Commit):
+                self._add_commit(each)
+                continue
+            topic, place, offset, value, key = each
+            partition = partition_numbers.get((topic, place), -1)
+            if partition < 0:
+                partition = self.partition_number(topic, place)
+            known = value_numbers[partition].get(value, -1)
+            if known < 0:
+                known = self.value_number(partition, value)
+            if key is not None:
+                self.keys[known] = key
+            partitions.append(partition)
+            values.append(known)
+            offsets.append(-1 if offset is None else offset)
+            if isinstance(each, Poll):
+                tags.append(POLL)
+            else:
+                tags.append(SEND)
+                self._add_writer(number, known)
 
     def _add_commit(self, commit: Commit) -> None:
         group = self._group_numbers.setdefault(commit.group, len(self.groups))
@@ -129,21 +151,7 @@ class Table:
         self.offset.append(commit.offset)
         self.value.append(-1 - group)
 
-    def _add_micro(self, number: int, operation: Send | Poll) -> None:
-        partition = self._partition_numbers.get((operation[0], operation[1]))
-        if partition is None:
-            partition = self.partition_number(operation[0], operation[1])
-        value = self.value_number(partition, operation[3])
-        self.partition.append(partition)
-        self.value.append(value)
-        offset = operation[2]
-        self.offset.append(-1 if offset is None else offset)
-        if operation.key is not None:
-            self.keys[value] = operation.key
-        if isinstance(operation, Poll):
-            self.tag.append(POLL)
-            return
-        self.tag.append(SEND)
+    def _add_writer(self, number: int, value: int) -> None:
         first = self.writer[value]
         if first < 0:
             self.writer[value] = number
