@@ -87,6 +87,8 @@ class BrokerProcess:
         self.port = port or free_port()
         self.controller_port = free_port()
         self.overrides = dict(overrides or {})
+        self.features: dict[str, int] = {}
+        """Levels to format with, where they are not to be the defaults."""
         self.log_path = folder / f"{self.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -110,6 +112,9 @@ class BrokerProcess:
 
     def format_command(self) -> list[str]:
         raise NotImplementedError
+
+    def feature_options(self) -> list[str]:
+        return [word for name, level in self.features.items() for word in ("--feature", f"{name}={level}")]
 
     def start_command(self) -> list[str]:
         raise NotImplementedError
@@ -202,7 +207,8 @@ class JvmBroker(BrokerProcess):
         self.heap = heap
 
     def format_command(self) -> list[str]:
-        return jvm_command("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties_path))
+        options = ("-t", CLUSTER_ID, "-c", str(self.properties_path), *self.feature_options())
+        return jvm_command("kafka.tools.StorageTool", "format", *options)
 
     def start_command(self) -> list[str]:
         # The flags of kafka-run-class.sh, so that the peer runs as its makers mean it to.
@@ -237,7 +243,8 @@ class OdradekBroker(BrokerProcess):
         return environment
 
     def format_command(self) -> list[str]:
-        return [sys.executable, "-m", "odradek.cli.main", "storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_path)]
+        options = ("-t", CLUSTER_ID, "-c", str(self.properties_path), *self.feature_options())
+        return [sys.executable, "-m", "odradek.cli.main", "storage", "format", *options]
 
     def start_command(self) -> list[str]:
         return [str(Path(sys.executable).parent / "odradek"), "start", str(self.properties_path)]
@@ -257,9 +264,13 @@ def answers_api_versions(port: int, timeout: float = 2.0) -> bool:
 
 
 @contextlib.contextmanager
-def both(folder: Path, overrides: Mapping[str, str] | None = None) -> Iterator[tuple[OdradekBroker, JvmBroker]]:
-    """Odradek and JVM Kafka side by side on the same configuration."""
+def both(
+    folder: Path, overrides: Mapping[str, str] | None = None, features: Mapping[str, int] | None = None
+) -> Iterator[tuple[OdradekBroker, JvmBroker]]:
+    """Odradek and JVM Kafka side by side on the same configuration and, where given, levels of features."""
     ours, theirs = OdradekBroker(folder / "odradek", overrides), JvmBroker(folder / "jvm", overrides, heap="512m")
+    for broker in (ours, theirs):
+        broker.features.update(features or {})
     try:
         ours.start()
         theirs.start()

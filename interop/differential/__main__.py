@@ -1,6 +1,6 @@
 """Compares Odradek with JVM Kafka on every API and version that Odradek advertises.
 
-    python -m interop.differential [--only API ...] [--versions all|ends] [--verbose]
+    python -m interop.differential [--only API ...] [--versions all|ends] [--set KEY=VALUE ...] [--feature NAME=LEVEL ...] [--verbose]
 
 Both brokers are started on fresh folders with the same configuration, receive the same requests in the same order, valid and
 invalid, and must give the same decoded answers. Accepted differences stand in `exceptions.py`. Exit status 1 when there is another.
@@ -147,11 +147,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="identical frames to JVM Kafka and to Odradek")
     parser.add_argument("--only", nargs="*", default=[], help="API names such as PRODUCE")
     parser.add_argument("--versions", choices=("all", "ends"), default="all", help="every version, or the first and the last of each range")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="configuration of both brokers")
+    parser.add_argument("--feature", nargs="*", default=[], metavar="NAME=LEVEL", help="levels of features that both are formatted with")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     if unknown := set(options.only) - {api_key.name for api_key in CASES}:
         parser.error(f"there are no cases for {', '.join(sorted(unknown))}; known are {', '.join(api_key.name for api_key in CASES)}")
-    with tempfile.TemporaryDirectory(prefix="odradek-differential-") as folder, both(Path(folder), OVERRIDES) as (odradek, jvm):
+    overrides = OVERRIDES | dict(setting.split("=", 1) for setting in options.set)
+    features = {name: int(level) for name, level in (feature.split("=", 1) for feature in options.feature)}
+    with tempfile.TemporaryDirectory(prefix="odradek-differential-") as folder, both(Path(folder), overrides, features) as (odradek, jvm):
         comparison = Comparison(peer_of(odradek), peer_of(jvm), options.verbose)
         ours, theirs = advertised(comparison.ours), advertised(comparison.theirs)
         for api_key, served in ours.items():

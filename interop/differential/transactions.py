@@ -272,7 +272,12 @@ def initialize(version: int) -> Iterator[Case]:
     if version >= 6:
         yield case("two-phase commit", enable2_pc=True)
         yield case("keeps what is prepared", keep_prepared_txn=True)
-        yield case("two-phase commit and bad timeout", enable2_pc=True, transaction_timeout_ms=0)
+        for timeout in (0, -1, 2**31 - 1):
+            yield case(f"two-phase commit and timeout {timeout}", enable2_pc=True, transaction_timeout_ms=timeout)
+            yield case(f"keeps and timeout {timeout}", keep_prepared_txn=True, transaction_timeout_ms=timeout)
+        for state, before in STATES.items():
+            yield case(f"two-phase commit, {state}", before, enable2_pc=True)
+        yield case("keeps, without a name", transactional_id="", keep_prepared_txn=True, enable2_pc=True)
 
 
 def add_partitions(version: int) -> Iterator[Case]:
