@@ -152,6 +152,8 @@ class LibrdkafkaCopier:
         self.recorder = recorder
         self.doom = doom
         self.rebalanced = False
+        self.owned: dict[int, int] = {}
+        """Partition -> the generation in which it was assigned."""
         self.offsets: dict[str, int] = {}
         self.count = 0
         settings: dict[str, Any] = {
@@ -193,15 +195,16 @@ class LibrdkafkaCopier:
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalanced = True
-        self.recorder.ok(
-            "assign", [["assigned", self.options.group, self.options.source, each.partition, self.generation()[0]] for each in partitions]
-        )
+        generation = self.generation()[0]
+        self.owned |= {each.partition: generation for each in partitions}
+        group, topic = self.options.group, self.options.source
+        self.recorder.ok("assign", [["assigned", group, topic, each.partition, generation] for each in partitions])
 
     def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalanced = True
-        self.recorder.ok(
-            "rebalance", [["revoked", self.options.group, self.options.source, each.partition, self.generation()[0]] for each in partitions]
-        )
+        group, topic = self.options.group, self.options.source
+        gone = [(each.partition, self.owned.pop(each.partition, None)) for each in partitions]
+        self.recorder.ok("rebalance", [["revoked", group, topic, partition, generation] for partition, generation in gone])
 
     def generation(self) -> tuple[int, str]:
         """Generation and member id, as librdkafka writes them down for the producer."""
@@ -251,7 +254,8 @@ class LibrdkafkaCopier:
                 continue
             self.count += 1
             self.copy(Work(f"{self.options.name}.{self.options.life}.{self.count}", read))
-        self.consumer.close()
+        with contextlib.suppress(SystemError):  # the client's, for a signal that came while it was closing
+            self.consumer.close()
 
     def copy(self, work: Work) -> None:
         """One transaction."""

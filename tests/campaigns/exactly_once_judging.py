@@ -182,7 +182,7 @@ def checked(watch: Watch, history: Path, given: Mapping[int, Rows], visible: Map
         for topic, found in ((watch.input, given), (watch.output, visible))
         for partition, rows in found.items()
     ]
-    report = examine(iterate_history(history.glob("*.jsonl")), final_read=final, allow=ALLOWED | ALLOWED_HERE, limit=5)
+    report = examine(iterate_history(history.glob("*.jsonl")), final_read=final, read_committed=True, allow=ALLOWED | ALLOWED_HERE, limit=5)
     watch.checked = dict(report.operations)
     return [f"history: {name}, {report.counts[name]} times" for name in report.counts] + [
         f"history: {str(anomaly)[:2000]}" for anomaly in report.anomalies
