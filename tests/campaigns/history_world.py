@@ -325,16 +325,16 @@ class World:
 
     # -- all together -----------------------------------------------------------------------------------------------------------------
 
-    def play(self, steps: int = 500) -> list[Event]:
+    def play(self, steps: int = 250) -> list[Event]:
         """Lets everybody run by turns, then reads all."""
         clients = [
-            self.producer("producer-1", ["in", "compacted"], 25),
-            self.producer("producer-2", ["in", "short"], 25),
-            self.transactions("transactions-1", 12),
-            self.transactions("transactions-2", 12),
-            self.reader("reader-1", committed=True, count=12),
-            self.reader("reader-2", committed=True, count=12),
-            self.reader("reader-3", committed=False, count=12),
+            self.producer("producer-1", ["in", "compacted"], 12),
+            self.producer("producer-2", ["in", "short"], 12),
+            self.transactions("transactions-1", 8),
+            self.transactions("transactions-2", 8),
+            self.reader("reader-1", committed=True, count=7),
+            self.reader("reader-2", committed=True, count=7),
+            self.reader("reader-3", committed=False, count=7),
             self.cleaner(60),
         ]
         self.join("static", static=True)

@@ -18,16 +18,16 @@ def check_acked_offsets(table: Table, findings: Findings) -> None:
 
     Holds for aborted transactions as well, whose records take up offsets. `unclean` (see `check_watermarks`) forgets what was known.
     """
-    floors = [Floor() for _ in table.partitions]
+    floors: dict[int, Floor] = {}
     tags, offsets, partitions, starts = table.tag, table.offset, table.partition, table.starts
     for number in range(len(table)):
         start, end = starts[number], starts[number + 1]
         if number in table.extra:
             for partition in _unclean(table, number):
-                floors[partition].forget()
+                floors.pop(partition, None)
         for index in range(start, end):
             if tags[index] == SEND and offsets[index] >= 0:
-                floor, offset = floors[partitions[index]], offsets[index]
+                floor, offset = floors.setdefault(partitions[index], Floor()), offsets[index]
                 highest, witness = floor.before(table.invoked[number])
                 if offset <= highest:
                     name = table.partition_name(partitions[index])
