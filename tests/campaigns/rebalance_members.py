@@ -65,6 +65,7 @@ class Member(threading.Thread):
         """What is to be committed."""
         self.highest: dict[Partition, int] = {}
         self.commits = 0
+        self.leaving = False
         settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": self.group, **order["settings"]}
         self.client: Client = _CLIENTS[order["client"]](self, settings)
 
@@ -126,6 +127,8 @@ class Member(threading.Thread):
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """To be called first of all in the rebalance listener."""
+        if self.leaving:
+            return  # aiokafka ends a rebalance that it is in before it says goodbye
         generation, member_id = self.client.identity()
         new = [partition for partition in partitions if partition not in self.owned]
         self.owned |= dict.fromkeys(new, generation)
@@ -148,6 +151,7 @@ class Member(threading.Thread):
     def leave(self) -> None:
         """Gives everything up and says goodbye."""
         self.recorder.invoke("subscribe", [], leaves=True)
+        self.leaving = True
         self.revoked(list(self.owned))
         self.client.close()
         self.recorder.ok("subscribe", [], leaves=True)

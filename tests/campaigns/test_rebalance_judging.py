@@ -1,0 +1,104 @@
+"""The judges of rebalances see what they are there for, and let pass what is legal."""
+
+from __future__ import annotations
+
+from odradek.testing.history import Assigned, Event, MicroOperation, Poll, Revoked, Send
+from odradek.testing.history import Commit as Committing
+from tests.campaigns import rebalance_judging as judging
+from tests.campaigns.group_log import Commit
+from tests.campaigns.rebalance_judging import Silence
+
+PLACE = ("t", 0)
+
+
+def event(time: float, member: str, function: str, *micro_operations: MicroOperation, kind: str = "ok", **extra: object) -> Event:
+    return Event(time, member, kind, function, micro_operations, extra)  # type: ignore[arg-type]
+
+
+def given(time: float, member: str, generation: int) -> Event:
+    return event(time, member, "rebalance", Assigned("g", *PLACE, generation))
+
+
+def gone(time: float, member: str, generation: int) -> Event:
+    return event(time, member, "rebalance", Revoked("g", *PLACE, generation))
+
+
+def read(time: float, member: str, *offsets: int) -> Event:
+    return event(time, member, "poll", *[Poll(*PLACE, offset, str(offset)) for offset in offsets])
+
+
+def commit(offset: int, number: int, *, member: str = "a", owner: str | None = "a", is_member: bool = True, generation: int = 1) -> Commit:
+    return Commit(number, PLACE, offset, member, number, generation, member, 1, 1, is_member, owner)
+
+
+def overlaps(history: list[Event], deaths: dict[str, float] | None = None, silences: list[Silence] | None = None) -> list[str]:
+    found = judging.claims_of(history, {"a", "b"}, {"a": float("inf"), "b": float("inf"), **(deaths or {})})
+    judging.guard(found, {"a": "p", "b": "q"}, silences or [], 3)
+    return judging.one_owner(found, {})
+
+
+def test_two_owners_at_a_time_are_seen() -> None:
+    assert len(overlaps([given(1, "a", 1), given(2, "b", 2), gone(3, "a", 1)])) == 1
+    assert overlaps([given(1, "a", 1), gone(2, "a", 1), given(2.1, "b", 2)]) == []
+
+
+def test_who_is_dead_owns_nothing() -> None:
+    history = [given(1, "a", 1), given(5, "b", 2)]
+    assert len(overlaps(history)) == 1
+    assert len(overlaps(history, deaths={"a": 6})) == 1
+    assert overlaps(history, deaths={"a": 4}) == []
+
+
+def test_who_is_paused_owns_until_its_session_may_have_ended() -> None:
+    history = [given(1, "a", 1), given(6, "b", 2), gone(9, "a", 1)]
+    assert overlaps(history, silences=[Silence("p", 2, 8)]) == []
+    assert len(overlaps(history, silences=[Silence("p", 4, 8)])) == 1, "it was given away before"
+    assert len(overlaps(history, silences=[Silence("p", 2, 4)])) == 1, "no session ends in so short a time"
+    assert len(overlaps(history, silences=[Silence("q", 2, 8)])) == 1, "somebody else was paused"
+
+
+def test_two_owners_in_a_generation_are_seen() -> None:
+    assert len(overlaps([given(1, "a", 1), gone(2, "a", 1), given(3, "b", 1)])) == 1
+
+
+def test_commits_that_go_back_are_seen() -> None:
+    assert judging.commits_go_on("g", [commit(3, 1), commit(3, 2), commit(4, 3)]) == []
+    assert len(judging.commits_go_on("g", [commit(3, 1), commit(2, 2)])) == 1
+
+
+def test_commits_of_others_than_the_owner_are_seen() -> None:
+    assert judging.fenced("g", [commit(3, 1), commit(3, 2, owner=None)]) == []
+    assert len(judging.fenced("g", [commit(3, 1, is_member=False, owner=None)])) == 1
+    assert len(judging.fenced("g", [commit(3, 1, owner="b")])) == 1
+    assert len(judging.fenced("g", [commit(3, 1, is_member=False, generation=-1)])) == 1, "the group was not empty"
+
+
+def test_positions_that_are_not_the_committed_ones_are_seen() -> None:
+    done = [
+        given(1, "a", 1),
+        read(2, "a", 0, 1),
+        event(3, "a", "commit", Committing("g", *PLACE, 2), kind="invoke", id=1),
+        event(4, "a", "commit", Committing("g", *PLACE, 2), id=1),
+        gone(5, "a", 1),
+        given(6, "b", 2),
+    ]
+
+    def problems(*offsets: int) -> list[str]:
+        history = [*done, read(7, "b", *offsets)]
+        found = judging.claims_of(history, {"a", "b"}, {"a": float("inf"), "b": float("inf")})
+        return judging.positions_go_on(found, [commit(2, 1)], judging.commit_times(history))
+
+    assert problems(2, 3) == []
+    assert problems(2, 2, 3) == []
+    assert len(problems(0)) == 1
+    assert len(problems(3)) == 1
+    assert len(problems(2, 4)) == 1
+
+
+def test_records_that_nobody_read_are_seen() -> None:
+    sent = [event(1, "feeder", "send", Send(*PLACE, offset, str(offset))) for offset in range(2)]
+    assert judging.at_least_once([*sent, read(2, "a", 0, 1)], {"a"}, {PLACE: 2}) == []
+    assert len(judging.at_least_once([*sent, read(2, "a", 0)], {"a"}, {PLACE: 2})) == 1
+    assert len(judging.at_least_once([*sent, read(2, "a", 0, 1)], {"a"}, {PLACE: 3})) == 1
+    other = event(2, "a", "poll", Poll(*PLACE, 1, "something else"))
+    assert len(judging.at_least_once([*sent, read(2, "a", 0), other], {"a"}, {PLACE: 2})) == 1
