@@ -177,7 +177,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         "JVM Kafka takes the last entry's partitions for every entry with the id, and never looks at the others; we answer each",
     ),
     Excepted(
-        r"WRITE_TXN_MARKERS v\d a negative epoch",
+        r"WRITE_TXN_MARKERS v\d a negative (epoch|version)",
         r"markers\[\d+\]\.topics\[markers-\d\]\.partitions\[0\]\.error_code",
         INVALID_REQUEST,
         UNKNOWN_SERVER_ERROR,

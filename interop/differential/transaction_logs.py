@@ -86,6 +86,19 @@ def write_markers(version: int) -> Iterator[Case]:
 
         return produce
 
+    def of_open(name: str, number: int, transaction: int, epochs_on: int, before: Before | None = None) -> Case:
+        """A marker for the producer whose transaction is open, with its epoch or a later one."""
+
+        def build(_: Peer, __: str, producer: Producer) -> WriteTxnMarkersRequest:
+            wanted = marker(0, producer[1] + epochs_on, own, transaction=transaction)
+            wanted.producer_id = producer[0]
+            return WriteTxnMarkersRequest(markers=[wanted])
+
+        return cases.case(name, before, build, transactional_id=f"{topic}-open-{number}")
+
+    def opened(peer: Peer, transactional_id: str) -> None:
+        written(peer, transactional_id, topic)
+
     own = {topic: (0,)}
     yield case("no markers", before=lambda peer, _: peer.create_topic(topic, 3))
     yield case("no topics", marker(1, 0, {}))
@@ -115,6 +128,12 @@ def write_markers(version: int) -> Iterator[Case]:
         yield case("offsets, version 2", marker(21, 1, {"__consumer_offsets": (0,)}, transaction=2))
         yield case("offsets again, version 2", marker(21, 1, {"__consumer_offsets": (0,)}, transaction=2))
         yield case("the next epoch again, version 2", marker(17, 4, own, transaction=2))
+        yield case("the same epoch, version 3", marker(22, 3, own, transaction=3), before=wrote(22, 3))
+        yield case("a negative version", marker(23, 3, own, transaction=-1), before=wrote(23, 3))
+        for number in (0, 1, 2, 3):
+            yield of_open(f"the epoch of an open transaction, version {number}", number, number, 0, opened)
+            yield of_open(f"the epoch after that of an open transaction, version {number}", number, number, 1)
+            yield of_open(f"the epoch after that of an open transaction again, version {number}", number, number, 1)
     yield read(f"what WriteTxnMarkers v{version} left", topic, 0)
     yield read(f"what WriteTxnMarkers v{version} left, committed", topic, 1)
     yield Case(ApiKey.DESCRIBE_PRODUCERS, 0, f"after WriteTxnMarkers v{version}", lambda _: _producers_request({topic: (0, 1, 2)}))

@@ -300,9 +300,10 @@ def test_who_hosts_nothing_of_a_marker_says_so(broker: Transactions) -> None:
     codes = {(topic.name, each.partition_index): each.error_code for topic in result.topics for each in topic.partitions}
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes == {("t", 0): 0, ("t", 9): unknown, ("nowhere", 0): unknown, ("t", 1): 0}
-    negative = WriteTxnMarkersRequest.WritableTxnMarker(producer_id=7, producer_epoch=-1, topics=marker.topics)
-    (result,) = broker.ask(write_txn_markers, WriteTxnMarkersRequest(markers=[negative]), 1).markers
-    assert {each.error_code for topic in result.topics for each in topic.partitions} == {ErrorCode.INVALID_REQUEST}
+    for negative in ({"producer_epoch": -1}, {"producer_id": -1}, {"transaction_version": -1}):
+        odd = WriteTxnMarkersRequest.WritableTxnMarker(**({"producer_id": 7, "producer_epoch": 0, "topics": marker.topics} | negative))  # type: ignore[arg-type]
+        (result,) = broker.ask(write_txn_markers, WriteTxnMarkersRequest(markers=[odd]), 2).markers
+        assert {each.error_code for topic in result.topics for each in topic.partitions} == {ErrorCode.INVALID_REQUEST}
     assert broker.log_end("t") == 1
 
 

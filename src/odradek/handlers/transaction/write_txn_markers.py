@@ -61,7 +61,7 @@ def handle(
 
 def _write(services: Services, marker: Marker) -> list[Deferred[Codes]]:
     """Appends one marker to all of its partitions; none of the results fails."""
-    if marker.producer_id < 0 or marker.producer_epoch < 0:
+    if marker.producer_id < 0 or marker.producer_epoch < 0 or marker.transaction_version < 0:
         named = [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
         return [Deferred.of(dict.fromkeys(named, ErrorCode.INVALID_REQUEST))]
     offsets: list[TopicPartition] = []
