@@ -207,6 +207,18 @@ def test_a_subscriber_may_jump_if_it_does_not_tell_of_rebalances() -> None:
     assert script.names() == ["poll-skip"]
 
 
+@pytest.mark.parametrize("function", ["assign", "rebalance", "poll"])
+def test_what_a_group_gives_is_read_from_where_the_group_was(function: Function) -> None:
+    script = _three()
+    script.do("c", "subscribe")
+    script.do("c", "poll", poll(4, 2))
+    script.do("c", function, given(1))
+    script.do("c", "poll", poll(2, 1))
+    assert script.names() == []
+    script.do("c", "poll", poll(6, 3))
+    assert script.names() == ["poll-skip"]
+
+
 def test_within_an_operation_a_rebalanced_partition_may_jump() -> None:
     script = _three()
     script.add("c", "invoke", "poll")

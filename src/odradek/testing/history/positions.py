@@ -41,7 +41,7 @@ class Positions:
         """Adds poll-skip, nonmonotonic-poll, int-poll-skip, int-nonmonotonic-poll."""
         table = self._table
         for number in table.marks:
-            if table.function[number] not in (_ASSIGN, _SUBSCRIBE, _CRASH):
+            if table.tells_of_group(number):
                 self._telling.add(table.process[number])
                 touched = frozenset((*table.assigned(number), *table.revoked(number)))
                 self._changes[table.process[number]].append((table.completed[number], touched))
@@ -64,7 +64,7 @@ class Positions:
         if table.outcome[number] == FAIL:
             return
         last = self._last[process]
-        if function in (_ASSIGN, _SUBSCRIBE):
+        if function in (_ASSIGN, _SUBSCRIBE) and not table.tells_of_group(number):
             if function == _SUBSCRIBE:
                 self._subscribed.add(process)
                 last.clear()

@@ -179,6 +179,10 @@ class Table:
         micro_operations = self.marks.get(number, ())
         return [self.partition_number(each.topic, each.partition) for each in micro_operations if isinstance(each, Revoked)]
 
+    def tells_of_group(self, number: int) -> bool:
+        """Whether an operation tells what a group gave to its process, or took from it."""
+        return any(isinstance(each, Assigned | Revoked) and each.group is not None for each in self.marks.get(number, ()))
+
     def process_number(self, name: str) -> int:
         """The number of a process; -1 when it takes no part in the history."""
         return self._process_numbers.get(name, -1)
