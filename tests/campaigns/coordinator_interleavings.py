@@ -89,10 +89,12 @@ def campaign(
     try:
         for core in cores:
             begin = time.process_time()
-            before = len(run.failures)
+            before, failed = len(run.failures), 0
             for number in numbers:
                 run.play(core, seed, number, verbose=verbose)
-                failed = len(run.failures) - before
+                if len(run.failures) - before > failed:
+                    failed += 1
+                    progress(str(run.failures[-1]))
                 done = number - numbers.start + 1
                 if failed == _ENOUGH or done % _PROGRESS == 0 or number == numbers[-1]:
                     took = time.process_time() - begin
@@ -114,8 +116,6 @@ def main() -> int:
     cores = list(CORES) if options.core == "all" else [options.core]
     numbers = range(options.only, options.only + 1) if options.only is not None else range(options.count // len(cores))
     run = campaign(cores, options.seed, numbers, verbose=options.only is not None, progress=lambda line: print(line, flush=True))
-    for failure in run.failures:
-        print(failure)
     print(f"{dict(run.counts)}, {len(run.failures)} failed")
     return 1 if run.failures else 0
 

@@ -343,3 +343,26 @@ def test_a_partition_that_is_lost_while_it_is_loaded_is_not_coordinated() -> Non
     log.reads[0].complete([])
     world.clock.advance()
     assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_reply_waits_for_what_was_loaded_and_is_not_committed() -> None:
+    log = MemoryLog(auto_commit=False)
+    before = active(log)
+    before.put("a", 1)
+    before.clock.advance()
+    world = active(log)
+    reply = world.runtime.write(PARTITION, lambda shard: CoordinatorResult([], shard.values.get("a")))
+    assert not reply.done
+    log.commit(log.log_end_offset)
+    assert reply.result() == 1
+
+
+def test_a_reply_waits_for_what_took_too_long() -> None:
+    world = active(MemoryLog(auto_commit=False))
+    late = world.put("a", 1)
+    world.clock.advance(6)
+    assert error_of(late) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    reply = world.runtime.write(PARTITION, lambda shard: CoordinatorResult([], shard.values.get("a")))
+    assert not reply.done
+    world.clock.advance(6)
+    assert error_of(reply) is ErrorCode.COORDINATOR_NOT_AVAILABLE

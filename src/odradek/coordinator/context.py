@@ -3,7 +3,7 @@
 1. An operation reads the state and returns records and a response. The records are replayed at once, at the offsets they will get, under
    the undo journal, so that the next operation sees them, and join the batch that is being gathered.
 2. The batch is written at the end of the loop's turn, or before when it is full: many operations, one append.
-3. Replies wait for the high watermark. An operation without records waits for all that it may have seen.
+3. Replies wait for the high watermark. An operation without records waits for all that it may have seen, loaded records included.
 4. When the append fails, everything from the batch's first record on is taken back and its operations fail; when the partition is lost,
    all that is not committed fails with NOT_COORDINATOR.
 
@@ -216,14 +216,7 @@ class ShardContext(Generic[S]):
     def _take(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> Deferred[T]:
         deferred: Deferred[T] = Deferred()
         if not result.records:
-            waiting = _Waiting(deferred, self.next_offset, result.response, result.on_appended)
-            if self._gathered:
-                self._gathered.append(waiting)
-            elif self._waiting:
-                self._waiting.append(waiting)
-            else:
-                waiting.complete()
-            return deferred
+            return self._take_nothing(result, deferred)
         encoded = [self._serde.encode(record) for record in result.records]
         size = sum([_size_of(key, value) for key, value in encoded])
         try:
@@ -257,6 +250,27 @@ class ShardContext(Generic[S]):
         if producer_id < 0 and self._flush_timer is None:
             self._flush_timer = self._clock.call_later(max(self._options.linger_ms, 0) / 1000, self.flush)
         return deferred
+
+    def _take_nothing(self, result: CoordinatorResult[T], deferred: Deferred[T]) -> Deferred[T]:
+        """The reply waits for all that the operation may have seen: also what was loaded, or took too long, and is not committed yet."""
+        waiting = _Waiting(deferred, self.next_offset, result.response, result.on_appended)
+        if self._gathered:
+            self._gathered.append(waiting)
+            return deferred
+        try:
+            committed = self.log.high_watermark
+        except KafkaError as error:
+            return self._refuse(result, append_error(error))
+        if self._waiting or committed < self.next_offset:
+            self._waiting.append(waiting)
+            self._limit_waiting()
+        else:
+            waiting.complete()
+        return deferred
+
+    def _limit_waiting(self) -> None:
+        if self._timeout is None:
+            self._timeout = self._clock.call_later(self._options.write_timeout_ms / 1000, self._timed_out, self.next_offset)
 
     def _refuse(self, result: CoordinatorResult[T], error: KafkaError) -> Deferred[T]:
         self.journal.revert_to(self.next_offset)
@@ -326,8 +340,8 @@ class ShardContext(Generic[S]):
             return
         self._waiting.extend(gathered)
         self.on_high_watermark(self.log.high_watermark)
-        if self._waiting and self._timeout is None:
-            self._timeout = self._clock.call_later(self._options.write_timeout_ms / 1000, self._timed_out, self.next_offset)
+        if self._waiting:
+            self._limit_waiting()
 
     def _revert(self, offset: int, gathered: list[_Waiting], error: KafkaError) -> None:
         self.journal.revert_to(offset)
@@ -355,7 +369,7 @@ class ShardContext(Generic[S]):
         while waiting and waiting[0].offset <= offset:
             waiting.popleft().fail(error)
         if waiting:
-            self._timeout = self._clock.call_later(self._options.write_timeout_ms / 1000, self._timed_out, self.next_offset)
+            self._limit_waiting()
 
     def _expired(self, expire: Expire, done: Callable[[bool], object]) -> None:
         if self.state is not ShardState.ACTIVE:

@@ -368,3 +368,25 @@ def test_a_group_that_could_not_be_stored_leaves_no_timers(version: int) -> None
     world.join(version=version)
     assert world.shard.groups.find("g") is None
     assert list(world.runtime._contexts[PARTITION].timers._pending) == ["expire-group-metadata"]
+
+
+def test_an_assignment_that_was_loaded_is_told_when_it_is_committed() -> None:
+    world = World()
+    (member,), generation = world.stable_group(1)
+    world.log.auto_commit = False
+    world.log.high_watermark = world.log.log_end_offset - 1
+    world.load()
+    synced = world.sync(member, generation)
+    assert not synced.done
+    world.log.commit(world.log.log_end_offset)
+    assert synced.result().assignment == member.encode()
+
+
+def test_a_group_that_took_long_to_be_stored_keeps_whoever_was_told_of_a_generation() -> None:
+    world = World(group_initial_rebalance_delay_ms="3000")
+    world.log.auto_commit = False
+    first = world.join(instance="i")
+    world.clock.advance(3)
+    assert first.result().error_code == ErrorCode.NONE
+    world.clock.advance(3)
+    assert list(world.group().members) == [first.result().member_id]

@@ -75,11 +75,13 @@ class Joining:
         if error is None:
             return
         logger.warning("group %s: that it exists could not be stored: %s", group.group_id, error)
-        # Taken back, the group takes those with it who have joined it since; otherwise only the first one is refused.
+        # Taken back, the group takes those with it who have joined it since; otherwise (it took too long, and may be stored yet) only the
+        # first one is refused, if it still waits: one that was told of a generation by now is a member of it.
         lost = self._groups.find(group.group_id) is not group
         if lost:
             self._rebalances.forget_group(group)
-        for member_id in list(group.members) if lost else [member_id for member_id in group.members if member_id == first]:
+        waiting = [member.member_id for member in group.members.values() if member.member_id == first and member.awaiting_join is response]
+        for member_id in list(group.members) if lost else waiting:
             group.fail_parked(group.members[member_id], error.code, member_id="")
             self._rebalances.forget(group, member_id)
             group.remove(member_id)

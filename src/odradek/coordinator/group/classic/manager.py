@@ -101,15 +101,18 @@ class ClassicGroups:
             return nothing()
         self._rebalances.synced(group, member.member_id)
         if group.is_in(State.STABLE):
-            response.complete(
-                SyncGroupResponse(
-                    error_code=ErrorCode.NONE,
-                    protocol_type=group.protocol_type,
-                    protocol_name=group.protocol_name,
-                    assignment=member.assignment,
-                )
+            answer = SyncGroupResponse(
+                error_code=ErrorCode.NONE,
+                protocol_type=group.protocol_type,
+                protocol_name=group.protocol_name,
+                assignment=member.assignment,
             )
-            return nothing()
+
+            def committed(error: KafkaError | None) -> None:
+                # What was loaded may not be committed yet, and nobody owns anything before it is.
+                response.complete(answer if error is None else SyncGroupResponse(error_code=error.code))
+
+            return CoordinatorResult([], None, on_appended=committed)
         group.park_sync(member, response)
         return self._store(group, request) if group.is_leader(member.member_id) else nothing()
 
