@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 
 from interop.differential.peer import Peer
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker, run_jvm_tool
+from odradek.cli.storage import main as storage
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from tests.interop.test_transactions import PATIENCE_S, becomes, contents, producer, run
@@ -120,23 +121,19 @@ def test_kafkas_tool_raises_and_lowers_levels(old: BrokerProcess) -> None:
     becomes(lambda: finalized(old), {"metadata.version": 30, "transaction.version": 1})
 
 
-def test_tables_that_need_no_broker() -> None:
-    """What the tool knows of levels is what we know of them."""
-    from odradek.metadata import features
-
-    for release in ("3.3-IV3", "3.9-IV0", "4.0-IV3", "4.3-IV0"):
-        done = run_jvm_tool(TOOL, "version-mapping", "--release-version", release)
-        level = features.metadata_version_from_name(release)
-        wanted = [f"metadata.version={level} ({release})"]
-        wanted += [f"{name}={features.default_feature_level(name, level)}" for name in features.FEATURES]
-        assert sorted(done.stdout.decode().split("\n")[:-1]) == sorted(wanted)
-    done = run_jvm_tool(TOOL, "feature-dependencies", "--feature", "eligible.leader.replicas.version=1", "--feature", "group.version=1")
-    assert done.stdout.decode().split("\n") == [
-        "eligible.leader.replicas.version=1 requires:",
-        "    metadata.version=23 (4.0-IV1)",
-        "group.version=1 has no dependencies.",
-        "",
-    ]
+def test_tables_that_need_no_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    """Our command prints what Kafka's prints."""
+    named = ["--feature", "eligible.leader.replicas.version=1", "--feature", "group.version=1", "--feature", "metadata.version=12"]
+    for arguments in (
+        ["version-mapping"],
+        ["version-mapping", "--release-version", "3.3-IV3"],
+        ["version-mapping", "--release-version", "3.9"],
+        ["version-mapping", "--release-version", "4.0-IV3"],
+        ["feature-dependencies", *named],
+    ):
+        done = run_jvm_tool("kafka.tools.StorageTool", *arguments)
+        assert storage(arguments) == done.returncode == 0
+        assert capsys.readouterr().out == done.stdout.decode()
 
 
 def test_an_old_directory_gets_groups_and_transactions_at_run_time(old: BrokerProcess) -> None:

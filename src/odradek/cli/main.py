@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "start a broker"),
     "storage": ("odradek.cli.storage", "format and inspect log directories"),
     "topics": ("odradek.cli.topics", "create, list, describe, configure and delete topics"),
+    "features": ("odradek.cli.features", "show, raise and lower the cluster's feature levels"),
     "produce": ("odradek.cli.produce", "write records to a topic"),
     "consume": ("odradek.cli.consume", "read records of a topic"),
 }

@@ -1,4 +1,6 @@
-"""`odradek storage format|info|random-uuid`: kafka-storage.sh's options and output; and `scrub`, which Kafka has not."""
+"""`odradek storage format|info|version-mapping|feature-dependencies|random-uuid`: kafka-storage.sh's options and output; and `scrub`,
+which Kafka has not.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     info = commands.add_parser("info", help="say what is in the log directories")
     form = commands.add_parser("format", help="format the log directories")
+    mapping = commands.add_parser("version-mapping", help="print the levels of features that belong to a release of Kafka")
+    mapping.add_argument("-r", "--release-version", metavar="VERSION", help="the release, such as 4.0; the latest when left out")
+    depending = commands.add_parser("feature-dependencies", help="print the levels of other features that levels need")
+    depending.add_argument("-f", "--feature", action="append", required=True, metavar="NAME=LEVEL", help="may be repeated")
     commands.add_parser("random-uuid", help="print a new id for a cluster or a directory")
     scrub = commands.add_parser("scrub", help="read all logs of a stopped broker and list what is damaged")
     scrub.add_argument("config", metavar="CONFIG", help="the node's server.properties")
@@ -51,6 +57,10 @@ def main(arguments: list[str]) -> int:
 
         print(random_uuid(rng))
         return 0
+    if options.command == "version-mapping":
+        return _version_mapping(options.release_version)
+    if options.command == "feature-dependencies":
+        return _feature_dependencies(options.feature)
     from odradek.config.broker import load_broker_config
     from odradek.controller.format import format_storage, storage_info
     from odradek.storage.disk import OsDisk
@@ -80,6 +90,42 @@ def main(arguments: list[str]) -> int:
     except (OSError, UnicodeDecodeError) as error:
         raise _Failure(str(error)) from None
     print("\n".join(result.lines))
+    return 0
+
+
+def _version_mapping(release: str | None) -> int:
+    from odradek.metadata import features
+
+    release = release or features.METADATA_VERSION_NAMES[features.LATEST_METADATA_VERSION]
+    try:
+        level = features.metadata_version_from_name(release)
+    except ValueError as error:
+        raise _Failure(str(error)) from None
+    print(f"{features.METADATA_VERSION}={level} ({release})")
+    for name in features.FEATURES:
+        print(f"{name}={features.default_feature_level(name, level)}")
+    return 0
+
+
+def _feature_dependencies(texts: list[str]) -> int:
+    from odradek.metadata import features
+
+    lines: list[str] = []
+    for name, level in (pair for text in texts for pair in _levels([text]).items()):
+        if name == features.METADATA_VERSION:
+            if level not in features.METADATA_VERSION_NAMES:
+                raise _Failure(f"Unknown metadata.version {level}")
+            lines.append(f"{name}={level} ({features.METADATA_VERSION_NAMES[level]}) has no dependencies.")
+            continue
+        try:
+            needed = features.dependencies(name, level)
+        except ValueError as error:
+            raise _Failure(str(error)) from None
+        lines.append(f"{name}={level} requires:" if needed else f"{name}={level} has no dependencies.")
+        for other, least in needed:
+            release = f" ({features.METADATA_VERSION_NAMES[least]})" if other == features.METADATA_VERSION else ""
+            lines.append(f"    {other}={least}{release}")
+    print("\n".join(lines))
     return 0
 
 

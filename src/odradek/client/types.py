@@ -125,6 +125,15 @@ class ClusterDescription(NamedTuple):
     brokers: tuple[Broker, ...]
 
 
+class FeatureLevels(NamedTuple):
+    """A feature: the levels that the broker asked knows, and the one the cluster goes by (0: none)."""
+
+    name: str
+    minimum: int
+    maximum: int
+    finalized: int
+
+
 def encode_content(content: object) -> bytes | None:
     """Bytes of a key, value or header; TypeError for what is none of Content."""
     if content is None or type(content) is bytes:

@@ -10,15 +10,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
+from odradek import __version__
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster, Node
 from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
 from odradek.client.core.admin_requests import alter_request, delete_records_request, deleted_records, resource_type
 from odradek.client.core.metadata import Broker, MetadataCache, TopicInfo, error_code
-from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, NewTopic
+from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, FeatureLevels, NewTopic
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.delete_records import DeleteRecordsResponse
@@ -26,6 +28,7 @@ from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 T = TypeVar("T")
 
@@ -250,6 +253,44 @@ class AsyncAdmin:
             return ClusterDescription(response.cluster_id, response.controller_id, brokers)
 
         return await self.cluster.retrying("describing the cluster", attempt)
+
+    async def describe_features(self) -> list[FeatureLevels]:
+        """All features that a broker knows, by name."""
+        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
+
+        async def attempt() -> list[FeatureLevels]:
+            node = await self.cluster.any_node()
+            response = await self.cluster.call(node, request, ApiVersionsResponse)
+            if response.error_code:
+                raise KafkaError(error_code(response.error_code), "the features of the cluster")
+            finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
+            return sorted(
+                FeatureLevels(feature.name, feature.min_version, feature.max_version, finalized.get(feature.name, 0))
+                for feature in response.supported_features
+            )
+
+        return await self.cluster.retrying("describing features", attempt)
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
+    ) -> None:
+        """Finalizes these levels, all or none: upward, or with `downgrade` downward. `unsafe`: even if the broker has to drop metadata.
+
+        Raises the KafkaError of the first one that was refused.
+        """
+        kind = 1 if not downgrade else 3 if unsafe else 2
+        updates = [
+            UpdateFeaturesRequest.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            for name, level in levels.items()
+        ]
+        request = UpdateFeaturesRequest(timeout_ms=self._timeout_ms(), feature_updates=updates, validate_only=validate_only)
+
+        async def attempt(node: Node) -> None:
+            response = await self.cluster.call(node, request, UpdateFeaturesResponse)
+            if response.error_code:
+                raise KafkaError(error_code(response.error_code), response.error_message)
+
+        await self._at_controller("changing features", attempt)
 
     async def _broker(self, node_id: int) -> Node:
         if node_id not in self.cluster.view.brokers:

@@ -15,7 +15,7 @@ from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.config import Setting
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.loop_thread import shared_loop
-from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, NewTopic
+from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, FeatureLevels, NewTopic
 
 T = TypeVar("T")
 
@@ -76,6 +76,16 @@ class Admin:
     def describe_cluster(self) -> ClusterDescription:
         """Cluster id, controller and brokers."""
         return self._run(self._admin.describe_cluster)
+
+    def describe_features(self) -> list[FeatureLevels]:
+        """All features that a broker knows, by name."""
+        return self._run(self._admin.describe_features)
+
+    def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
+    ) -> None:
+        """Finalizes these levels, all or none; raises the KafkaError of the first one that was refused. See `AsyncAdmin`."""
+        self._run(lambda: self._admin.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
 
     def close(self) -> None:
         """Closes the connections."""
