@@ -255,8 +255,7 @@ class Run:
         self.rng = random.Random(f"exactly once {plan.seed}")
         self.history = folder / "history"
         self.history.mkdir(parents=True)
-        kind = {"odradek": OdradekBroker, "jvm": JvmBroker}[plan.peer]
-        self.broker: BrokerProcess = kind(folder, SETTINGS)
+        self.broker: BrokerProcess = JvmBroker(folder, SETTINGS, heap="512m") if plan.peer == "jvm" else OdradekBroker(folder, SETTINGS)
         self.disruptions = Disruptions()
         self.copiers: list[CopierProcess] = []
         self.begun = time.monotonic()

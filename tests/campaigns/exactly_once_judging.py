@@ -133,7 +133,7 @@ def _one_truth(partition: int, seen: Rows, final: Rows) -> list[str]:
 def read_outcomes(history: Path) -> dict[str, tuple[str, frozenset[str]]]:
     """Of every transaction what became of it, and the values that it sent; "invoke" stays where the copier died."""
     outcomes: dict[str, tuple[str, frozenset[str]]] = {}
-    for event in iterate_history(history.glob("*.jsonl")):
+    for event in iterate_history(history.glob("copier*.jsonl")):
         if event.function == "txn":
             sent = frozenset(str(each.value) for each in event.micro_operations if isinstance(each, Send))
             outcomes[str(event.extra["id"])] = (event.kind, sent)
