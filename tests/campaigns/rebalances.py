@@ -150,7 +150,8 @@ class Host:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.stdin: IO[bytes] = self.process.stdin
-        self.reader = threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True)
+        self.stdout: IO[bytes] = self.process.stdout
+        self.reader = threading.Thread(target=self._read, args=(self.stdout,), daemon=True)
         self.reader.start()
 
     def _read(self, lines: IO[bytes]) -> None:
@@ -185,6 +186,8 @@ class Host:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.reader.join()
+        self.stdout.close()
 
 
 class Group(threading.Thread):
@@ -435,6 +438,7 @@ class Feeder(threading.Thread):
             self.producer.poll(0)
             self.stopping.wait(1 / RATE)
         self.producer.flush(PATIENCE_S)
+        self.recorder.close()
 
 
 class Campaign:
