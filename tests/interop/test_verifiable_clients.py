@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interop.peers import BrokerProcess, run_jvm_tool
-from tests.interop.pair import Pair, create, write
+from tests.interop.pair import Pair, commit, create, write
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
 
@@ -115,6 +115,22 @@ def test_internal_topics_and_deleted_records(pair: Pair, tmp_path_factory: pytes
     assert said == ["v-deleted:0:4"]
     plan.write_text(json.dumps({"partitions": [{"topic": "v-deleted", "partition": 0, "offset": 99}], "version": 1}))
     pair.same("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(plan))
+
+
+def test_log_directories_with_internal_topics(pair: Pair) -> None:
+    """The same partitions, none of them lagging or on its way; sizes are each broker's own."""
+    for broker in pair.brokers:
+        commit(broker, "v-commits", **{"v-deleted": (1, 2)})
+    found = []
+    for done in pair.run("org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", "__consumer_offsets,v-deleted"):
+        (line,) = [line for line in done.stdout.decode().splitlines() if line.startswith("{")]
+        (broker,) = json.loads(line)["brokers"]
+        (directory,) = broker["logDirs"]
+        assert directory["error"] is None
+        assert any(each["size"] > 0 for each in directory["partitions"] if each["partition"].startswith("__consumer_offsets"))
+        found.append({(each["partition"], each["offsetLag"], each["isFuture"]) for each in directory["partitions"]})
+    assert found[0] == found[1]
+    assert {name for name, *_ in found[0]} == {f"__consumer_offsets-{number}" for number in range(3)} | {"v-deleted-0", "v-deleted-1"}
 
 
 @pytest.mark.parametrize(
