@@ -72,7 +72,7 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
     claims = claims_of(history, members, deaths)
     after_s = session_s - heartbeat_s - SLACK_S
     # While the broker was not given the processor, heartbeats waited before it: that is a silence of everybody.
-    starved = [each for each in evidence.broker_silences if each.ended - each.begun >= after_s / 2]
+    starved = starvations(evidence.broker_silences, after_s / 2)
     everybody = [Silence(host, each.begun, each.ended + after_s / 2) for each in starved for host in set(evidence.hosts.values())]
     silences = [*evidence.pauses, *stalls(history), *everybody]
     guard(claims, evidence.hosts, silences, after_s)
@@ -98,7 +98,8 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
         f"{len(evidence.pauses)} pauses, {len(claims)} claims ({zombies} of members that were taken for dead), "
         f"{sum(ends.values())} records read {read} times ({again} times twice by the same member), {accepted} commits, "
         f"{len(refused)} requests to commit refused ({late} after a pause), "
-        f"{len(starved)} times the broker did not run for more than {after_s / 2:.1f} s"
+        f"{len(starved)} times the broker did not run for more than {after_s / 2:.1f} s, "
+        f"{len(evidence.given_up)} clients gave up {evidence.given_up[:3]}"
     )
     return Verdict(problems, summary)
 
@@ -164,6 +165,20 @@ def stalls(history: Iterable[Event]) -> list[Silence]:
         if isinstance(since, float):
             found.append(Silence(event.process, since, event.time))
     return found
+
+
+def starvations(silences: Iterable[Silence], least_s: float) -> list[Silence]:
+    """Silences that follow one another within a second are one; those that last at least so long together."""
+    found: list[Silence] = []
+    lasted: list[float] = []
+    for silence in silences:
+        if found and silence.begun - found[-1].ended < 1:
+            found[-1] = found[-1]._replace(ended=silence.ended)
+            lasted[-1] += silence.ended - silence.begun
+        else:
+            found.append(silence)
+            lasted.append(silence.ended - silence.begun)
+    return [silence for silence, seconds in zip(found, lasted, strict=True) if seconds >= least_s]
 
 
 def guard(claims: Iterable[Claim], hosts: Mapping[str, str], silences: Iterable[Silence], after_s: float) -> None:

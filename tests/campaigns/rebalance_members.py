@@ -164,10 +164,15 @@ class Confluent:
     def __init__(self, member: Member, settings: dict[str, Any]) -> None:
         self.member = member
         common = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0, "fetch.wait.max.ms": 100}
-        self.consumer = confluent_kafka.Consumer({**common, "enable.auto.offset.store": False, **settings})
+        self.fatal: confluent_kafka.KafkaError | None = None
+        self.consumer = confluent_kafka.Consumer({**common, "enable.auto.offset.store": False, "error_cb": self._error, **settings})
 
     def start(self) -> None:
         self.consumer.subscribe(self.member.topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+
+    def _error(self, error: confluent_kafka.KafkaError) -> None:
+        if error.fatal():
+            self.fatal = error
 
     def _assigned(self, _: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
         self.member.assigned((each.topic, each.partition) for each in partitions)
@@ -183,14 +188,12 @@ class Confluent:
         deadline = time.monotonic() + POLL_S
         while len(got) < BATCH and (left := deadline - time.monotonic()) > 0:
             message = self.consumer.poll(left)
+            if self.fatal is not None:
+                raise confluent_kafka.KafkaException(self.fatal)
             if message is None:
                 break
-            error = message.error()
-            if error is not None:
-                if error.fatal():
-                    raise confluent_kafka.KafkaException(error)
-                continue
-            got.append((message.topic() or "", message.partition() or 0, message.offset() or 0, (message.value() or b"").decode()))
+            if message.error() is None:
+                got.append((message.topic() or "", message.partition() or 0, message.offset() or 0, (message.value() or b"").decode()))
         return got
 
     def commit(self, offsets: Mapping[Partition, int], metadata: str) -> None:

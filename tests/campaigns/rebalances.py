@@ -65,6 +65,11 @@ SETTINGS = {
 CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS, "max.poll.interval.ms": 8000}
 
 
+GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "INVALID_REQUEST")
+"""What librdkafka takes for fatal in the consumer protocol, when a member joins again that was not heard for a while: the coordinator
+refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions."""
+
+
 class Kind(NamedTuple):
     """A sort of group: the clients that its members draw from, their settings, and whether members are static."""
 
@@ -107,6 +112,7 @@ class Evidence:
     deaths: dict[str, float] = field(default_factory=dict)
     pauses: list[rebalance_judging.Silence] = field(default_factory=list)
     broker_silences: list[rebalance_judging.Silence] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str | None] = field(default_factory=dict)
 
@@ -278,14 +284,27 @@ class Group(threading.Thread):
     def wait(self, done: Callable[[], bool], what: str) -> bool:
         deadline = time.monotonic() + PATIENCE_S
         while not done():
-            died = {name: why for host in self.hosts for name, why in host.died.items() if name in host.members}
-            if died or time.monotonic() > deadline:
-                self.problems.append(f"stable-again: {self.name} after {self.done[-4:]}: {what}; {died or self.picture()}")
+            if self.bury() or time.monotonic() > deadline:
+                self.problems.append(f"stable-again: {self.name} after {self.done[-4:]}: {what}; {self.picture()}")
                 return False
             if self.campaign.over.is_set() and self.campaign.broken:
                 return False
             time.sleep(0.02)
         return True
+
+    def bury(self) -> bool:
+        """Members whose client gave up are gone; whether one did so for a reason that is not its own."""
+        strange = False
+        for host in self.hosts:
+            for name in [name for name in host.members if name in host.died]:
+                why = host.died[name]
+                host.members.pop(name)
+                host.owns.pop(name, None)
+                self.campaign.evidence.given_up.append(f"{name}: {why}")
+                if not any(code in why for code in GIVEN_UP):
+                    self.problems.append(f"{name} died: {why}")
+                    strange = True
+        return strange
 
     def picture(self) -> str:
         members = {name: sorted(host.owns.get(name, ())) for host in self.hosts for name in host.members}

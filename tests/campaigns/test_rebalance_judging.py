@@ -102,3 +102,9 @@ def test_records_that_nobody_read_are_seen() -> None:
     assert len(judging.at_least_once([*sent, read(2, "a", 0, 1)], {"a"}, {PLACE: 3})) == 1
     other = event(2, "a", "poll", Poll(*PLACE, 1, "something else"))
     assert len(judging.at_least_once([*sent, read(2, "a", 0), other], {"a"}, {PLACE: 2})) == 1
+
+
+def test_silences_that_follow_one_another_are_one() -> None:
+    short = [Silence("", 1, 2), Silence("", 2.5, 3.5), Silence("", 9, 10)]
+    assert judging.starvations(short, 2) == [Silence("", 1, 3.5)]
+    assert judging.starvations(short, 3) == []
