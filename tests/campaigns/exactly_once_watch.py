@@ -90,13 +90,14 @@ class Watch(threading.Thread):
         for partition, offset in ends.items():
             self._grows("high watermark", self.ends, partition, offset)
         self.samples += 1
-        committed = self._committed()
-        for partition, offset in committed.items():
+        for partition, offset in self._committed(require_stable=False).items():
             self._grows("committed offset", self.commits, partition, offset)
+        # A commit is acknowledged before its markers are written; only who asks for stable offsets is kept waiting for them.
+        stable_commits = self._committed(require_stable=True)
         self.recorder.ok(
             "poll",
             watermarks=[[self.output, each, None, ends[each], stable[each]] for each in self.partitions],
-            committed=[[self.group, self.input, partition, offset] for partition, offset in committed.items() if offset >= 0],
+            committed=[[self.group, self.input, partition, offset] for partition, offset in stable_commits.items() if offset >= 0],
         )
 
     def ask(self, key: ApiKey, version: int, request: Any) -> Any:
@@ -115,14 +116,14 @@ class Watch(threading.Thread):
             raise NoAnswer(str(answer))
         return {each.partition_index: each.offset for each in answer.partitions}
 
-    def _committed(self) -> dict[int, int]:
+    def _committed(self, *, require_stable: bool) -> dict[int, int]:
+        """Committed offsets, -1 for none; without the partitions that have offsets in an open transaction, if they have to be stable."""
         topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name=self.input, partition_indexes=list(self.partitions))]
-        request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group, topics=topics)])
-        (group,) = self.ask(ApiKey.OFFSET_FETCH, 9, request).groups
-        if group.error_code or any(each.error_code for each in group.topics[0].partitions):
+        asked = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group, topics=topics)]
+        (group,) = self.ask(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=asked, require_stable=require_stable)).groups
+        if group.error_code:
             raise NoAnswer(str(group))
-        # No offset is -1: it is gone once there has been one.
-        return {each.partition_index: each.committed_offset for each in group.topics[0].partitions}
+        return {each.partition_index: each.committed_offset for each in group.topics[0].partitions if not each.error_code}
 
     def _grows(self, what: str, known: dict[int, int], partition: int, offset: int) -> None:
         if offset < known.get(partition, -1):
