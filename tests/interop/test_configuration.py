@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from interop.peers import BrokerProcess, run_jvm_tool
+from interop.peers import BrokerProcess
+from interop.tools import JvmTools
 
 CONFIGS = "kafka.admin.ConfigCommand"
 
@@ -18,16 +19,31 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::R
 """The clients' own, not ours."""
 
 
-def jvm(main_class: str, *arguments: str) -> str:
-    done = run_jvm_tool(main_class, *arguments)
-    assert done.returncode == 0, (done.stdout + done.stderr).decode()
-    return done.stdout.decode()
+Tool = Callable[..., str]
 
 
-def refused(main_class: str, *arguments: str) -> str:
-    done = run_jvm_tool(main_class, *arguments)
-    assert done.returncode != 0
-    return (done.stdout + done.stderr).decode()
+@pytest.fixture
+def jvm(jvm_tools: JvmTools) -> Tool:
+    """Runs a tool, which has to succeed, and gives its output."""
+
+    def run(main_class: str, *arguments: str) -> str:
+        done = jvm_tools.run(main_class, *arguments)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
+        return done.stdout.decode()
+
+    return run
+
+
+@pytest.fixture
+def refused(jvm_tools: JvmTools) -> Tool:
+    """Runs a tool, which has to fail, and gives all that it says."""
+
+    def run(main_class: str, *arguments: str) -> str:
+        done = jvm_tools.run(main_class, *arguments)
+        assert done.returncode != 0
+        return (done.stdout + done.stderr).decode()
+
+    return run
 
 
 def offsets(broker: BrokerProcess, topic: str) -> tuple[int, int]:
@@ -49,7 +65,7 @@ def filled(broker: BrokerProcess, new_topic: Callable[..., str]) -> str:
 
 
 @pytest.mark.jvm
-def test_kafka_configs_for_topics(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+def test_kafka_configs_for_topics(broker: BrokerProcess, new_topic: Callable[..., str], jvm: Tool, refused: Tool) -> None:
     topic = new_topic("kafka-configs", retention_ms="100000")
     of_topic = ("--bootstrap-server", broker.bootstrap, "--entity-type", "topics", "--entity-name", topic)
     assert "Completed updating config" in jvm(
@@ -69,7 +85,7 @@ def test_kafka_configs_for_topics(broker: BrokerProcess, new_topic: Callable[...
 
 
 @pytest.mark.jvm
-def test_kafka_configs_for_brokers(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:
+def test_kafka_configs_for_brokers(broker: BrokerProcess, new_topic: Callable[..., str], jvm: Tool, refused: Tool) -> None:
     server = ("--bootstrap-server", broker.bootstrap, "--entity-type", "brokers")
     one, all_of_them = (*server, "--entity-name", "1"), (*server, "--entity-default")
     topic = new_topic("follows-its-broker")
@@ -94,7 +110,7 @@ def test_kafka_configs_for_brokers(broker: BrokerProcess, new_topic: Callable[..
 
 
 @pytest.mark.jvm
-def test_kafka_configs_for_loggers(broker: BrokerProcess) -> None:
+def test_kafka_configs_for_loggers(broker: BrokerProcess, jvm: Tool) -> None:
     loggers = ("--bootstrap-server", broker.bootstrap, "--entity-type", "broker-loggers", "--entity-name", "1")
     assert "odradek.server.broker=INFO" in jvm(CONFIGS, *loggers, "--describe")
     jvm(CONFIGS, *loggers, "--alter", "--add-config", "odradek.server.broker=DEBUG")
@@ -104,7 +120,7 @@ def test_kafka_configs_for_loggers(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.jvm
-def test_kafka_delete_records(broker: BrokerProcess, filled: str, new_topic: Callable[..., str], tmp_path: Path) -> None:
+def test_kafka_delete_records(broker: BrokerProcess, filled: str, new_topic: Callable[..., str], tmp_path: Path, jvm: Tool) -> None:
     compacted = new_topic("only-compacted", cleanup_policy="compact")
 
     def delete(*wanted: tuple[str, int, int]) -> str:
@@ -124,7 +140,7 @@ def test_kafka_delete_records(broker: BrokerProcess, filled: str, new_topic: Cal
 
 
 @pytest.mark.jvm
-def test_kafka_leader_election(broker: BrokerProcess, filled: str) -> None:
+def test_kafka_leader_election(broker: BrokerProcess, filled: str, jvm: Tool) -> None:
     tool = ("org.apache.kafka.tools.LeaderElectionCommand", "--bootstrap-server", broker.bootstrap)
     answer = jvm(*tool, "--election-type", "preferred", "--topic", filled, "--partition", "0")
     assert "Valid replica already elected" in answer
