@@ -172,7 +172,7 @@ class GroupStory:
         """Another broker leads the partition, and the old one may not know yet; or the same one does in a new epoch."""
         log, rng = self.log, self.rng
         before = self.nodes[-1] if self.nodes else None
-        log.leader_epoch += 1
+        log.depose()
         cut = rng.choice(log.boundaries())
         log.truncate(cut)
         expected: object | None = None

@@ -218,9 +218,10 @@ class Producer:
         who = cast(Who, self.who)
 
         def request() -> Deferred[Any]:
-            latest = story.latest(self.name)
+            node = story.node()
+            latest = story.latest(self.name) if node is story.nodes[-1] else None
             before = story.state_of(self.name)
-            asked = story.node().end(self.name, *who, commit=commit, client_version=2 if story.version >= 2 else 0)
+            asked = node.end(self.name, *who, commit=commit, client_version=2 if story.version >= 2 else 0)
 
             def ended(done: Deferred[Any]) -> None:
                 if done.error is not None:
@@ -322,7 +323,7 @@ class Story:
         """Another broker leads the partition, and the old one does not know yet, or the same one does in a new epoch."""
         log, rng = self.log, self.rng
         before = self.nodes[-1] if self.nodes else None
-        log.leader_epoch += 1
+        log.depose()
         cut = rng.choice(log.boundaries()) if truncate_to is None else log.log_end_offset
         log.truncate(cut)
         expected = None if before is None or rng.random() < 0.5 else self._undone(before, cut)
@@ -374,7 +375,9 @@ class Story:
 
     def send_markers(self, node: int, request: WriteTxnMarkersRequest) -> Deferred[Message]:
         answer: Deferred[Message] = Deferred()
-        self.net.call(lambda: Deferred.of(self._end_all(node, request)), lambda done: answer.complete(done.result()))
+        # A marker that comes late ends the next transaction, before version 2.
+        connection = None if self.version >= 2 else node
+        self.net.call(lambda: Deferred.of(self._end_all(node, request)), lambda done: answer.complete(done.result()), connection=connection)
         self.clock.call_later(10.0, answer.fail, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no answer"))
         return answer
 
@@ -397,8 +400,10 @@ class Story:
         return WriteTxnMarkersResponse(markers=results)
 
     def add(self, name: str, who: Who, partitions: set[TopicPartition]) -> Deferred[None]:
-        latest = self.latest(name)
-        asked = self.node().add_partitions(name, *who, partitions, 2 if self.version >= 2 else 0)
+        node = self.node()
+        # One that was deposed may repeat what it committed before.
+        latest = self.latest(name) if node is self.nodes[-1] else None
+        asked = node.add_partitions(name, *who, partitions, 2 if self.version >= 2 else 0)
         asked.add_callback(lambda done: done.error is not None or self.fencing(name, who, latest, "partitions were added"))
         return asked
 
@@ -425,7 +430,8 @@ class Story:
             self.add(name, who, {where}).add_callback(append)
         else:
             try:
-                code = self.node().verify(name, *who, [where])[where]
+                # Before transaction version 2 the epoch does not tell one transaction from the next: who is deposed must not be asked.
+                code = self.nodes[-1].verify(name, *who, [where])[where]
             except KafkaError as error:
                 code = error.code
             append(Deferred.of(None) if code is ErrorCode.NONE else Deferred.failed(KafkaError(code)))

@@ -132,6 +132,12 @@ class ScriptLog:
         """How the leader of an epoch sees it."""
         return View(self, leader_epoch)
 
+    def depose(self) -> None:
+        """The next epoch begins: whoever led hears of no commit any more."""
+        for view in self._views:
+            view.frozen = self.high_watermark if view.leader_epoch == self.leader_epoch else view.frozen
+        self.leader_epoch += 1
+
     def take(self, batch: bytes, view: View) -> int:
         if view.leader_epoch != self.leader_epoch:
             self.failures += 1
@@ -236,6 +242,7 @@ class View:
     def __init__(self, log: ScriptLog, leader_epoch: int) -> None:
         self._log = log
         self.leader_epoch = leader_epoch
+        self.frozen = 0
         self.on_high_watermark: Callable[[int], object] | None = None
         self.on_lost: Callable[[], object] | None = None
 
@@ -245,7 +252,7 @@ class View:
 
     @property
     def high_watermark(self) -> int:
-        return self._log.high_watermark if self.leader_epoch == self._log.leader_epoch else 0
+        return self._log.high_watermark if self.leader_epoch == self._log.leader_epoch else self.frozen
 
     def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
         return self._log.take(batch, self)
