@@ -86,18 +86,18 @@ NEW = {"group.protocol": "consumer", "max.poll.interval.ms": 8000}
 NEW_RANGE = {**NEW, "group.remote.assignor": "range"}
 KINDS: Mapping[str, tuple[Kind, ...]] = {
     "classic": (
-        Kind("range", ("confluent",), RANGE),
+        Kind("mixed", ("confluent", "aiokafka", "kafka-python"), RANGE),
         Kind("sticky", ("confluent",), STICKY),
         Kind("static", ("confluent",), RANGE, static=True),
-        Kind("mixed", ("confluent", "aiokafka", "kafka-python"), RANGE),
+        Kind("range", ("confluent",), RANGE),
         Kind("static-sticky", ("confluent",), STICKY, static=True),
         # Without kafka-python, which as the leader joins once more when it sees the topics' metadata late, with JVM Kafka, too.
         Kind("static-mixed", ("aiokafka", "confluent"), RANGE, static=True),
     ),
     "consumer": (
         Kind("uniform", ("confluent",), {**NEW, "group.remote.assignor": "uniform"}),
-        Kind("range", ("confluent",), NEW_RANGE),
         Kind("static", ("confluent",), NEW, static=True),
+        Kind("range", ("confluent",), NEW_RANGE),
         Kind("pattern", ("confluent",), NEW, pattern=True),
         Kind("default", ("confluent",), NEW),
         Kind("static-range", ("confluent",), NEW_RANGE, static=True),

@@ -41,7 +41,7 @@ def test_a_few_power_cuts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_few_rebalances(tmp_path: Path, protocol: str) -> None:
-    assert rebalances.campaign(15, protocol, 1, tmp_path) == []
+    assert rebalances.campaign(10, protocol, 1, tmp_path, groups=3) == []
 
 
 @pytest.mark.timeout(150)
