@@ -119,8 +119,21 @@ def _fetches_follow(case: Case, ours: Outcome) -> bool:
     return True
 
 
+def _producers_written(case: Case) -> set[ProducerSnapshotEntry]:
+    """What is known of producers after all batches that there were before the damage."""
+    state = ProducerStateManager(VirtualDisk(), "/", case.name, expiration_ms=1 << 60, verify_transactions=False)
+    for _, data in sorted(case.whole.items()):
+        follow_batch(None, state, memoryview(data), 0, read_header(data, 0))
+    return set(decode_snapshot(state.snapshot_at(state.map_end_offset) or b""))
+
+
+def _all_producers(case: Case, ours: Outcome) -> bool:
+    return ours.end == case.end and set(ours.producers) == _producers_written(case)
+
+
 def _producers_follow(case: Case, ours: Outcome) -> bool:
-    """Each producer with batches behind the log start stands at its last one; its transaction is open as the markers say.
+    """Each producer with batches behind the log start stands at its last one; its transaction is open as the markers say. Or they are
+    all that there were before the damage, and the log ends where it did: batches of theirs may be gone from the middle.
 
     A marker of a higher epoch (KIP-890) leaves no batch.
     """
@@ -141,7 +154,7 @@ def _producers_follow(case: Case, ours: Outcome) -> bool:
     entries = {entry.producer_id: entry for entry in ours.producers if not isinstance(entry, str)}
     if len(entries) != len(ours.producers):
         return False
-    return all(
+    return _all_producers(case, ours) or all(
         producer in entries
         and (entries[producer].last_sequence, entries[producer].last_offset) == expected
         and (entries[producer].txn_first_offset >= 0) == (producer in open_since)
@@ -229,18 +242,10 @@ def _producers_of_the_log(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     return case.clean and lost and not theirs.producers and ours.producers != ()
 
 
-def _producers_written(case: Case) -> set[ProducerSnapshotEntry]:
-    """What is known of producers after all batches that there were before the damage."""
-    state = ProducerStateManager(VirtualDisk(), "/", case.name, expiration_ms=1 << 60, verify_transactions=False)
-    for _, data in sorted(case.whole.items()):
-        follow_batch(None, state, memoryview(data), 0, read_header(data, 0))
-    return set(decode_snapshot(state.snapshot_at(state.map_end_offset) or b""))
-
-
 def _snapshots_kept(case: Case, ours: Outcome, theirs: Outcome) -> bool:
     """The log ends where it did, and ours knows of every producer what there was to know, of batches, too, that are gone by now."""
     lost = _has(case, ".index") and _has(case, ".log", "swap")
-    return lost and ours.end == theirs.end == case.end and set(ours.producers) == _producers_written(case)
+    return lost and ours.end == theirs.end and _all_producers(case, ours)
 
 
 def _forgotten(known: ProducerSnapshotEntry, start: int) -> set[ProducerSnapshotEntry]:
@@ -262,13 +267,20 @@ def _below_log_start(case: Case, ours: Outcome, theirs: Outcome) -> bool:
             known = known._replace(txn_first_offset=entry.txn_first_offset)
         if entry not in _forgotten(known, ours.start):
             return False
+    fewer = set(theirs.aborted) - set(ours.aborted)
     more = set(ours.aborted) - set(theirs.aborted)
     return (
         _has(case, "log start", ".log missing")
         and all(entry.last_offset < ours.start for entry in mine.values())
-        and set(theirs.aborted) <= set(ours.aborted)
         and all(first < ours.start for _, first, _, _ in more)
+        and all(_shortened(entry, more, ours.start) for entry in fewer)
     )
+
+
+def _shortened(entry: tuple[int, ...], known: set[tuple[int, ...]], start: int) -> bool:
+    """Whether it is one of the known ones, of which only what lies behind the log start was seen."""
+    producer, first, last, stable = entry
+    return first >= start and any(each[0] == producer and each[2] == last and each[3] <= stable for each in known)
 
 
 def _jump(case: Case, ours: Outcome, theirs: Outcome) -> bool:

@@ -482,3 +482,23 @@ def test_a_segment_swapped_in_without_its_index_loses_nothing_although_a_batch_i
     assert again.aborted_transactions(0, 1000) == expected
     assert again.segments[-2].offset_index.entries > 4
     assert {path.rpartition(".")[2] for path in again.unsynced_paths[0]} >= {"index", "timeindex"}
+
+
+def test_an_epoch_begins_where_the_checkpoint_says_although_its_first_batch_comes_behind_a_gap() -> None:
+    """Nothing covers a base offset: the last batch of a log may have any that is high enough. As in Kafka it stays."""
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    for epoch in (0, 0, 1):
+        log.append_as_leader(batch(2), epoch)
+    log.flush()
+    last = [found.position for found in log.active.scan()][-1]
+    file = disk.open(log.active.log_path)
+    file.pwritev([(1000).to_bytes(8, "big")], last)
+    file.close()
+    again = open_log(disk.kill(), ManualClock(), CONFIG)
+    assert again.log_end_offset == 1002
+    assert [tuple(entry) for entry in again.leader_epochs.entries] == [(0, 0), (1, 4)]
+    # An entry that the batches contradict counts for nothing.
+    disk.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n2\n0 0\n1 3\n")
+    third = open_log(disk.kill(), ManualClock(), CONFIG)
+    assert [tuple(entry) for entry in third.leader_epochs.entries] == [(0, 0), (1, 1000)]

@@ -142,6 +142,8 @@ class _Loader:
         self.swapped: set[int] = set()
         """Base offsets of the segments that were `.swap` files."""
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}", options.new_lock())
+        self.former_epochs: dict[int, int] = {}
+        """Where epochs began by the checkpoint, of those that recovery reads from the batches."""
         self.state = self._new_state()
         self.rebuilt: list[Segment] = []
         """Those below the recovery point: the next flush or shutdown owes their fsync, because it need not reach back to them."""
@@ -339,7 +341,7 @@ class _Loader:
         log_start_offset = max(self.log_start_offset, first_offset)
         rebuild_producer_state(state, self.segments, log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
         self.recovered.add(segment.base_offset)
-        recovered = recover_segment(segment, state, self.leader_epochs)
+        recovered = recover_segment(segment, state, self.leader_epochs, self.former_epochs)
         if self.leader_epochs.is_behind(1 << 62):
             self.leader_epochs.flush()
         state.take_snapshot()
@@ -354,6 +356,7 @@ class _Loader:
         del self.segments[first:]
         if unflushed and not self.config.compact:
             # The batches themselves say which epochs begin there; entries of a future that never came would hide them.
+            self.former_epochs = dict(self.leader_epochs.entries)
             self.leader_epochs.truncate_from_end(unflushed[0].base_offset)
         for done, segment in enumerate(unflushed):
             if self.on_segment is not None:

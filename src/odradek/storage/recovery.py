@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.base.errors import KafkaError, OdradekError, ProtocolError
@@ -71,17 +71,20 @@ class Recovered(NamedTuple):
     """No offset is missing from the base offset on: compaction has never been here."""
 
 
-def recover_segment(segment: Segment, state: ProducerStateManager, leader_epochs: LeaderEpochCache) -> Recovered:
+def recover_segment(
+    segment: Segment, state: ProducerStateManager, leader_epochs: LeaderEpochCache, former_epochs: Mapping[int, int] | None = None
+) -> Recovered:
     """Cuts the segment behind its last valid batch and rebuilds its indexes from scratch.
 
-    The producer state must be that of the segment's base offset; epochs newer than the cache's are added to it (unflushed).
+    The producer state must be that of the segment's base offset; epochs newer than the cache's are added to it (unflushed): where
+    `former_epochs` say that they begin (epoch to offset), as far as the batches allow that, else with their first batch.
     """
     segment.reset_indexes()
     size = segment.size
     segment.bytes_since_index_entry = 0
     segment.first_batch_timestamp = None
     segment.max_timestamp, segment.max_timestamp_offset, segment.max_timestamp_known = -1, segment.base_offset, True
-    valid, next_offset, contiguous = _Walk(segment, state, leader_epochs).run()
+    valid, next_offset, contiguous = _Walk(segment, state, leader_epochs, former_epochs=former_epochs).run()
     segment.size = valid
     if valid < size:
         segment.file.truncate(valid)
@@ -97,9 +100,16 @@ class _Walk:
     """One pass over a segment: many batches at a time through the compiled scan, the few that it leaves to us one by one."""
 
     def __init__(
-        self, segment: Segment, state: ProducerStateManager | None, leader_epochs: LeaderEpochCache, *, check_crcs: bool = True
+        self,
+        segment: Segment,
+        state: ProducerStateManager | None,
+        leader_epochs: LeaderEpochCache,
+        *,
+        check_crcs: bool = True,
+        former_epochs: Mapping[int, int] | None = None,
     ) -> None:
         """Without a producer state only the epochs are followed."""
+        self._former_epochs = former_epochs or {}
         self._segment = segment
         self._state = state
         self._check_crcs = check_crcs
@@ -176,8 +186,12 @@ class _Walk:
             return
         if max(scan.leader_epochs[:count]) > self._leader_epochs.latest_epoch:
             for index in range(count):
-                if scan.leader_epochs[index] > self._leader_epochs.latest_epoch:
-                    self._leader_epochs.assign(scan.leader_epochs[index], scan.base_offsets[index], flush=False)
+                epoch, base_offset = scan.leader_epochs[index], scan.base_offsets[index]
+                if epoch > self._leader_epochs.latest_epoch:
+                    # Where offsets are missing before its first batch, the epoch may have begun with one of them.
+                    start = self._former_epochs.get(epoch, base_offset)
+                    before = scan.last_offsets[index - 1] + 1 if index else self._next_offset
+                    self._leader_epochs.assign(epoch, start if before <= start <= base_offset else base_offset, flush=False)
         state = self._state
         if state is not None:
             if scan.has_producers:
