@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from odradek.testing.history import Anomaly, Assigned, Commit, Copy, Event, Poll
 from odradek.testing.history.__main__ import main
 from odradek.testing.history.anomalies import NAMES
 from odradek.testing.history.events import Function, Kind, MicroOperation
+from odradek.testing.history.operations import pair
 
 
 class Script:
@@ -50,6 +52,22 @@ def given(generation: int | None, partition: int = 0) -> Assigned:
 
 def taken(generation: int | None, partition: int = 0) -> Revoked:
     return Revoked("g", "t", partition, generation)
+
+
+# -- operations ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_killed_life_began_is_not_ended_by_the_next_one() -> None:
+    script = Script()
+    script.add("p", "invoke", "send", send(None, 1))
+    script.add("driver", "info", "crash", process="p", how="pause")
+    script.add("driver", "info", "crash", process="p")
+    script.add("p", "ok", "send", send(0, 2))
+    operations = list(pair(script.events))
+    assert [(each.function, each.outcome, each.invoked, each.completed) for each in operations if each.process == "p"] == [
+        ("send", "info", 1.0, math.inf),
+        ("send", "ok", -math.inf, 4.0),
+    ]
 
 
 # -- values ------------------------------------------------------------------------------------------------------------------------
@@ -247,7 +265,7 @@ def test_sends_that_overlap_may_be_acknowledged_in_any_order() -> None:
     script.do("b", "send", send(1, 2))
     script.add("a", "ok", "send", send(0, 1))
     assert script.names() == []
-    script.do("c", "send", send(0, 3))
+    script.do("c", "send", send(1, 3))
     assert "acked-offset-regression" in script.names()
 
 

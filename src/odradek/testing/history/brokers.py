@@ -21,22 +21,23 @@ def check_acked_offsets(table: Table, findings: Findings) -> None:
     floors: dict[int, Floor] = {}
     tags, offsets, partitions, starts = table.tag, table.offset, table.partition, table.starts
     for number in range(len(table)):
-        start, end = starts[number], starts[number + 1]
         if number in table.extra:
             for partition in _unclean(table, number):
                 floors.pop(partition, None)
-        for index in range(start, end):
-            if tags[index] == SEND and offsets[index] >= 0:
-                floor, offset = floors.setdefault(partitions[index], Floor()), offsets[index]
-                highest, witness = floor.before(table.invoked[number])
-                if offset <= highest:
-                    name = table.partition_name(partitions[index])
-                    text = f"{name}: {table.values[table.value[index]]!r} was acknowledged at {offset}, after {highest} had been"
-                    findings.add("acked-offset-regression", text, *table.operations([witness, number]))
+        sends = [index for index in range(starts[number], starts[number + 1]) if tags[index] == SEND and offsets[index] >= 0]
+        for index in sends:
+            floor = floors.get(partitions[index])
+            highest, witness = (-1, -1) if floor is None else floor.before(table.invoked[number])
+            if offsets[index] <= highest:
+                name, value = table.partition_name(partitions[index]), table.values[table.value[index]]
+                text = f"{name}: {value!r} was acknowledged at {offsets[index]}, after {highest} had been"
+                findings.add("acked-offset-regression", text, *table.operations([witness, number]))
         if table.completed[number] < inf:
-            for index in range(start, end):
-                if tags[index] == SEND and offsets[index] >= 0:
-                    floors[partitions[index]].raise_to(table.completed[number], offsets[index], number)
+            for index in sends:
+                floor = floors.get(partitions[index])
+                if floor is None:
+                    floor = floors[partitions[index]] = Floor()
+                floor.raise_to(table.completed[number], offsets[index], number)
 
 
 def _unclean(table: Table, number: int) -> Iterator[int]:
@@ -64,7 +65,10 @@ def check_watermarks(table: Table, findings: Findings) -> None:
                 findings.add("watermark-order", text, table.operation(number))
             for which, value in enumerate((start, high, stable)):
                 if value is not None:
-                    floor = floors.setdefault((topic, partition, which), Floor())
+                    key = (topic, partition, which)
+                    floor = floors.get(key)
+                    if floor is None:
+                        floor = floors[key] = Floor()
                     highest, witness = floor.before(table.invoked[number])
                     if value < highest:
                         text = f"{topic}-{partition}: the {WATERMARKS[which]} went from {highest} to {value}"
@@ -97,20 +101,22 @@ def longest_unavailability(table: Table) -> dict[str, tuple[float, float]]:
     waiting: dict[int, float] = {}
     succeeded: dict[int, float] = {}
     longest: dict[int, tuple[float, float]] = {}
+    tags, partitions, starts = table.tag, table.partition, table.starts
     for number in range(len(table)):
-        touched = {table.partition[index] for index in range(table.starts[number], table.starts[number + 1]) if table.tag[index] == SEND}
-        for partition in touched:
-            since = min(waiting.get(partition, inf), table.invoked[number])
-            if table.outcome[number] != OK:
-                waiting[partition] = since
+        invoked, now = table.invoked[number], table.completed[number]
+        for index in range(starts[number], starts[number + 1]):
+            if tags[index] != SEND:
                 continue
-            now = table.completed[number]
-            since = max(since, succeeded.get(partition, -inf))
+            partition = partitions[index]
+            if table.outcome[number] != OK:
+                waiting[partition] = min(waiting.get(partition, inf), invoked)
+                continue
+            since = max(min(waiting.pop(partition, inf), invoked), succeeded.get(partition, -inf))
+            succeeded[partition] = now
             if since > -inf:
                 time = now - since - sum(max(0.0, min(now, end) - max(since, start)) for start, end in outages)
-                longest[partition] = max(longest.get(partition, (0.0, 0.0)), (time, now))
-            succeeded[partition] = now
-            waiting.pop(partition, None)
+                if partition not in longest or time > longest[partition][0]:
+                    longest[partition] = (time, now)
     return {table.partition_name(partition): wait for partition, wait in longest.items()}
 
 
@@ -127,8 +133,8 @@ def _outages(table: Table) -> Iterator[tuple[float, float]]:
         yield since, inf
 
 
-def check_availability(table: Table, findings: Findings, limit: float) -> None:
-    """unavailable: a partition's longest wait (`longest_unavailability`) exceeds `limit` seconds."""
-    for name, (time, end) in longest_unavailability(table).items():
+def check_availability(waits: Mapping[str, tuple[float, float]], findings: Findings, limit: float) -> None:
+    """unavailable: a partition's longest wait (see `longest_unavailability`) exceeds `limit` seconds."""
+    for name, (time, end) in waits.items():
         if time > limit:
             findings.add("unavailable", f"{name}: for {time:.1f} s up to {end:.3f} no send succeeded")

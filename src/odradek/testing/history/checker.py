@@ -18,7 +18,7 @@ from odradek.testing.history.orders import Orders
 from odradek.testing.history.ownership import Ownership
 from odradek.testing.history.positions import Positions, check_sends
 from odradek.testing.history.removal import Removal
-from odradek.testing.history.table import FUNCTIONS, OUTCOMES, SEND, Table
+from odradek.testing.history.table import FUNCTIONS, OUTCOMES, Table
 from odradek.testing.history.values import check_final, check_lost, check_places, check_reads, unseen_over_time
 
 
@@ -82,9 +82,10 @@ def examine(
         Ownership(table, findings).check()
         for copy in copies:
             check_copy(orders, copy, findings)
+        unavailable = longest_unavailability(table)
         if unavailable_after is not None:
-            check_availability(table, findings, unavailable_after)
-        return _report(table, findings)
+            check_availability(unavailable, findings, unavailable_after)
+        return _report(table, findings, unavailable)
     finally:
         if collecting:
             gc.enable()
@@ -121,7 +122,7 @@ def _read(events: Iterable[Event], final_read: Iterable[Event], *, read_committe
     return table
 
 
-def _report(table: Table, findings: Findings) -> Report:
+def _report(table: Table, findings: Findings, unavailable: Mapping[str, tuple[float, float]]) -> Report:
     done = Counter(f"{FUNCTIONS[function]} {OUTCOMES[outcome]}" for function, outcome in zip(table.function, table.outcome, strict=True))
     return Report(
         anomalies=findings.anomalies,
@@ -129,6 +130,6 @@ def _report(table: Table, findings: Findings) -> Report:
         operations=dict(sorted(done.items())),
         values=len(table.values),
         partitions=len(table.partitions),
-        unavailable=longest_unavailability(table) if table.tag.find(SEND) >= 0 else {},
+        unavailable=unavailable,
         unseen=unseen_over_time(table),
     )
