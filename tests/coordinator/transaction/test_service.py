@@ -239,6 +239,42 @@ def test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record() -> Non
     assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
 
 
+def test_the_log_of_version_0_takes_no_transactions_of_version_2() -> None:
+    world = World(version=0).load()
+    who = world.begin()
+    with pytest.raises(KafkaError) as error:
+        world.ask(world.coordinator.add_partitions("x", who.producer_id, 0, [P0], 2))
+    assert code_of(error) is ErrorCode.UNSUPPORTED_VERSION
+    world.add(who, P0)
+    with pytest.raises(KafkaError) as error:
+        world.ask(world.coordinator.end("x", who.producer_id, 0, commit=True, client_version=2))
+    assert code_of(error) is ErrorCode.UNSUPPORTED_VERSION
+    assert world.end(who, commit=True) == (1000, 0)
+
+
+@pytest.mark.parametrize("client_version", [0, 2])
+def test_what_was_begun_before_the_feature_went_down_is_ended(client_version: int) -> None:
+    world = World().load()
+    who = world.begin()
+    world.add(who, P0)
+    world.version = 0
+    world.leaders.answer = lambda: "lost"
+    world.ask(world.coordinator.add_partitions("x", who.producer_id, 0, [P1], 2))
+    world.ask(world.coordinator.end("x", who.producer_id, 0, commit=True, client_version=client_version))
+    world.coordinator.close()
+    world.coordinator = world._new()
+    world.leaders.answer = lambda: "yes"
+    world.load()
+    world.clock.advance(1)
+    assert world.leaders.markers == {each: [(1000, client_version // 2, True, 2)] for each in (P0, P1)}
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+    again = world.begin()
+    with pytest.raises(KafkaError) as error:
+        world.ask(world.coordinator.add_partitions("x", *again.owner, [P0], 2))
+    assert code_of(error) is ErrorCode.UNSUPPORTED_VERSION
+    world.add(again, P0)
+
+
 def test_limits() -> None:
     world = World().load()
     for timeout, code in ((0, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT)):

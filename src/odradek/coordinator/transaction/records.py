@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.base.errors import StorageError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.records import CoordinatorRecord, RecordSerde
-from odradek.coordinator.transaction.state import NO_PRODUCER_EPOCH, Transaction, TransactionState
+from odradek.coordinator.transaction.state import AT_REST, NO_PRODUCER_ID, Transaction, TransactionState
 from odradek.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
 SERDE = RecordSerde([(TransactionLogKey, TransactionLogValue)])
@@ -14,9 +14,11 @@ SERDE = RecordSerde([(TransactionLogKey, TransactionLogValue)])
 def transaction_record(transaction: Transaction, server_version: int) -> CoordinatorRecord:
     """Value version 0 under transaction.version 0, 1 (with tagged fields) from there on.
 
-    A transaction that was taken over can be told in version 1 only. (JVM Kafka reads both, whatever the feature says.)
+    What was begun before the feature went down to 0, and cannot be told in version 0, is ended in version 1. (JVM Kafka reads both,
+    whatever the feature says.)
     """
-    version = 1 if server_version >= 1 or transaction.next_producer_epoch != NO_PRODUCER_EPOCH else 0
+    needs_tags = transaction.state not in AT_REST and (transaction.client_version > 0 or transaction.next_producer_id != NO_PRODUCER_ID)
+    version = 1 if server_version >= 1 or needs_tags else 0
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,

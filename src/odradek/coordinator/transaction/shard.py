@@ -233,6 +233,10 @@ class TransactionShard:
     def _changed(self, before: Transaction, after: Transaction) -> CoordinatorResult[Decision]:
         if after is before:
             return CoordinatorResult([], Decision(after))
+        begun = before.state is TransactionState.ONGOING and before.client_version > 0
+        if after.client_version > 0 and not begun and self._server_version() < 1:
+            # Clients go by the finalized level; the log of transaction.version 0 has no place for what this one would need.
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "transaction.version is 0")
         return self._result(Decision(after))
 
     def _result(self, decision: Decision) -> CoordinatorResult[Decision]:
