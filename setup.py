@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     f"odradek.records.{name}": f"src/odradek/records/{name}.py"
-    for name in ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan")
+    for name in ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan", "_keyed")
 }
 """As odradek.records.native.COMPILED has it."""
 

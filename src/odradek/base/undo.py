@@ -126,6 +126,10 @@ class JournaledDict(Generic[K, V]):
         for key in list(self._items):
             del self[key]
 
+    def unjournaled(self) -> dict[K, V]:
+        """The dictionary itself, for many changes while nothing is recorded."""
+        return self._items
+
     def keys(self) -> KeysView[K]:
         return self._items.keys()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.coordinator.shard import LoadedBatch
+from odradek.coordinator.shard import LoadedBatch, LoadedRun
 from odradek.records.batch import BatchHeader, decode_batch, iter_headers
 from odradek.storage.append import AppendOrigin, read_marker
 from odradek.storage.producer_state import VerificationGuard
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from odradek.storage.log import Log
     from odradek.storage.reading import LogRead
 
+T = TypeVar("T")
+
 RunJob = Callable[[Callable[[], None]], Deferred[None]]
 """Runs a function in an executor."""
 
@@ -29,12 +31,14 @@ ALL_IN_SYNC = -1
 class PartitionLog:
     """Implements `coordinator.shard.CoordinatorLog` for as long as this broker leads the partition in the epoch it was opened in."""
 
-    def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, clock: Clock) -> None:
+    def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, clock: Clock, *, runs: bool = False) -> None:
+        """With `runs` it is read as such."""
         self._manager = manager
         self._partition = partition
         self._run_job = run_job
         self._clock = clock
         self._leader_epoch = partition.leader_epoch
+        self._runs = runs
 
     def _log(self) -> Log:
         return self._partition.local_log(self._leader_epoch, leader_only=True)
@@ -68,20 +72,29 @@ class PartitionLog:
         self._clock.call_later(0, self._manager.delayed.drain)
         return info.first_offset
 
-    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]]:
-        """See CoordinatorLog; the bytes are read and decoded in the executor."""
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]:
+        """See CoordinatorLog."""
         read = self._log().read(start_offset, max_bytes=max_bytes, max_offset=end_offset, min_one_message=True)
-        batches: list[LoadedBatch] = []
-        result: Deferred[Sequence[LoadedBatch]] = Deferred()
+        if self._runs:
+
+            def decode(data: bytes, position: int) -> tuple[LoadedBatch, int] | None:
+                return decode_one(data, position, end_offset)
+
+            return self._in_executor(read, lambda: LoadedRun(_bytes(read), decode))
+        return self._in_executor(read, lambda: _decode(read, end_offset))
+
+    def _in_executor(self, read: LogRead, work: Callable[[], T]) -> Deferred[T]:
+        result: Deferred[T] = Deferred()
+        found: list[T] = []
 
         def done(job: Deferred[None]) -> None:
             read.release()
             if job.error is not None:
                 result.fail(job.error)
             else:
-                result.complete(batches)
+                result.complete(found[0])
 
-        self._run_job(lambda: batches.extend(_decode(read, end_offset))).add_callback(done)
+        self._run_job(lambda: found.append(work())).add_callback(done)
         return result
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
@@ -98,27 +111,46 @@ class PartitionLog:
         return self._manager.delayed.listen(partition.topic_partition, changed)
 
 
-def open_partition_log(manager: ReplicaManager, run_job: RunJob, clock: Clock) -> Callable[[TopicPartition], PartitionLog]:
-    """What a CoordinatorRuntime opens logs with; KafkaError for a partition that this broker does not lead."""
+def open_partition_log(
+    manager: ReplicaManager, run_job: RunJob, clock: Clock, *, runs: bool = False
+) -> Callable[[TopicPartition], PartitionLog]:
+    """What a CoordinatorRuntime opens logs with; KafkaError for a partition that this broker does not lead.
+
+    `runs` where the shards implement EncodedReplay.
+    """
 
     def open_log(topic_partition: TopicPartition) -> PartitionLog:
         partition = manager.partition(topic_partition)
-        log = PartitionLog(manager, partition, run_job, clock)
+        log = PartitionLog(manager, partition, run_job, clock, runs=runs)
         partition.local_log(-1, leader_only=True)
         return log
 
     return open_log
 
 
-def _decode(read: LogRead, end_offset: int) -> list[LoadedBatch]:
+def _bytes(read: LogRead) -> bytes:
+    return b"".join([piece.read(0, piece.size) for piece in read.slices])
+
+
+def _decode(read: LogRead, end_offset: int) -> Sequence[LoadedBatch]:
     """Runs in the executor. Batches that the read cut off are left to the next one."""
-    data = memoryview(b"".join([piece.read(0, piece.size) for piece in read.slices]))
+    data = _bytes(read)
     batches: list[LoadedBatch] = []
-    for position, header in iter_headers(data):
-        if position + header.size > len(data) or header.base_offset >= end_offset:
-            break
-        batches.append(_loaded(data, position, header))
+    position = 0
+    while (decoded := decode_one(data, position, end_offset)) is not None:
+        batch, position = decoded
+        batches.append(batch)
     return batches
+
+
+def decode_one(data: bytes, position: int, end_offset: int) -> tuple[LoadedBatch, int] | None:
+    """The batch at `position` and the position behind it; None when it is cut off or begins at `end_offset` or beyond."""
+    view = memoryview(data)[position:]
+    for _, header in iter_headers(view):
+        if header.size > len(view) or header.base_offset >= end_offset:
+            return None
+        return _loaded(view, 0, header), position + header.size
+    return None
 
 
 def _loaded(data: memoryview, position: int, header: BatchHeader) -> LoadedBatch:

@@ -73,6 +73,19 @@ class EncodedReplay(Protocol):
         """Replays the record; False, and nothing happened, when it has to be decoded. ProtocolError as from decoding."""
         ...
 
+    @property
+    def load_tables(self) -> dict[bytes, dict[int, bytes]]:
+        """Where values that are committed may be put without `replay_encoded`, see `odradek.records._keyed`. Only while loading.
+
+        `replay_encoded` adds tables for the keys that it sees and takes them out when that may no longer be done.
+        """
+        ...
+
+    @property
+    def load_values(self) -> tuple[int, int]:
+        """How long such values are at least, and their highest version."""
+        ...
+
 
 class LoadedBatch(NamedTuple):
     """One batch as loading reads it. `committed` is None for data, else what a transaction marker says."""
@@ -84,6 +97,14 @@ class LoadedBatch(NamedTuple):
     committed: bool | None
     records: Sequence[tuple[int, bytes | None, bytes | None]]
     """(offset, key, value)"""
+
+
+class LoadedRun(NamedTuple):
+    """Batches as they lie in the log, one after the other; the last one may be cut off."""
+
+    data: bytes
+    decode: Callable[[bytes, int], tuple[LoadedBatch, int] | None]
+    """The batch at a position and the position behind it, None when there is no whole one."""
 
 
 class CoordinatorLog(Protocol):
@@ -110,8 +131,11 @@ class CoordinatorLog(Protocol):
         """
         ...
 
-    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]]:
-        """The next whole batches from `start_offset` below `end_offset`, about `max_bytes` of them, decoded in an executor."""
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]:
+        """The next whole batches from `start_offset` below `end_offset`, about `max_bytes` of them, read in an executor.
+
+        A run for shards that implement EncodedReplay, else decoded.
+        """
         ...
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:

@@ -16,6 +16,8 @@ cdef bint _probe() noexcept
 @cython.locals(size="Py_ssize_t", base_offset="long long", delta="long long")
 cdef Py_ssize_t _plain(const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t limit) noexcept nogil
 
+cdef Py_ssize_t plain(const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t limit) noexcept nogil
+
 @cython.locals(data="const unsigned char*", keys="long long")
 cpdef Py_ssize_t index_run(
     _compaction.OffsetTable table, const unsigned char[::1] view, Py_ssize_t position, Py_ssize_t end, Py_ssize_t limit,

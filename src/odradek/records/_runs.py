@@ -46,6 +46,11 @@ def _plain(data: memoryview, position: int, end: int, limit: int) -> int:
     return size
 
 
+def plain(data: memoryview, position: int, end: int, limit: int) -> int:
+    """As `_plain`, for the other modules."""
+    return _plain(data, position, end, limit)
+
+
 def index_run(table: _compaction.OffsetTable, view: memoryview, position: int, end: int, limit: int, start_offset: int) -> int:
     """Puts the keyed records from `start_offset` on of the plain batches in `view[position:end]`; `latest_offset` follows batch by batch.
 

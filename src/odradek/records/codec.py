@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.records import _columns, _compaction, _frames, _runs, _scan, _writer
+from odradek.records import _columns, _compaction, _frames, _keyed, _runs, _scan, _writer
 from odradek.records._columns import Columns as Columns
 from odradek.records._columns import measure as measure
 from odradek.records._compaction import COMPACT as COMPACT
@@ -19,6 +19,12 @@ from odradek.records._frames import WALK_TRAILING as WALK_TRAILING
 from odradek.records._frames import decode as decode
 from odradek.records._frames import frames as frames
 from odradek.records._frames import walk as walk
+from odradek.records._keyed import KEYED_BATCH as KEYED_BATCH
+from odradek.records._keyed import KEYED_END as KEYED_END
+from odradek.records._keyed import KEYED_MALFORMED as KEYED_MALFORMED
+from odradek.records._keyed import KEYED_MORE as KEYED_MORE
+from odradek.records._keyed import KEYED_OTHER as KEYED_OTHER
+from odradek.records._keyed import KeyedRun as KeyedRun
 from odradek.records._runs import RunFilter as RunFilter
 from odradek.records._runs import index_run as index_run
 from odradek.records._scan import COLUMNS as COLUMNS
@@ -31,4 +37,4 @@ from odradek.records._writer import encode_record as encode_record
 
 def is_compiled() -> bool:
     """Whether all of them are the compiled ones."""
-    return all(module.is_compiled() for module in (_columns, _compaction, _frames, _runs, _scan, _writer))
+    return all(module.is_compiled() for module in (_columns, _compaction, _frames, _keyed, _runs, _scan, _writer))

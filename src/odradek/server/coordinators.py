@@ -148,7 +148,7 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
             write_timeout_ms=config.integer("offsets.commit.timeout.ms"),
         ),
-        open_log=open_partition_log(services.replica_manager, run_job, clock),
+        open_log=open_partition_log(services.replica_manager, run_job, clock, runs=True),
         new_shard=lambda partition, journal, timers: GroupShard(
             partition, journal, timers, settings=settings, time_ms=clock.time_ms, new_id=lambda: random_uuid(services.random)
         ),

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.committed_offsets import decoded, is_expired
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.records import SERDE, offset_commit, parse_offset_key
 from odradek.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
@@ -337,9 +338,9 @@ def test_the_age_of_an_offset_is_read_from_any_version(version: int, metadata: s
     assert world.shard.replay_encoded(0, -1, encoded_key, version.to_bytes(2, "big") + value.encode(version))
     stored = world.shard.offsets.offsets.get(GROUP, "t", 3)
     assert stored is not None
-    assert stored.decoded().offset == 5
-    assert not stored.is_expired(1_000 + 99, None, 100)
-    assert stored.is_expired(1_000 + 100, None, 100)
+    assert decoded(stored).offset == 5
+    assert not is_expired(stored, 1_000 + 99, None, 100)
+    assert is_expired(stored, 1_000 + 100, None, 100)
 
 
 @pytest.mark.parametrize("cut", range(1, 18))

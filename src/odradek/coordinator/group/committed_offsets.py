@@ -8,45 +8,56 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NewType
 
 from odradek.base.undo import JournaledDict, UndoJournal, VersionedDict
 from odradek.protocol.messages.group_records import OffsetCommitValue
 
 _SHORT: Final = struct.Struct(">h")
 _LONG: Final = struct.Struct(">q")
+_VALUE: Final = _LONG.size
+"""Where the value begins in a stored offset."""
+
+StoredOffset = NewType("StoredOffset", bytes)
+"""Where the record lies in `__consumer_offsets`, eight bytes, and the record's value with its version in front: one object an offset."""
 
 
-class StoredOffset(NamedTuple):
-    """`value` is the record's value with its version in front; `record_offset` is where the record lies in `__consumer_offsets`."""
+def stored_offset(record_offset: int, value: bytes) -> StoredOffset:
+    """Of the record at `record_offset`."""
+    return StoredOffset(_LONG.pack(record_offset) + value)
 
-    record_offset: int
-    value: bytes
 
-    def decoded(self) -> OffsetCommitValue:
-        (version,) = _SHORT.unpack_from(self.value)
-        return OffsetCommitValue.decode(memoryview(self.value)[2:], version)
+def record_offset_of(stored: StoredOffset) -> int:
+    """The record's own offset."""
+    return int(_LONG.unpack_from(stored)[0])
 
-    def is_expired(self, now_ms: int, base_timestamp: int | None, retention_ms: int) -> bool:
-        """By its own expire timestamp when it has one, else by the age of `base_timestamp` or of the commit."""
-        value = self.value
-        if value[1] == 1:
-            decoded = self.decoded()
-            if decoded.expire_timestamp != -1:
-                return now_ms >= decoded.expire_timestamp
-        base = base_timestamp if base_timestamp is not None else self._commit_timestamp()
-        return now_ms - base >= retention_ms
 
-    def _commit_timestamp(self) -> int:
-        value = self.value
-        version = value[1]
-        # Version and offset, in versions 3 and 4 the leader epoch, the metadata behind its length, the timestamp.
-        if version == 4:
-            if value[14] >= 0x80:
-                return self.decoded().commit_timestamp
-            return int(_LONG.unpack_from(value, 14 + value[14])[0])
-        position = 14 if version == 3 else 10
-        return int(_LONG.unpack_from(value, position + 2 + _SHORT.unpack_from(value, position)[0])[0])
+def decoded(stored: StoredOffset) -> OffsetCommitValue:
+    """What was committed."""
+    (version,) = _SHORT.unpack_from(stored, _VALUE)
+    return OffsetCommitValue.decode(memoryview(stored)[_VALUE + 2 :], version)
+
+
+def is_expired(stored: StoredOffset, now_ms: int, base_timestamp: int | None, retention_ms: int) -> bool:
+    """By its own expire timestamp when it has one, else by the age of `base_timestamp` or of the commit."""
+    if stored[_VALUE + 1] == 1:
+        expire_timestamp = decoded(stored).expire_timestamp
+        if expire_timestamp != -1:
+            return now_ms >= expire_timestamp
+    base = base_timestamp if base_timestamp is not None else _commit_timestamp(stored)
+    return now_ms - base >= retention_ms
+
+
+def _commit_timestamp(stored: StoredOffset) -> int:
+    version = stored[_VALUE + 1]
+    # Version and offset, in versions 3 and 4 the leader epoch, the metadata behind its length, the timestamp.
+    if version == 4:
+        length = stored[_VALUE + 14]
+        if length >= 0x80:
+            return decoded(stored).commit_timestamp
+        return int(_LONG.unpack_from(stored, _VALUE + 14 + length)[0])
+    position = _VALUE + (14 if version == 3 else 10)
+    return int(_LONG.unpack_from(stored, position + 2 + _SHORT.unpack_from(stored, position)[0])[0])
 
 
 PartitionOffsets = VersionedDict[int, StoredOffset]

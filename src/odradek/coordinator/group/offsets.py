@@ -14,7 +14,15 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.base.undo import UndoJournal
-from odradek.coordinator.group.committed_offsets import OffsetTable, PartitionOffsets, PendingOffsets, StoredOffset
+from odradek.coordinator.group.committed_offsets import (
+    OffsetTable,
+    PendingOffsets,
+    StoredOffset,
+    decoded,
+    is_expired,
+    record_offset_of,
+    stored_offset,
+)
 from odradek.coordinator.group.group import Caller, Group, KeepAlive
 from odradek.coordinator.group.records import offset_commit, offset_tombstone, parse_offset_key
 from odradek.coordinator.group.registry import Groups
@@ -39,6 +47,9 @@ DeletePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 INVALID_OFFSET: Final = -1
 _NO_RETENTION_TIME: Final = -1
+LEAST_VALUE: Final = 20
+"""No value of a commit is shorter, version included."""
+HIGHEST_VERSION: Final = 4
 _SHORT: Final = struct.Struct(">h")
 
 
@@ -58,8 +69,8 @@ class OffsetManager:
         self.pending = PendingOffsets(journal)
         self._names: dict[bytes, str] = {}
         """Group ids and topic names seen while loading, so that each exists once."""
-        self._tables: dict[bytes, PartitionOffsets] = {}
-        """While loading: the beginning of a key, without the partition -> where its offsets go."""
+        self.tables: dict[bytes, dict[int, bytes]] = {}
+        """While loading: the beginning of a key, without the partition -> where its offsets go (`coordinator.shard.EncodedReplay`)."""
 
     # -- commits -----------------------------------------------------------------------------------------------------------------
 
@@ -281,7 +292,7 @@ class OffsetManager:
                 all_expired = False
                 continue
             for partition, stored in table.items():
-                expired = stored.is_expired(now_ms, expiry.base_timestamp, retention_ms)
+                expired = is_expired(stored, now_ms, expiry.base_timestamp, retention_ms)
                 if expired and not self.pending.has(group_id, topic, partition):
                     records.append(offset_tombstone(group_id, topic, partition))
                 else:
@@ -299,13 +310,8 @@ class OffsetManager:
 
     def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
         """A record as the log has it; False when it is none of ours, or one that has to be looked at closely."""
-        if key is None or (value is not None and (len(value) < 20 or value[0] or value[1] > 4)):
+        if key is None or (value is not None and (len(value) < LEAST_VALUE or value[0] or value[1] > HIGHEST_VERSION)):
             return False
-        table = self._tables.get(key[:-4])
-        if table is not None and value is not None and producer_id < 0:
-            # The way of nearly all: the next offset of a topic that was seen before.
-            table[int.from_bytes(key[-4:], "big", signed=True)] = StoredOffset(offset, value)
-            return True
         parsed = parse_offset_key(key)
         if parsed is None:
             return False
@@ -314,11 +320,11 @@ class OffsetManager:
         if producer_id < 0 and value is not None:
             table = self.offsets.topic(group_id, topic, committed=False)
             if table is not None:
-                self._tables[key[:-4]] = table
+                self.tables[key[:-4]] = table.unjournaled()  # type: ignore[assignment]
         else:
             # Its table may be gone, whichever of the two types of keys it was known by.
             for record_type in (b"\0\0", b"\0\1"):
-                self._tables.pop(record_type + key[2:-4], None)
+                self.tables.pop(record_type + key[2:-4], None)
         return True
 
     def _name(self, name: bytes) -> str:
@@ -330,7 +336,7 @@ class OffsetManager:
     def loaded(self) -> None:
         """What only loading needed is dropped."""
         self._names = {}
-        self._tables = {}
+        self.tables = {}
 
     def _replay(self, offset: int, producer_id: int, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
         if value is None:
@@ -339,7 +345,7 @@ class OffsetManager:
             return
         if self._groups.find(group_id) is None:
             self._groups.get_or_create_classic(group_id)
-        stored = StoredOffset(offset, value)
+        stored = stored_offset(offset, value)
         if producer_id < 0:
             self.offsets.put(group_id, topic, partition, stored)
         else:
@@ -350,7 +356,7 @@ class OffsetManager:
         for group_id, topic, partition, stored in self.pending.take(producer_id):
             existing = self.offsets.get(group_id, topic, partition)
             # A later plain commit wins over what the transaction wrote before it.
-            if committed and (existing is None or stored.record_offset > existing.record_offset):
+            if committed and (existing is None or record_offset_of(stored) > record_offset_of(existing)):
                 self.offsets.put(group_id, topic, partition, stored)
 
 
@@ -368,7 +374,7 @@ def _no_offset(partition: int, error: ErrorCode = ErrorCode.NONE) -> FetchPartit
 def _answer(partition: int, stored: StoredOffset | None, topic_id: UUID) -> FetchPartition:
     if stored is None:
         return _no_offset(partition)
-    value = stored.decoded()
+    value = decoded(stored)
     if ZERO_UUID not in (topic_id, value.topic_id) and topic_id != value.topic_id:
         # Committed for a topic of the same name that has been deleted since.
         return _no_offset(partition)

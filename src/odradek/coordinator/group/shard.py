@@ -22,7 +22,7 @@ from odradek.coordinator.group.consumer.classic_members import ClassicMembers
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.coordinator.group.consumer.manager import ConsumerGroups, DescribedConsumerGroup
 from odradek.coordinator.group.group import Caller
-from odradek.coordinator.group.offsets import OffsetManager
+from odradek.coordinator.group.offsets import HIGHEST_VERSION, LEAST_VALUE, OffsetManager
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
 from odradek.coordinator.records import CoordinatorRecord
@@ -88,6 +88,16 @@ class GroupShard:
         """Key class -> replay of further group types' records (key, value)."""
         self._ignored: set[type[Message]] = set()
         self._to_expire: list[str] = []
+
+    @property
+    def load_tables(self) -> dict[bytes, dict[int, bytes]]:
+        """See `coordinator.shard.EncodedReplay`."""
+        return self.offsets.tables
+
+    @property
+    def load_values(self) -> tuple[int, int]:
+        """As `load_tables`."""
+        return LEAST_VALUE, HIGHEST_VERSION
 
     # -- CoordinatorShard ----------------------------------------------------------------------------------------------------------
 

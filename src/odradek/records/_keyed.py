@@ -1,0 +1,127 @@
+"""Putting keyed values away as they are read from many small batches. See `_frames` for how this source is run.
+
+What coordinators load is a log of values by key, mostly many values under keys that differ in their last number alone.
+"""
+
+from __future__ import annotations
+
+from odradek.records import _frames, _raw, _runs
+
+KEYED_END = _END = 0
+KEYED_MORE = _MORE = 1
+KEYED_OTHER = _OTHER = 2
+KEYED_BATCH = _BATCH = 3
+KEYED_MALFORMED = _MALFORMED = 4
+
+_HEADER = 61
+_OFFSET = 8
+_LONGEST = 4096
+_LEAST_KEY = 6
+_MAX_BATCH = 0x7FFFFFFF
+
+
+def is_compiled() -> bool:
+    """Whether this module is the compiled one."""
+    byte = len("C")
+    byte += 255
+    return byte == 0
+
+
+class KeyedRun:
+    """Reads the records of plain batches (see `_runs`) one after the other and puts those away that have a table.
+
+    A table holds what begins with the same key, by the signed number in the key's last four bytes: the record's offset in eight bytes, and
+    the value behind it.
+    """
+
+    def __init__(self, source: bytes, below: int, least: int, highest: int) -> None:
+        """The batches in `source` whose records all have offsets less than `below`. Values that are put away have `least` bytes or more,
+        and a version (the int16 that they begin with) from 0 to `highest`.
+        """
+        if least < 2 or not 0 <= highest <= 0xFF:
+            raise ValueError(f"No values of {least} bytes in versions to {highest}")
+        self._source = source
+        self._view = memoryview(source)
+        self._room = memoryview(bytearray(_OFFSET + _LONGEST))
+        self._below = below
+        self._least = least
+        self._highest = highest
+        self._position = 0
+        self._end = len(source)
+        self._left = 0
+        self._base_offset = 0
+        self.batch_end = 0
+        self.next_offset = -1
+        self.count = 0
+        self.offset = -1
+        self.key: bytes | None = None
+        self.value: bytes | None = None
+
+    def put(self, tables: dict[bytes, dict[int, bytes]], limit: int) -> int:
+        """Goes on until something ends it. `count` is the number of records read then, `next_offset` what follows the last batch begun.
+
+        - KEYED_END: there are no more bytes.
+        - KEYED_MORE: `limit` records have been read.
+        - KEYED_OTHER: the last one read has no table, or is not to be put away: it stands in `offset`, `key` and `value`.
+        - KEYED_BATCH: at `batch_end` begins one that is not plain, not all there, or not below the offset. `skip` goes on behind it.
+        - KEYED_MALFORMED: the batch has other records than its header says, or something else.
+        """
+        data = _raw.octets(self._view)
+        octets = self._source
+        room = _raw.room(self._room)
+        self.count = 0
+        while self.count < limit:
+            while self._left == 0:
+                if self._position != self.batch_end:
+                    return _MALFORMED
+                if self._position >= self._end:
+                    return _END
+                if not self._begin(data):
+                    return _BATCH
+            position, _, delta, key_at, key_size, value_at, value_size, _, _ = _frames.parse(data, self._position, self.batch_end)
+            if position < 0:
+                return _MALFORMED
+            self._position = position
+            self._left -= 1
+            self.count += 1
+            offset = self._base_offset + delta
+            if key_size >= _LEAST_KEY and value_size >= self._least and value_size <= _LONGEST:
+                number_at = key_at + key_size - 4
+                table = tables.get(octets[key_at:number_at])
+                if table is not None and data[value_at] == 0 and data[value_at + 1] <= self._highest:
+                    _raw.put64(room, 0, offset)
+                    _raw.copy(room, _OFFSET, data, value_at, value_size)
+                    table[_raw.signed32(data, number_at)] = bytes(room[0 : _OFFSET + value_size])
+                    continue
+            self.offset = offset
+            self.key = None if key_size < 0 else octets[key_at : key_at + key_size]
+            self.value = None if value_size < 0 else octets[value_at : value_at + value_size]
+            return _OTHER
+        return _MORE
+
+    def _begin(self, data: memoryview) -> bool:
+        """Goes to the first record of the batch at `batch_end`, if that is a plain one."""
+        position = self.batch_end
+        size = _runs.plain(data, position, self._end, _MAX_BATCH)
+        if size == 0:
+            return False
+        count = _raw.signed32(data, position + 57)
+        base_offset = _raw.signed64(data, position)
+        next_offset = base_offset + _raw.signed32(data, position + 23) + 1
+        if count < 0 or next_offset > self._below:
+            return False
+        self._base_offset = base_offset
+        self.next_offset = next_offset
+        self._left = count
+        self.batch_end = position + size
+        # What follows the header of a batch without records is not looked at, as in Kafka.
+        self._position = self.batch_end if count == 0 else position + _HEADER
+        return True
+
+    def skip(self, position: int) -> None:
+        """Goes on with the batch at `position`."""
+        if position < self.batch_end or position > self._end:
+            raise ValueError(f"{position} does not lie between {self.batch_end} and {self._end}")
+        self._left = 0
+        self._position = position
+        self.batch_end = position
