@@ -28,6 +28,7 @@ from odradek.records.batch import decode_batch, encode_batch, iter_headers
 RETRY_S = 0.002
 _VALUE = b"x" * 100
 _READ_COMMITTED = 1
+_NOT_YET = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 
 
@@ -49,7 +50,7 @@ class Transactor:
             answer = await self.wire.ask(
                 InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000), 4, InitProducerIdResponse
             )
-            if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+            if answer.error_code not in _NOT_YET:
                 break
             await asyncio.sleep(RETRY_S)
         _check("InitProducerId", answer.error_code)
