@@ -9,9 +9,12 @@ from uuid import UUID
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from odradek.protocol.messages.metadata_records import FeatureLevelRecord, RegisterBrokerRecord
 from odradek.protocol.schema import Message
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
@@ -127,6 +130,35 @@ def test_a_broker_becomes_running_without_waiting_for_a_beat() -> None:
     world.clock.advance(2)
     request = world.beat(is_caught_up=True, is_fenced=False)
     assert (request.broker_id, request.broker_epoch, request.current_metadata_offset) == (1, 5, 17)
+
+
+def image(metadata_version: int, directories: tuple[UUID, ...], epoch: int = 5) -> MetadataImage:
+    delta = MetadataDelta(EMPTY)
+    delta.replay(FeatureLevelRecord(name="metadata.version", feature_level=metadata_version))
+    delta.replay(RegisterBrokerRecord(broker_id=1, broker_epoch=epoch, log_dirs=list(directories), fenced=False))
+    return delta.apply(MetadataProvenance(2, 1, 0))
+
+
+def test_log_directories_are_registered_as_soon_as_the_metadata_has_room_for_them() -> None:
+    world = running()
+    registration = world.registration
+    assert not registration.needs_refresh(EMPTY)
+    assert not registration.needs_refresh(image(16, ()))
+    assert not registration.needs_refresh(image(17, (UUID(int=2000),)))
+    assert not registration.needs_refresh(image(17, (), epoch=4)), "of a former life"
+    assert registration.needs_refresh(image(17, ()))
+    registration.refresh()
+    registration.refresh()
+    assert len(world.channel.sent) == 1
+    world.channel.fail()
+    world.clock.advance(1)
+    request = world.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
+    assert isinstance(request, BrokerRegistrationRequest)
+    assert (request.incarnation_id, request.log_dirs) == (UUID(int=1000), [UUID(int=2000)])
+    assert world.states.state is BrokerState.RUNNING
+    world.clock.advance(1)
+    assert isinstance(world.channel.sent.pop()[0], BrokerHeartbeatRequest), "beats go on"
+    assert world.channel.sent == []
 
 
 def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:

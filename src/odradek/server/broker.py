@@ -482,8 +482,11 @@ class Broker:
         self.services.coordinators.close()
 
     def _metadata_changed(self) -> None:
-        if self._registration is not None:
-            self._registration.metadata_changed()
+        registration = self._registration
+        if registration is not None:
+            registration.metadata_changed()
+            if registration.needs_refresh(self.services.metadata.image):
+                registration.refresh()
 
     async def start_tasks(self) -> None:
         from odradek.server.tasks import BrokerTasks

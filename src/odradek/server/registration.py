@@ -20,11 +20,12 @@ from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.handlers.registration import TO_CONTROLLER
-from odradek.metadata.features import supported_features
+from odradek.metadata.features import directory_assignment_supported, supported_features
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 
 if TYPE_CHECKING:
+    from odradek.metadata.image import MetadataImage
     from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
     from odradek.protocol.messages.broker_registration import BrokerRegistrationResponse
     from odradek.protocol.schema import Message
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_S = 0.05
 _LEAVING_INTERVAL_S = 0.05
+_REFRESH_RETRY_S = 1.0
 _FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION})
 """Refusals that do not change by asking again."""
 
@@ -96,6 +98,7 @@ class BrokerRegistration:
         self._timer: TimerHandle | None = None
         self._in_flight = False
         self._again = False
+        self._refreshing = False
         self._retry_s = _FIRST_RETRY_S
         self._ready = False
         self._leaving = False
@@ -120,6 +123,36 @@ class BrokerRegistration:
         """A new image was published; before RUNNING that is worth a heartbeat at once."""
         if self._states.state in (BrokerState.STARTING, BrokerState.RECOVERY) and self.broker_epoch >= 0:
             self._beat_now()
+
+    def needs_refresh(self, image: MetadataImage) -> bool:
+        """Whether the registration dates from a metadata.version that had no room for log directories, and there is room now
+        (org.apache.kafka.image.publisher.BrokerRegistrationTracker).
+        """
+        mine = image.cluster.brokers.get(self._identity.broker_id)
+        return (
+            mine is not None
+            and mine.epoch == self.broker_epoch
+            and not mine.directories
+            and bool(self._identity.log_dirs)
+            and directory_assignment_supported(image.features.metadata_version or 0)
+        )
+
+    def refresh(self) -> None:
+        """Registers once more, in the same life and with the same epoch, until the controller has taken it."""
+        if self._refreshing or self._leaving or self._stopped:
+            return
+        self._refreshing = True
+
+        def refreshed(done: Deferred[Message]) -> None:
+            self._refreshing = False
+            code = ErrorCode.NETWORK_EXCEPTION
+            if done.error is None:
+                code = ErrorCode(cast("BrokerRegistrationResponse", done.result()).error_code)
+            if code is not ErrorCode.NONE:
+                logger.info("broker %d could not register its log directories (%s)", self._identity.broker_id, code.name)
+                self._clock.call_later(_REFRESH_RETRY_S, self.refresh)
+
+        self._send_registration(refreshed)
 
     def directories_changed(self) -> None:
         """Log directories were cordoned or freed: the controller should know now."""
@@ -159,8 +192,10 @@ class BrokerRegistration:
     # -- registration ----------------------------------------------------------------------------------------------------------
 
     def _register(self) -> None:
-        if self._stopped:
-            return
+        if not self._stopped:
+            self._send_registration(self._registered)
+
+    def _send_registration(self, answered: Callable[[Deferred[Message]], None]) -> None:
         from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
 
         identity = self._identity
@@ -180,7 +215,7 @@ class BrokerRegistration:
             log_dirs=sorted(identity.log_dirs, key=lambda directory_id: directory_id.int),
             previous_broker_epoch=identity.previous_broker_epoch,
         )
-        self._channel.send(TO_CONTROLLER, request.API_KEY, request, 4, timeout_s=self._timeout_s).add_callback(self._registered)
+        self._channel.send(TO_CONTROLLER, request.API_KEY, request, 4, timeout_s=self._timeout_s).add_callback(answered)
 
     def _registered(self, done: Deferred[Message]) -> None:
         if self._stopped:
