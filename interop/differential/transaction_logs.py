@@ -59,7 +59,7 @@ def read(name: str, topic: str, isolation_level: int, partitions: Sequence[int] 
 
 def write_markers(version: int) -> Iterator[Case]:
     cases = Cases(ApiKey.WRITE_TXN_MARKERS, version)
-    topic = f"markers-{version}"
+    topic, ongoing = f"markers-{version}", f"markers-{version}-ongoing"
     base = 5_500_000 + version * 1_000
 
     def marker(number: int, epoch: int, partitions: Partitions, *, commit: bool = True, coordinator: int = 0, transaction: int = 0) -> Any:
@@ -90,14 +90,14 @@ def write_markers(version: int) -> Iterator[Case]:
         """A marker for the producer whose transaction is open, with its epoch or a later one."""
 
         def build(_: Peer, __: str, producer: Producer) -> WriteTxnMarkersRequest:
-            wanted = marker(0, producer[1] + epochs_on, own, transaction=transaction)
+            wanted = marker(0, producer[1] + epochs_on, {ongoing: (0,)}, transaction=transaction)
             wanted.producer_id = producer[0]
             return WriteTxnMarkersRequest(markers=[wanted])
 
         return cases.case(name, before, build, transactional_id=f"{topic}-open-{number}")
 
     def opened(peer: Peer, transactional_id: str) -> None:
-        written(peer, transactional_id, topic)
+        written(peer, transactional_id, ongoing)
 
     own = {topic: (0,)}
     yield case("no markers", before=lambda peer, _: peer.create_topic(topic, 3))
@@ -130,13 +130,15 @@ def write_markers(version: int) -> Iterator[Case]:
         yield case("the next epoch again, version 2", marker(17, 4, own, transaction=2))
         yield case("the same epoch, version 3", marker(22, 3, own, transaction=3), before=wrote(22, 3))
         yield case("a negative version", marker(23, 3, own, transaction=-1), before=wrote(23, 3))
+        yield case("no markers again", before=lambda peer, _: peer.create_topic(ongoing))
         for number in (0, 1, 2, 3):
             yield of_open(f"the epoch of an open transaction, version {number}", number, number, 0, opened)
             yield of_open(f"the epoch after that of an open transaction, version {number}", number, number, 1)
             yield of_open(f"the epoch after that of an open transaction again, version {number}", number, number, 1)
     yield read(f"what WriteTxnMarkers v{version} left", topic, 0)
     yield read(f"what WriteTxnMarkers v{version} left, committed", topic, 1)
-    yield Case(ApiKey.DESCRIBE_PRODUCERS, 0, f"after WriteTxnMarkers v{version}", lambda _: _producers_request({topic: (0, 1, 2)}))
+    left = {topic: (0, 1, 2), ongoing: (0,)}
+    yield Case(ApiKey.DESCRIBE_PRODUCERS, 0, f"after WriteTxnMarkers v{version}", lambda _: _producers_request(left))
 
 
 def txn_offset_commit(version: int) -> Iterator[Case]:
