@@ -107,7 +107,7 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
 
 @dataclass
 class Evidence:
-    """What the driver knows besides the histories: deaths and pauses of processes, whose members are where, instance ids."""
+    """What the driver knows besides the histories: deaths and pauses of processes, whose members are where, instance ids, libraries."""
 
     deaths: dict[str, float] = field(default_factory=dict)
     pauses: list[rebalance_judging.Silence] = field(default_factory=list)
@@ -115,6 +115,7 @@ class Evidence:
     given_up: list[str] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str | None] = field(default_factory=dict)
+    clients: dict[str, str] = field(default_factory=dict)
 
 
 class Pulse(threading.Thread):
@@ -232,7 +233,8 @@ class Group(threading.Thread):
         self.campaign.evidence.hosts[name] = host.name
         self.campaign.evidence.instances[name] = instance
         topics = [f"^{self.topic[:-1]}.*"] if self.kind.pattern else [self.topic]
-        host.order(do="join", member=name, group=self.name, topics=topics, client=self.rng.choice(self.kind.clients), settings=settings)
+        client = self.campaign.evidence.clients[name] = self.rng.choice(self.kind.clients)
+        host.order(do="join", member=name, group=self.name, topics=topics, client=client, settings=settings)
         return name
 
     def remove_member(self, host: Host, name: str) -> str | None:

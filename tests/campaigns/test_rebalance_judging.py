@@ -71,6 +71,9 @@ def test_commits_of_others_than_the_owner_are_seen() -> None:
     assert len(judging.fenced("g", [commit(3, 1, is_member=False, owner=None)])) == 1
     assert len(judging.fenced("g", [commit(3, 1, owner="b")])) == 1
     assert len(judging.fenced("g", [commit(3, 1, is_member=False, generation=-1)])) == 1, "the group was not empty"
+    nobody = commit(3, 1, is_member=False, owner=None)._replace(members=0)
+    assert len(judging.fenced("g", [nobody])) == 1
+    assert judging.fenced("g", [nobody], {"a"}) == []
 
 
 def test_positions_that_are_not_the_committed_ones_are_seen() -> None:

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import crash_states, exactly_once, failing_directories, hostile, kills, power_cuts, rebalances
+from tests.campaigns import (
+    coordinator_interleavings,
+    coordinator_moves,
+    crash_states,
+    exactly_once,
+    failing_directories,
+    hostile,
+    kills,
+    power_cuts,
+    rebalances,
+)
 
 
 def test_nothing_acked_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
@@ -39,6 +49,7 @@ def test_a_few_power_cuts(tmp_path: Path) -> None:
     assert power_cuts.campaign(6, 1, tmp_path, 300) == []
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_few_rebalances(tmp_path: Path, protocol: str) -> None:
     assert rebalances.campaign(10, protocol, 1, tmp_path, groups=3) == []
@@ -51,3 +62,16 @@ def test_everything_is_copied_exactly_once_in_spite_of_a_few_kills(tmp_path: Pat
     assert problems == []
     assert disruptions.copier_kills + disruptions.zombies >= 1
     assert disruptions.broker_kills >= 1
+
+
+@pytest.mark.parametrize(("core", "count"), [("classic", 300), ("consumer", 200), ("transaction", 500)])
+def test_some_interleavings_of_coordinators(core: str, count: int) -> None:
+    run = coordinator_interleavings.campaign([core], 7, range(count))
+    assert run.failures == []
+    assert run.counts["replays"] > count
+
+
+def test_a_few_moves_of_coordinators_between_brokers() -> None:
+    problems, told = coordinator_moves.campaign(1, 8)
+    assert problems == []
+    assert told > 8, "the stories have come to a standstill"
