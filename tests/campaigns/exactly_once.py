@@ -57,6 +57,7 @@ SETTINGS = {
 }
 
 
+PATIENCE_S = 60
 TOPICS = {"__consumer_offsets": int(SETTINGS["offsets.topic.num.partitions"])}
 
 
@@ -259,6 +260,8 @@ class Run:
         self.disruptions = Disruptions()
         self.copiers: list[CopierProcess] = []
         self.begun = time.monotonic()
+        self.patience = 0.0
+        """Until when something more has to be copied."""
         self.recorder = Recorder(self.history / "disruptor.jsonl", "disruptor")
         self.agenda: list[tuple[float, Callable[[], None]]] = []
         self.watch: Watch | None = None
@@ -314,15 +317,16 @@ class Run:
         assert self.watch is not None
         copier_at = self._next(self.plan.kill_copier_every)
         broker_at = self._next(self.plan.kill_broker_every)
-        patience = time.monotonic() + 60
+        self.patience = time.monotonic() + PATIENCE_S
         most = self.plan.most or sys.maxsize
         copied, copiers_disturbed, brokers_disturbed = -1, 0, 0
         while (now_copied := self.watch.copied) < self.plan.records:
             now = time.monotonic()
             if now_copied > copied:
-                copied, patience = now_copied, now + 60
-            if now > patience:
-                raise judging.Stuck(f"nothing was copied in 60 s; {copied} of {self.plan.records} are")
+                copied, self.patience = now_copied, now + PATIENCE_S
+            if now > self.patience:
+                raise judging.Stuck(f"nothing was copied in {PATIENCE_S} s; {copied} of {self.plan.records} are")
+            returns = self.disruptions.broker_kills
             self._look_after()
             if now >= copier_at and copiers_disturbed < most:
                 self._disrupt_copier()
@@ -331,6 +335,9 @@ class Run:
             if now >= broker_at and brokers_disturbed < most:
                 self._disrupt_broker()
                 brokers_disturbed += 1
+                broker_at = self._next(self.plan.kill_broker_every)
+            if self.disruptions.broker_kills > returns:
+                # However long it took to come back, its new life has its time.
                 broker_at = self._next(self.plan.kill_broker_every)
             time.sleep(0.02)
 
@@ -429,6 +436,7 @@ class Run:
         self.disruptions.broker_kills += 1
         begun = time.monotonic()
         self.start_broker()
+        self.patience = time.monotonic() + PATIENCE_S
         self.say(f"the broker was killed and is back in {time.monotonic() - begun:.2f} s")
 
     # -- the end -------------------------------------------------------------------------------------------------------------------------
