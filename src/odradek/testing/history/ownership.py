@@ -116,11 +116,14 @@ class Ownership:
         how = extra.get("how", "kill")
         if how == "resume":
             member.heard_after = table.completed[number]
-            return
+        elif how == "pause":
+            member.struck = member.cut_off = True
+            member.heard_after = float("inf")
+        elif how == "kill":
+            self._killed(number, name, member)
+
+    def _killed(self, number: int, name: str, member: Member) -> None:
         member.struck = True
-        if how == "pause":
-            member.cut_off, member.heard_after = True, float("inf")
-            return
         self._disturb(name)
         if name in self._names.values():
             held = frozenset(member.holdings)
