@@ -35,6 +35,7 @@ def member(broker: BrokerProcess, group: str, name: str, protocol: str, *, stati
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "group.protocol": protocol,
+        "max.poll.interval.ms": 1_800_000,
     }
     if protocol == "consumer":
         settings["group.remote.assignor"] = "range"
