@@ -18,6 +18,7 @@ from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.schema import Message
@@ -263,11 +264,11 @@ class Story:
 
     # -- what happens ------------------------------------------------------------------------------------------------------------
 
-    def run(self, steps: int = 400) -> None:
+    def run(self, steps: int = 500) -> None:
         for _ in range(steps):
             for producer in self.producers:
                 producer.step()
-            if self.rng.random() < 0.12:
+            if self.rng.random() < 0.07:
                 self._happen()
             for node in NODES:
                 if self.rng.random() < 0.7:
@@ -282,7 +283,9 @@ class Story:
             leader = rng.choice(NODES)
             if leader != cluster.leaders[partition]:
                 self.moves += 1
-                cluster.elect(partition, leader, *[node for node in NODES if rng.random() < 0.6])
+                # Before transaction version 2 epochs do not tell a repetition from the end of the next transaction.
+                sure = self.version < 2 and partition == STATE
+                cluster.elect(partition, leader, *[node for node in NODES if sure or rng.random() < 0.6])
         elif roll < 0.60:
             cluster.tell(*NODES)
         elif roll < 0.70:
@@ -363,11 +366,14 @@ class Story:
 
     def _offset_problems(self, visible: dict[str, set[int]], hidden: dict[str, set[int]]) -> list[str]:
         found: list[str] = []
-        shard = self.cluster.leader(GROUPS).services.groups.runtime._contexts[GROUPS].shard
+        groups = self.cluster.leader(GROUPS).services.groups
+        wanted = OffsetFetchRequest.OffsetFetchRequestTopics(name=DATA, partition_indexes=[0])
         for name, commits in self.offsets.items():
-            stored = shard.offsets.offsets.get(f"g{name}", DATA, 0)
-            shown = None if stored is None else stored.decoded()
-            value, tag = (0, "") if shown is None else (shown.offset, shown.metadata)
+            request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=f"g{name}", topics=[wanted])
+            shown = groups.fetch_offsets(request, require_stable=True).result().topics[0].partitions[0]
+            if shown.error_code:
+                found.append(f"{name}: its offset is hidden: {ErrorCode(shown.error_code).name}")
+            value, tag = shown.committed_offset, shown.metadata
             if self.told.get(tag) is False or (tag in hidden and tag not in visible):
                 found.append(f"the offset {value} of {tag}, which is aborted, is committed")
             found += [
@@ -375,8 +381,6 @@ class Story:
                 for owner, each in commits
                 if self.told.get(owner) is True and each > value
             ]
-            if shard.offsets.pending.has(f"g{name}", DATA, 0):
-                found.append(f"{name}: an offset hangs in an open transaction")
         return found
 
     def _rest(self) -> list[str]:
