@@ -273,7 +273,7 @@ def both(
         broker.features.update(features or {})
     try:
         ours.start()
-        theirs.start()
+        theirs.start(180)
         yield ours, theirs
     finally:
         ours.kill()
