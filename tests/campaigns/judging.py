@@ -217,9 +217,14 @@ def _lost_epochs(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _lying_index(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """Theirs answers with a batch behind the one that holds the offset, or with none."""
+    """Theirs answers with a batch behind the one that holds the offset, or with none, and knows of producers no more than ours: it has
+    not read the batches of that segment.
+    """
     pairs = zip(ours.fetches, theirs.fetches, strict=True)
-    return _has(case, ".index") and all(mine == other or (mine[1] == 0 and (other[2] > mine[2] or other[2] < 0)) for mine, other in pairs)
+    known = {entry.producer_id: entry.last_offset for entry in ours.producers if not isinstance(entry, str)}
+    behind = all(not isinstance(entry, str) and entry.last_offset <= known.get(entry.producer_id, -2) for entry in theirs.producers)
+    fetches = all(mine == other or (mine[1] == 0 and (other[2] > mine[2] or other[2] < 0)) for mine, other in pairs)
+    return _has(case, ".index") and behind and fetches
 
 
 def _only_rubbish_behind(case: Case, ours: Outcome, theirs: Outcome) -> bool:
@@ -325,7 +330,6 @@ BETTER: tuple[Better, ...] = (
         _ENDS,
         _end_in_the_file,
     ),
-    Better("an index below the recovery point that lies is found out and rebuilt", frozenset({"fetches"}), _lying_index),
     Better(
         "a damaged transaction index is rebuilt: JVM Kafka does not see that it ends in the middle of an entry, or that it is missing",
         frozenset({"aborted"}),
@@ -341,6 +345,7 @@ BETTER: tuple[Better, ...] = (
         frozenset({"producers", "aborted"}),
         _snapshots_kept,
     ),
+    Better("an index below the recovery point that lies is found out and rebuilt", frozenset({"fetches", "producers"}), _lying_index),
     Better(
         "producers and transactions that began below the log start are known from the snapshot there: JVM Kafka drops it",
         frozenset({"producers", "aborted"}),
