@@ -23,12 +23,14 @@ class CoordinatorRecord(NamedTuple):
     """`value` None is a tombstone; `version` is the one the value is written in.
 
     `soft` is for the replay in the process that decided; it is not written, so that a shard that loads the record has to do without.
+    `encoded` is the record's key and value as the log has them, where somebody has made them already.
     """
 
     key: Message
     value: Message | None = None
     version: int = 0
     soft: object = None
+    encoded: tuple[bytes, bytes] | None = None
 
 
 class RecordSerde:
@@ -42,6 +44,8 @@ class RecordSerde:
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value as the log has them."""
+        if record.encoded is not None:
+            return record.encoded
         key = _INT16.pack(record.key.API_KEY) + record.key.encode(0)
         value = record.value
         return key, None if value is None else _INT16.pack(record.version) + value.encode(record.version)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ids import ZERO_UUID
 from odradek.coordinator.group.classic.state import State
 from odradek.coordinator.group.committed_offsets import decoded, is_expired
 from odradek.coordinator.group.group import Caller
@@ -355,3 +358,29 @@ def test_a_commit_of_which_nothing_is_taken_makes_no_group() -> None:
     world = World()
     assert world.commit_code(1, metadata="x" * 5_000) is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert world.shard.groups.find(GROUP) is None
+
+
+@given(
+    group=st.text(max_size=300),
+    topic=st.text(max_size=20),
+    partition=st.integers(0, 2**31 - 1),
+    offset=st.integers(-1, 2**63 - 1),
+    leader_epoch=st.integers(-1, 2**31 - 1),
+    metadata=st.text(max_size=3) | st.text("xé", min_size=60, max_size=130),
+    timestamp=st.integers(0, 2**63 - 1),
+    topic_id=st.just(ZERO_UUID) | st.uuids(),
+)
+def test_a_commit_is_encoded_at_once_as_its_messages_would_be(
+    group: str, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str, timestamp: int, topic_id: UUID
+) -> None:
+    record = offset_commit(
+        group,
+        topic,
+        partition,
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp=timestamp,
+        topic_id=topic_id,
+    )
+    assert SERDE.encode(record) == SERDE.encode(record._replace(encoded=None))

@@ -306,7 +306,7 @@ class OffsetManager:
     ) -> None:
         """A record as this broker wrote it just now."""
         encoded = None if value is None else _SHORT.pack(version) + value.encode(version)
-        self._replay(offset, producer_id, group_id, topic, partition, encoded)
+        self.replay_value(offset, producer_id, group_id, topic, partition, encoded)
 
     def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
         """A record as the log has it; False when it is none of ours, or one that has to be looked at closely."""
@@ -316,7 +316,7 @@ class OffsetManager:
         if parsed is None:
             return False
         group_id, topic, partition = self._name(parsed[0]), self._name(parsed[1]), parsed[2]
-        self._replay(offset, producer_id, group_id, topic, partition, value)
+        self.replay_value(offset, producer_id, group_id, topic, partition, value)
         if producer_id < 0 and value is not None:
             table = self.offsets.topic(group_id, topic, committed=False)
             if table is not None:
@@ -338,7 +338,8 @@ class OffsetManager:
         self._names = {}
         self.tables = {}
 
-    def _replay(self, offset: int, producer_id: int, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
+    def replay_value(self, offset: int, producer_id: int, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
+        """As `replay`, the value as the log has it."""
         if value is None:
             self.offsets.remove(group_id, topic, partition)
             self.pending.remove(group_id, topic, partition)

@@ -41,6 +41,18 @@ OFFSET_COMMIT_VERSION: Final = 4
 OFFSET_COMMIT_VERSION_WITH_EXPIRY: Final = 1
 """The only version with an expire timestamp (OffsetCommit 2-4 with a retention time)."""
 
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+_KEY_START: Final = struct.Struct(">hh")
+_VALUE_START: Final = struct.Struct(">hqiB")
+"""Version, offset, leader epoch, length of the metadata and one in a single byte."""
+_LONGEST_NAME: Final = 0x7FFF
+_LONGEST_METADATA: Final = 0x7E
+_NO_TAGS: Final = b"\0"
+_TOPIC_ID_TAG: Final = b"\1\0\x10"
+_OFFSET_COMMIT_TYPE: Final = OffsetCommitKey.API_KEY
+
 _TYPES: tuple[tuple[type[Message], type[Message]], ...] = (
     (LegacyOffsetCommitKey, OffsetCommitValue),
     (OffsetCommitKey, OffsetCommitValue),
@@ -70,6 +82,9 @@ def offset_commit(
     topic_id: UUID = ZERO_UUID,
 ) -> CoordinatorRecord:
     """A committed offset. Times in ms since the epoch."""
+    encoded: tuple[bytes, bytes] | None = None
+    if expire_timestamp is None:
+        encoded = _encoded(group_id, topic, partition, offset, leader_epoch, metadata, commit_timestamp, topic_id)
     return CoordinatorRecord(
         OffsetCommitKey(group=group_id, topic=topic, partition=partition),
         OffsetCommitValue(
@@ -81,7 +96,21 @@ def offset_commit(
             topic_id=topic_id,
         ),
         OFFSET_COMMIT_VERSION if expire_timestamp is None else OFFSET_COMMIT_VERSION_WITH_EXPIRY,
+        encoded=encoded,
     )
+
+
+def _encoded(
+    group_id: str, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, topic_id: UUID
+) -> tuple[bytes, bytes] | None:
+    """What the messages would give, several times as fast: of all that coordinators write this is the most. None to leave it to them."""
+    group, name, text = group_id.encode(), topic.encode(), metadata.encode()
+    if len(group) > _LONGEST_NAME or len(name) > _LONGEST_NAME or len(text) > _LONGEST_METADATA:
+        return None
+    key = b"%b%b%b%b%b" % (_KEY_START.pack(_OFFSET_COMMIT_TYPE, len(group)), group, _SHORT.pack(len(name)), name, _INT.pack(partition))
+    head = _VALUE_START.pack(OFFSET_COMMIT_VERSION, offset, leader_epoch, len(text) + 1)
+    tail = _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id.bytes
+    return key, b"%b%b%b%b" % (head, text, _LONG.pack(commit_timestamp), tail)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
@@ -94,10 +123,6 @@ def group_metadata(group_id: str, value: GroupMetadataValue) -> CoordinatorRecor
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(GroupMetadataKey(group=group_id))
-
-
-_SHORT: Final = struct.Struct(">h")
-_INT: Final = struct.Struct(">i")
 
 
 def parse_offset_key(key: bytes) -> tuple[bytes, bytes, int] | None:

@@ -103,7 +103,11 @@ class GroupShard:
 
     def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
         key, value = record.key, record.value
-        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+        # A tuple: checking against a union takes several times as long.
+        if isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
+            if record.encoded is not None:
+                self.offsets.replay_value(offset, producer_id, key.group, key.topic, key.partition, record.encoded[1])
+                return
             commit = value if isinstance(value, OffsetCommitValue) else None
             self.offsets.replay(offset, producer_id, key.group, key.topic, key.partition, commit, record.version)
         elif isinstance(key, GroupMetadataKey):
