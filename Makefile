@@ -74,6 +74,8 @@ bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.brokers $(BENCH_ARGS)
 	$(BIN)/python -m bench.recovery $(BENCH_ARGS)
 	$(BIN)/python -m bench.cleaning $(BENCH_ARGS)
+	$(BIN)/python -m bench.groups $(BENCH_ARGS)
+	$(BIN)/python -m bench.transactions $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
 
 campaign: $(VENV)/.installed-dev
