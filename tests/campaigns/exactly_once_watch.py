@@ -20,6 +20,8 @@ from tests.campaigns.copiers import CLIENT
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST = -1
+LONGEST_GAP_S = 1.0
+"""What counts of the time between two samples: more than that, and the broker was away."""
 Rows = list[tuple[int, str]]
 """(offset, value) in the order in which they were read."""
 
@@ -44,12 +46,14 @@ class Watch(threading.Thread):
         self.ends: dict[int, int] = {}
         self.stable: dict[int, int] = {}
         self.longest = (0.0, -1, -1)
-        """Seconds, partition, offset of the longest time that a stable end stood below the end."""
+        """Seconds, partition, offset of the longest time that a stable end stood below the end while there was a broker to end that."""
         self.samples = 0
         self.checked: dict[str, int] = {}
         """Operations in the history, once it is judged."""
         self.recorder = Recorder(history / "watch.jsonl", "watch")
-        self._since: dict[int, tuple[int, float]] = {}
+        self._stood: dict[int, tuple[int, float]] = {}
+        """Partition -> (stable end, for how long)."""
+        self._sampled = time.monotonic()
         self.reader = Reader(self.bootstrap, self.output, self.partitions, history)
 
     def start(self) -> None:
@@ -86,7 +90,8 @@ class Watch(threading.Thread):
             self._grows("last stable offset", self.stable, partition, offset)
             if offset > ends[partition]:
                 self.problems.append(f"goes-back: partition {partition}: stable to {offset}, but the high watermark is {ends[partition]}")
-            self._stands(partition, offset, ends[partition], now)
+            self._stands(partition, offset, ends[partition], min(now - self._sampled, LONGEST_GAP_S))
+        self._sampled = now
         for partition, offset in ends.items():
             self._grows("high watermark", self.ends, partition, offset)
         self.samples += 1
@@ -130,16 +135,15 @@ class Watch(threading.Thread):
             self.problems.append(f"goes-back: partition {partition}: the {what} went from {known[partition]} to {offset}")
         known[partition] = offset
 
-    def _stands(self, partition: int, offset: int, end: int, now: float) -> None:
-        """How long the stable end has been where it is, with something above it."""
+    def _stands(self, partition: int, offset: int, end: int, seconds: float) -> None:
+        """Adds the time since the last sample, if the stable end is still where it was, with something above it."""
         if offset >= end:
-            self._since.pop(partition, None)
+            self._stood.pop(partition, None)
             return
-        stood, since = self._since.get(partition, (-1, now))
-        if stood != offset:
-            self._since[partition] = (offset, now)
-        else:
-            self.longest = max(self.longest, (now - since, partition, offset))
+        stood, before = self._stood.get(partition, (-1, 0.0))
+        total = before + seconds if stood == offset else 0.0
+        self._stood[partition] = (offset, total)
+        self.longest = max(self.longest, (total, partition, offset))
 
     def finish(self, patience: float) -> None:
         """Waits until nothing is open any more and the reader has seen everything; or for so many seconds. Then ends the threads."""
