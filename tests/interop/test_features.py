@@ -18,11 +18,13 @@ from tests.interop.test_transactions import PATIENCE_S, becomes, contents, produ
 
 pytestmark = [
     pytest.mark.jvm,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
 
 TOOL = "org.apache.kafka.tools.FeatureCommand"
+SLOW_S = 150.0
+"""What JVM Kafka may take for its start on a busy machine."""
 CONFIG = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1", "auto.create.topics.enable": "true"}
 
 
@@ -181,9 +183,12 @@ def test_an_older_release_is_raised_level_by_level(tmp_path: Path) -> None:
         broker.stop()
     theirs = JvmBroker(tmp_path, CONFIG, heap="512m", port=broker.port)
     theirs.controller_port = broker.controller_port
-    with theirs:
+    theirs.start(SLOW_S)
+    try:
         assert contents(theirs, "topic-4.0-IV3") == [b"4.0-IV3"]
         assert finalized(theirs)["metadata.version"] == 30
+    finally:
+        theirs.stop()
 
 
 @pytest.mark.parametrize("order", ["odradek-jvm", "jvm-odradek"])
