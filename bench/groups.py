@@ -65,7 +65,7 @@ _BATCH_RECORDS = 10
 
 
 def create_topic(broker: BrokerProcess, name: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(120)
 
 
@@ -112,10 +112,10 @@ def group_names(count: int) -> list[str]:
     return names
 
 
-async def _use_coordinators(port: int, *kinds: int) -> None:
+async def use_coordinator(port: int, keys: list[str], kind: int) -> None:
+    """Until the broker coordinates them."""
     wire = await connect(port)
-    for kind in kinds:
-        await await_coordinator(wire, ["first"], kind)
+    await await_coordinator(wire, keys, kind)
     wire.close()
 
 
@@ -124,7 +124,7 @@ def make_offsets(home: Path, count: int) -> None:
     broker = OdradekBroker(home, OVERRIDES)
     broker.start()
     try:
-        asyncio.run(_use_coordinators(broker.port, GROUP))
+        asyncio.run(use_coordinator(broker.port, ["first"], GROUP))
         if broker.stop():
             raise RuntimeError(broker.log_tail())
     finally:
@@ -239,7 +239,8 @@ def subscribe_librdkafka(broker: BrokerProcess, protocol: str, topic: str, count
 
 
 def start_with_groups(broker: BrokerProcess) -> Figures:
-    asyncio.run(_use_coordinators(broker.port, GROUP, TRANSACTION))
+    for kind in (GROUP, TRANSACTION):
+        asyncio.run(use_coordinator(broker.port, ["first"], kind))
     broker.stop()
     begin = time.perf_counter()
     broker.start()

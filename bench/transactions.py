@@ -5,12 +5,13 @@
 - transactions of 1 and of 100 records of 100 bytes: fifty producers with an id each, by raw requests from one process; in the younger
   form (v2: Produce, EndTxn) and in the older (v1: AddPartitionsToTxn, Produce, EndTxn). "CPU us" is the broker's for one transaction.
 - librdkafka: eight confluent-kafka producers in threads of one process, one transaction after the other.
-- latency: one producer begins forty transactions a second, of one record each; milliseconds until its commit is answered, and until a
+- latency: one producer begins twenty transactions a second, of one record each; milliseconds until its commit is answered, and until a
   reader with isolation.level=read_committed has the record, which takes the marker.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +20,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from bench.comparison import Figures, Rows, run
-from bench.groups import create_topic
-from bench.wire import generate, percentile
+from bench.groups import create_topic, use_coordinator
+from bench.wire import TRANSACTION, generate, percentile
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 
 OVERRIDES = {"log.retention.check.interval.ms": "3600000"}
@@ -52,10 +53,14 @@ def raw(broker: BrokerProcess, topic: str, version: int, records: int, seconds: 
 
 def librdkafka(broker: BrokerProcess, topic: str, records: int, seconds: float) -> Figures:
     create_topic(broker, topic, PARTITIONS)
+    names = [f"{topic}-{number}" for number in range(8)]
+    asyncio.run(use_coordinator(broker.port, names, TRANSACTION))
     latencies: list[float] = []
 
     def produce(number: int) -> int:
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topic}-{number}", "linger.ms": 0, "acks": "all"})
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap, "transactional.id": names[number], "linger.ms": 0, "acks": "all", "log_level": 0}
+        )
         producer.init_transactions(30)
         warm, end = time.perf_counter() + seconds / 4, time.perf_counter() + seconds * 1.25
         count = 0
@@ -69,8 +74,8 @@ def librdkafka(broker: BrokerProcess, topic: str, records: int, seconds: float) 
                 latencies.append(time.perf_counter() - begin)
         return count
 
-    with ThreadPoolExecutor(8) as threads:
-        counts = list(threads.map(produce, range(8)))
+    with ThreadPoolExecutor(len(names)) as threads:
+        counts = list(threads.map(produce, range(len(names))))
     return {
         "transactions/s": sum(counts) / seconds,
         "p50 ms": percentile(latencies, 0.5) * 1000,
@@ -80,7 +85,7 @@ def librdkafka(broker: BrokerProcess, topic: str, records: int, seconds: float) 
 
 def latency(broker: BrokerProcess, topic: str, version: int, seconds: float) -> Figures:
     create_topic(broker, topic, 1)
-    return generate("bench.transacting", broker.port, topic=topic, version=version, rate=40, seconds=seconds)
+    return generate("bench.transacting", broker.port, topic=topic, version=version, rate=20, seconds=seconds)
 
 
 def measure(name: str, home: Path, wanted: Callable[[str], bool], scale: float) -> Rows:
