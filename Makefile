@@ -89,11 +89,14 @@ campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.crash_states --states 50000 --seed 1
 	$(BIN)/python -m tests.campaigns.power_cuts --cuts 200 --seed 1
 	$(BIN)/python -m tests.campaigns.failing_directories --seed 1 --count 12
-	$(BIN)/python -m tests.campaigns.exactly_once --records 1000000 --seed 1
+	$(BIN)/python -m tests.campaigns.exactly_once --records 1000000 --seed 1 --rate 2000
+	$(BIN)/python -m tests.campaigns.exactly_once --records 50000 --seed 2 --group-protocol consumer
+	$(BIN)/python -m tests.campaigns.exactly_once --records 50000 --seed 3 --client jvm
 	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol classic --seed 1
 	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol consumer --seed 1
 	$(BIN)/python -m tests.campaigns.coordinator_interleavings --core all --count 200000 --seed 1
 	$(BIN)/python -m tests.campaigns.history --histories 1000 --seed 1
+	$(BIN)/python -m tests.campaigns.history_cost
 
 clean:
 	rm -rf build dist demo-data src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
