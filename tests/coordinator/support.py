@@ -57,6 +57,16 @@ class ManualClock:
                 callback(*args)
         self.now = end
 
+    def turn(self) -> None:
+        """Runs what is due by now, and leaves what that schedules to the next turn, as a loop does."""
+        due = [entry for entry in sorted(self._queue) if entry[0] <= self.now]
+        for entry in due:
+            self._queue.remove(entry)
+        heapq.heapify(self._queue)
+        for _, _, handle, callback, args in due:
+            if not handle.cancelled:
+                callback(*args)
+
 
 class MemoryLog:
     """Keeps batches; `fail_with` refuses the next appends, `auto_commit` moves the high watermark with every append."""
