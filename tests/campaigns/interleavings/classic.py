@@ -15,6 +15,7 @@ from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.classic.group import ClassicGroup
 from odradek.coordinator.group.classic.state import State
 from odradek.coordinator.group.group import Caller
+from odradek.coordinator.group.service import GroupCoordinator
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
@@ -29,7 +30,12 @@ _SUBSCRIPTION = subscription("t")
 
 
 class Member:
-    """A consumer that follows the eager protocol: it gives everything up before it joins, and when its session may have ended."""
+    """A consumer that follows the eager protocol: it gives everything up before it joins, and when its session may have ended.
+
+    It is more careful than Kafka's, who takes a SyncGroup's answer for granted: a stable group answers one without beginning the session
+    anew (classicGroupSyncToClassicGroup), so that such an assignment is taken only once a heartbeat has told that the session lives.
+    A coordinator that was deposed and has not heard of it answers heartbeats from memory; here they are no sign of life.
+    """
 
     def __init__(self, story: Story, name: str, *, static: bool) -> None:
         self.story = story
@@ -38,7 +44,10 @@ class Member:
         self.member_id = ""
         self.generation = -1
         self.owned: tuple[int, ...] = ()
+        self.given: tuple[int, ...] | None = None
+        """An assignment that waits for a sign of life."""
         self.heard_at = 0.0
+        """No later than when the coordinator last began the session anew."""
         self.waiting: object | None = None
         self.step: Callable[[], None] = self.join
         self.alive = True
@@ -66,8 +75,15 @@ class Member:
         story.clock.call_later(patience, gave_up)
         story.net.call(call, arrived)
 
+    def _lives(self, sent_at: float) -> None:
+        """A request of that time has begun the session anew."""
+        self.heard_at = sent_at
+        if self.given is not None and self.story.clock.now - sent_at < SESSION_S:
+            self.owned, self.given = self.given, None
+            self.story.owns(self)
+
     def join(self) -> None:
-        self.owned = ()
+        self.owned, self.given = (), None
         self.step = self.join
         request = JoinGroupRequest(
             group_id=GROUP,
@@ -111,18 +127,23 @@ class Member:
             assignments=shares,
         )
         generation, story = self.generation, self.story
+        parked = False
 
         def call() -> Deferred[Any]:
-            answer = story.coordinator.sync_group(request)
-            answer.add_callback(lambda done: story.assigned(self.name, generation, done.result()))
+            nonlocal parked
+            coordinator = story.coordinator
+            group = story.group_of(coordinator)
+            parked = parked or (group is not None and group.state is State.COMPLETING_REBALANCE)
+            answer = coordinator.sync_group(request)
+            answer.add_callback(lambda done: story.assigned(self.name, generation, coordinator, done.result()))
             return answer
 
         def synced(response: Any, sent_at: float) -> None:
             if response.error_code == ErrorCode.NONE and story.clock.now - sent_at < SESSION_S:
-                self.heard_at = sent_at
-                self.owned = tuple(response.assignment)
-                story.owns(self)
                 self.step = self.work
+                self.given = tuple(response.assignment)
+                if parked:
+                    self._lives(sent_at)
             else:
                 self._failed(response.error_code)
 
@@ -131,7 +152,7 @@ class Member:
     def _failed(self, code: int) -> None:
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self.member_id = ""
-        self.owned = ()
+        self.owned, self.given = (), None
         self.step = self.join
 
     def work(self) -> None:
@@ -142,14 +163,22 @@ class Member:
 
     def _heartbeat(self) -> None:
         request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id, group_instance_id=self.instance)
+        story, leads = self.story, True
+
+        def call() -> Deferred[Any]:
+            nonlocal leads
+            coordinator = story.coordinator
+            leads = leads and story.leads(coordinator)
+            return coordinator.heartbeat(request)
 
         def heard(response: Any, sent_at: float) -> None:
             if response.error_code == ErrorCode.NONE:
-                self.heard_at = sent_at
+                if leads:
+                    self._lives(sent_at)
             elif response.error_code not in RETRIED:
                 self._failed(response.error_code)
 
-        self._ask(lambda: self.story.coordinator.heartbeat(request), heard)
+        self._ask(call, heard)
 
     def _commit(self, partition: int) -> None:
         story = self.story
@@ -162,14 +191,14 @@ class Member:
 
         def answered(response: Any, sent_at: float) -> None:
             if _code(response) == ErrorCode.NONE:
-                self.heard_at = sent_at
+                self._lives(sent_at)
             elif _code(response) not in RETRIED:
                 self._failed(_code(response))
 
         self._ask(call, answered)
 
     def leave(self) -> None:
-        self.owned = ()
+        self.owned, self.given = (), None
         self.alive = False
         if self.member_id:
             identity = LeaveGroupRequest.MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
@@ -187,7 +216,10 @@ class Story(GroupStory):
         super().__init__(rng, configured)
         self.members: list[Member] = []
         self.owners: dict[tuple[int, int], str] = {}
+        self.told: dict[GroupCoordinator, int] = {}
+        """The last generation that a coordinator gave an assignment for."""
         self.told_generation = 0
+        """Of those that led when they did."""
         self.seen: tuple[ClassicGroup | None, int] = (None, 0)
         self.named = 0
         self.settling = False
@@ -197,12 +229,26 @@ class Story(GroupStory):
 
     # -- what is seen ----------------------------------------------------------------------------------------------------------------
 
-    def assigned(self, name: str, generation: int, response: Any) -> None:
+    def leads(self, coordinator: GroupCoordinator) -> bool:
+        """The last one does, whatever those before it take themselves for."""
+        return coordinator is self.nodes[-1].coordinator
+
+    def group_of(self, coordinator: GroupCoordinator) -> ClassicGroup | None:
+        context = next(node.context for node in self.nodes if node.coordinator is coordinator)
+        return None if context is None else context.shard.groups.find_classic(GROUP)
+
+    def assigned(self, name: str, generation: int, coordinator: GroupCoordinator, response: Any) -> None:
         """A coordinator answered a SyncGroup."""
         if response.error_code != ErrorCode.NONE:
             return
-        expect(generation >= self.told_generation, "generation-monotonic", f"{generation} after {self.told_generation}")
-        self.told_generation = generation
+        told = self.told.get(coordinator, 0)
+        if self.leads(coordinator):
+            # One that was deposed and has not heard of it tells a stable group's assignment from memory, whatever has come since:
+            # nothing is appended for that, in JVM Kafka neither, and nobody can refuse it.
+            told = max(told, self.told_generation)
+            self.told_generation = generation
+        expect(generation >= told, "generation-monotonic", f"{generation} after {told}")
+        self.told[coordinator] = generation
         for partition in response.assignment:
             owner = self.owners.setdefault((generation, partition), name)
             expect(owner == name, "one-owner-per-generation", f"{partition} in generation {generation}: {owner} and {name}")

@@ -16,9 +16,13 @@ from odradek.coordinator.group.consumer.embedded import read_assignment
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH
 from odradek.coordinator.group.group import Caller
+from odradek.coordinator.group.records import SERDE
+from odradek.coordinator.shard import LoadedBatch
 from odradek.metadata.delta import MetadataDelta
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataKey
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from odradek.protocol.messages.group_records import GroupMetadataValue
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
@@ -156,7 +160,10 @@ class Old(Asking):
     def __init__(self, story: Story) -> None:
         super().__init__(story)
         self.member_id = ""
-        self.generation = self.synced = -1
+        self.generation = -1
+        self.synced = -1
+        """The epoch for which it was told what it has, as long as it has been a member since."""
+        self.removals = 0
         self.owned: Owned = {}
         self.rejoin = True
         self.shares: dict[str, bytes] | None = None
@@ -229,14 +236,36 @@ class Old(Asking):
                 SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=share) for member, share in shares.items()
             ],
         )
-        self.ask(lambda: self.story.coordinator.sync_group(request), self._synced, REBALANCE_MS / 1000 + 2)
+        story, told_at = self.story, -1
 
-    def _synced(self, answer: Any) -> None:
+        def call() -> Deferred[Any]:
+            coordinator = story.coordinator
+
+            def answered(_: object) -> None:
+                nonlocal told_at
+                told_at = self.removals if coordinator is story.nodes[-1].coordinator else -1
+
+            answer = coordinator.sync_group(request)
+            answer.add_callback(answered)
+            return answer
+
+        self.ask(call, lambda answer: self._synced(answer, told_at), REBALANCE_MS / 1000 + 2)
+
+    def removed(self) -> None:
+        """Its session has ended, or it was fenced, which it need not know.
+
+        It may come again with the same id, and be a member anew (classicGroupJoinToConsumerGroup takes ids that it does not know). Epochs
+        begin anew with a group that was deleted in between, so that what it was told for an epoch of the same number says nothing then.
+        """
+        self.synced = -1
+        self.removals += 1
+
+    def _synced(self, answer: Any, told_at: int) -> None:
         if answer.error_code:
             if ErrorCode(answer.error_code) not in RETRIED:
                 self._start_anew(ErrorCode(answer.error_code))
             return
-        self.shares, self.synced = None, self.generation
+        self.shares, self.synced = None, self.generation if told_at == self.removals else -1
         before = self.owned
         t1 = self.story.cluster.id("t1")
         assigned = read_assignment(answer.assignment).assigned_partitions
@@ -272,6 +301,7 @@ class Story(GroupStory):
         self.named = 0
         self.settling = False
         self.seen: tuple[ConsumerGroup | None, int] = (None, 0)
+        self.log.on_appended = self._appended
         self.move()
         for _ in range(rng.choice((1, 2))):
             (self.new_old if self.migrates else self.new_young)()
@@ -285,6 +315,21 @@ class Story(GroupStory):
         return None if context is None else context.shard.groups.find(GROUP)
 
     # -- what is seen ------------------------------------------------------------------------------------------------------------
+
+    def _appended(self, batch: LoadedBatch) -> None:
+        """Tells members of the classic protocol that they are none any more: those stay that go with a group that becomes a classic one."""
+        gone: set[str] = set()
+        for _, key, value in batch.records:
+            if key is None or key[:2] not in (b"\0\2", b"\0\5"):
+                continue
+            read = SERDE.decode(key, value)
+            if isinstance(read.key, ConsumerGroupMemberMetadataKey) and value is None:
+                gone.add(read.key.member_id)
+            elif isinstance(read.value, GroupMetadataValue):
+                gone = {each.member_id for each in self.old} - {member.member_id for member in read.value.members}
+        for each in self.old:
+            if each.member_id in gone:
+                each.removed()
 
     def check(self) -> None:
         group = self.group()

@@ -125,6 +125,8 @@ class ScriptLog:
         self.failures = 0
         self.on_committed: Callable[[LoadedBatch], object] | None = None
         """Told of every batch once, when it is committed."""
+        self.on_appended: Callable[[LoadedBatch], object] | None = None
+        """Told of every batch, whether it will be committed or cut off."""
         self._told = 0
         self._views: list[View] = []
 
@@ -161,6 +163,8 @@ class ScriptLog:
                     [(base + record.offset, record.key, record.value) for record in records],
                 )
             )
+            if self.on_appended is not None:
+                self.on_appended(self.batches[-1])
         if self.auto_commit:
             self.commit(self.log_end_offset)
         return base
@@ -192,11 +196,15 @@ class ScriptLog:
         self.log_end_offset = offset
 
     def compact(self, rng: random.Random) -> None:
-        """Keeps the last value of each key, up to some batch before the first open transaction and the high watermark."""
+        """Keeps the last value of each key, up to some batch before the first open transaction and the high watermark.
+
+        A transaction is open until its marker is committed: cleaning ends at the last stable offset (LogCleanerManager.cleanableOffsets),
+        and that waits for the marker's replication (ProducerStateManager.firstUnstableOffset). The marker may yet be cut off.
+        """
         opened: dict[int, int] = {}
         aborted: set[int] = set()
         writes: dict[int, list[int]] = {}
-        for batch in self.batches:
+        for batch in committed_batches(self):
             if batch.producer_id >= 0 and batch.committed is None:
                 opened.setdefault(batch.producer_id, batch.base_offset)
                 writes.setdefault(batch.producer_id, []).append(batch.base_offset)

@@ -370,6 +370,18 @@ def test_a_group_that_could_not_be_stored_leaves_no_timers(version: int) -> None
     assert list(world.runtime._contexts[PARTITION].timers._pending) == ["expire-group-metadata"]
 
 
+def test_a_sync_with_a_stable_group_does_not_begin_the_session_anew() -> None:
+    """As in JVM Kafka 4.3.1: it is no heartbeat, and its answer no promise of a full session."""
+    world = World()
+    (member, other), generation = world.stable_group(2)
+    for seconds in (6, 3):
+        world.clock.advance(seconds)
+        assert world.sync(other, generation).result().error_code == ErrorCode.NONE
+        assert world.heartbeat(member, generation) is ErrorCode.NONE
+    world.clock.advance(2)
+    assert list(world.group().members) == [member]
+
+
 def test_an_assignment_that_was_loaded_is_told_when_it_is_committed() -> None:
     world = World()
     (member,), generation = world.stable_group(1)

@@ -11,7 +11,7 @@ from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from tests.coordinator.group.consumer.support import ConsumerWorld, Owned
-from tests.coordinator.group.support import GROUP
+from tests.coordinator.group.support import GROUP, PARTITION
 
 
 def subscription(*topics: str, owned: Owned | None = None) -> bytes:
@@ -128,6 +128,34 @@ def test_a_downgrade_that_cannot_be_written_has_not_happened() -> None:
     world.log.fail_with = None
     assert set(world.consumers.members) == {classic, "new"}
     assert world.code("new", 2) is ErrorCode.NONE
+
+
+def _watched(world: MigrationWorld) -> list[str]:
+    """The sessions of members of consumer groups."""
+    return [key for key in world.runtime._contexts[PARTITION].timers._pending if key.startswith("session")]
+
+
+def test_an_upgrade_that_cannot_be_written_leaves_no_sessions() -> None:
+    world = MigrationWorld({"t": 2})
+    classic, generation = world.classic_group(t=[0, 1])
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.code("new") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.group().is_in(State.STABLE)
+    assert _watched(world) == []
+    world.log.fail_with = None
+    assert world.heartbeat(classic, generation) is ErrorCode.NONE
+    assert world.code("new") is ErrorCode.NONE
+    assert len(_watched(world)) == 2
+
+
+def test_a_group_that_is_full_does_not_begin_to_change_its_protocol() -> None:
+    world = MigrationWorld({"t": 2}, group_consumer_max_size="1", group_initial_rebalance_delay_ms="3000")
+    _, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
+    assert world.code("new") is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert not joined.done, "nobody is told to come again to a group that stays what it is"
+    assert _watched(world) == []
+    world.clock.advance(3)
+    assert joined.result().error_code == ErrorCode.NONE
 
 
 def test_a_static_member_goes_back_to_the_classic_protocol() -> None:

@@ -126,7 +126,7 @@ class ClassicMembers:
 
         def appended(error: KafkaError | None) -> None:
             if error is not None:
-                self._consumer.restore_sessions(group_id, after.member_id)
+                self._consumer.restore_sessions(group, after.member_id)
                 return
             sessions.joined(group_id, after.member_id)
             if not downgrade and self._consumer.is_member(group_id, after.member_id):

@@ -110,6 +110,7 @@ class ConsumerGroups:
             return self._leave(request)
         records: Records = []
         joins = request.member_epoch == 0
+        former = self._groups.find(request.group_id)
         group = self._group(request.group_id, records, joins=joins)
         member_id = request.member_id
         self.throw_if_full(group, member_id)
@@ -124,6 +125,8 @@ class ConsumerGroups:
         target = self.updates.target(group, epoch, before, after, records, homogeneous=homogeneous)
         changed = names_changed or regex is not RegexChange.NONE
         after = self.updates.reconciled(group, after, target, reported, records, changed=changed)
+        if isinstance(former, ClassicGroup) and not former.is_empty:
+            self.migration.upgraded(former)
         self.keep_alive(group, after)
         response = HeartbeatResponse(
             member_id=after.member_id,
@@ -132,21 +135,24 @@ class ConsumerGroups:
         )
         if joins or _is_full(request) or before.assigned != after.assigned:
             response.assignment = _assignment(after)
-        group_id, member_id = request.group_id, after.member_id
 
         def appended(error: KafkaError | None) -> None:
             if error is not None:
-                self.restore_sessions(group_id, member_id)
+                self.restore_sessions(group, after.member_id)
 
         return CoordinatorResult(records, response, on_appended=appended if records else None)
 
-    def restore_sessions(self, group_id: str, member_id: str) -> None:
-        """A step of the member has been taken back: only who is there is watched, but everybody who is."""
+    def restore_sessions(self, seen: ConsumerGroup, member_id: str) -> None:
+        """A step of the member has been taken back: only who is there is watched, but everybody who is. `seen`: where the step began."""
+        group_id = seen.group_id
         group = self._groups.find(group_id)
-        if not isinstance(group, ConsumerGroup) or member_id not in group.members:
-            self.sessions.forget(group_id, member_id)
         if not isinstance(group, ConsumerGroup):
+            # Of a classic group again, whose members it would have brought with it.
+            for each in (member_id, *seen.members):
+                self.sessions.forget(group_id, each)
             return
+        if member_id not in group.members:
+            self.sessions.forget(group_id, member_id)
         for member in group.members.values():
             if not self.sessions.is_alive(group_id, member.member_id):
                 # It was being replaced, as a static member.

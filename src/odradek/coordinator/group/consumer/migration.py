@@ -52,7 +52,10 @@ class Migration:
     # -- to a consumer group -----------------------------------------------------------------------------------------------------
 
     def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord]) -> ConsumerGroup:
-        """The group that the records will make of the classic one; GROUP_ID_NOT_FOUND when it has to stay what it is."""
+        """The group that the records will make of the classic one; GROUP_ID_NOT_FOUND when it has to stay what it is.
+
+        Nothing is changed before `upgraded`: what brings the group over may be refused yet.
+        """
         self._check_upgrade(group)
         try:
             members = [self._upgraded_member(group, member) for member in group.members.values()]
@@ -61,11 +64,14 @@ class Migration:
         upgraded = self._upgraded_group(group, members)
         records += group.tombstones()
         records += _group_records(upgraded)
+        return upgraded
+
+    def upgraded(self, group: ClassicGroup) -> None:
+        """The records of `upgrade` are on their way: whoever is parked comes again, and is watched as a member of the consumer group."""
         for member in list(group.members.values()):
             group.fail_parked(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
             self._sessions.keep_alive(group.group_id, member.member_id, member.session_timeout_ms)
         logger.info("group %s becomes a consumer group", group.group_id)
-        return upgraded
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if not self._settings.migration_policy.upgrade:
