@@ -35,8 +35,9 @@ from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.config.topic import TopicConfig
-from odradek.coordinator.group.records import SERDE, offset_commit
+from odradek.coordinator.group.records import offset_commits
 from odradek.coordinator.partitioning import partition_of
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.records.batch import encode_batch
 from odradek.storage.disk import OsDisk
@@ -138,10 +139,11 @@ def make_offsets(home: Path, count: int) -> None:
         if number % _GROUP_OFFSETS == 0:
             group = _GROUPS[number // _GROUP_OFFSETS]
         topic, partition = divmod(number % _GROUP_OFFSETS, _BATCH_RECORDS)
-        record = offset_commit(
-            group, f"events-{topic}", partition, offset=number, leader_epoch=0, metadata="", commit_timestamp=now_ms, expire_timestamp=None
+        commit = OffsetCommitRequest.OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=number, committed_leader_epoch=0, committed_metadata=""
         )
-        gathered.append((now_ms, *SERDE.encode(record), ()))
+        (record,) = offset_commits(group, f"events-{topic}", [commit], commit_timestamp=now_ms)
+        gathered.append((now_ms, *record, ()))
         if len(gathered) == _BATCH_RECORDS:
             log.append_as_follower(memoryview(encode_batch(gathered, base_offset=log.log_end_offset, partition_leader_epoch=0)), 0)
             gathered = []

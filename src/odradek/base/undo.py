@@ -8,7 +8,7 @@ back, keyed by the offset of the record that caused it; a commit forgets closure
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -91,13 +91,13 @@ class JournaledDict(Generic[K, V]):
         return self._items[key]
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._remember(key)
+        self._remember(key, value)
         self._items[key] = value
 
     def __delitem__(self, key: K) -> None:
         if key not in self._items:
             raise KeyError(key)
-        self._remember(key)
+        self._remember(key, _MISSING)
         del self._items[key]
 
     def __contains__(self, key: object) -> bool:
@@ -119,7 +119,7 @@ class JournaledDict(Generic[K, V]):
         """Removes the key; its value, or None when it was not there."""
         if key not in self._items:
             return None
-        self._remember(key)
+        self._remember(key, _MISSING)
         return self._items.pop(key)
 
     def clear(self) -> None:
@@ -139,7 +139,8 @@ class JournaledDict(Generic[K, V]):
     def items(self) -> ItemsView[K, V]:
         return self._items.items()
 
-    def _remember(self, key: K) -> None:
+    def _remember(self, key: K, value: V | _Missing) -> None:
+        """Called before a key gets its value, or goes."""
         journal = self._journal
         if not journal.recording:
             return
@@ -162,21 +163,21 @@ class JournaledDict(Generic[K, V]):
 class VersionedDict(JournaledDict[K, V]):
     """Shows two states: the latest, and (by `committed*`) the one without what may still be taken back.
 
-    The former values of keys with uncommitted changes are kept beside the items, oldest first.
+    Committed values that are not the latest are kept beside the items, for as long as they differ.
     """
 
     __slots__ = ("_former",)
 
     def __init__(self, journal: UndoJournal) -> None:
         super().__init__(journal)
-        self._former: dict[K, deque[V | _Missing]] = {}
+        self._former: dict[K, V | _Missing] = {}
 
     def committed(self, key: K) -> V | None:
         """The committed value, None when the key was not there."""
-        former = self._former.get(key)
-        if former is None:
+        former = self._former
+        if key not in former:
             return self._items.get(key)
-        value = former[0]
+        value = former[key]
         return None if isinstance(value, _Missing) else value
 
     def committed_items(self) -> Iterator[tuple[K, V]]:
@@ -185,36 +186,48 @@ class VersionedDict(JournaledDict[K, V]):
         for key, value in self._items.items():
             if key not in former:
                 yield key, value
-        for key, values in former.items():
-            value_then = values[0]
+        for key, value_then in former.items():
             if not isinstance(value_then, _Missing):
                 yield key, value_then
 
-    def _remember(self, key: K) -> None:
+    def put_all(self, values: Mapping[K, V]) -> None:
+        """Sets all of them as one change, of the record at the journal's offset: committed or taken back together.
+
+        `values` is kept until then, and must not be changed.
+        """
+        self._remember_all(values)
+        self._items.update(values)
+
+    def _remember(self, key: K, value: V | _Missing) -> None:
+        self._remember_all({key: value})
+
+    def _remember_all(self, values: Mapping[K, V | _Missing]) -> None:
         journal = self._journal
         if not journal.recording:
             return
-        items, all_former = self._items, self._former
-        previous: V | _Missing = items.get(key, _MISSING)
-        former = all_former.get(key)
-        if former is None:
-            former = all_former[key] = deque()
-        former.append(previous)
+        items, former = self._items, self._former
+        previous: dict[K, V | _Missing] = {key: items.get(key, _MISSING) for key in values}
+        for key, value in previous.items():
+            former.setdefault(key, value)
 
         def undo() -> None:
-            if isinstance(previous, _Missing):
-                items.pop(key, None)
-            else:
-                items[key] = previous
-            all_former[key].pop()
-            drop_if_empty()
+            for key, value in previous.items():
+                committed_value = former.get(key, items.get(key, _MISSING))
+                if isinstance(value, _Missing):
+                    items.pop(key, None)
+                else:
+                    items[key] = value
+                self._show_committed(key, committed_value)
 
         def committed() -> None:
-            all_former[key].popleft()
-            drop_if_empty()
-
-        def drop_if_empty() -> None:
-            if not all_former[key]:
-                del all_former[key]
+            for key, value in values.items():
+                self._show_committed(key, value)
 
         journal.record(journal.offset, undo, committed)
+
+    def _show_committed(self, key: K, value: V | _Missing) -> None:
+        """`value` is the committed one of the key. Where it is the latest as well, the items show it: the same object, not an equal one."""
+        if self._items.get(key, _MISSING) is value:
+            self._former.pop(key, None)
+        else:
+            self._former[key] = value

@@ -192,7 +192,7 @@ class ShardContext(Generic[S]):
         except KafkaError as error:
             return Deferred.failed(error)
         deferred = self._take(result, producer_id, producer_epoch)
-        if result.records:
+        if result.records or result.encoded is not None:
             self.flush(producer_id=producer_id, producer_epoch=producer_epoch, guard=guard)
         return deferred
 
@@ -215,17 +215,20 @@ class ShardContext(Generic[S]):
 
     def _take(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> Deferred[T]:
         deferred: Deferred[T] = Deferred()
-        if not result.records:
+        if result.encoded is not None:
+            encoded = result.encoded.records
+        elif result.records:
+            encoded = [self._serde.encode(record) for record in result.records]
+        else:
             return self._take_nothing(result, deferred)
-        encoded = [self._serde.encode(record) for record in result.records]
-        size = sum([_size_of(key, value) for key, value in encoded])
+        size = sum([_RECORD_OVERHEAD + len(key) + (0 if value is None else len(value)) for key, value in encoded])
         try:
             limit = self.log.max_batch_bytes - BATCH_OVERHEAD
         except KafkaError as error:
             # The partition is somebody else's, or its disk has failed, and the news is on its way.
             return self._refuse(result, append_error(error))
         if size > limit and self._options.compression is Compression.NONE:
-            if not result.atomic and len(encoded) > 1:
+            if not result.atomic and len(result.records) > 1:
                 return self._take_in_parts(result, producer_id, producer_epoch)
             too_large = KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -242,8 +245,7 @@ class ShardContext(Generic[S]):
         offset = self.next_offset
         if result.replay:
             self._replay(result, offset, producer_id, producer_epoch)
-        for key, value in encoded:
-            self._records.append((now_ms, key, value, ()))
+        self._records += [(now_ms, key, value, ()) for key, value in encoded]
         self._size += size
         self.next_offset = offset + len(encoded)
         self._gathered.append(_Waiting(deferred, self.next_offset, result.response, result.on_appended))
@@ -297,6 +299,10 @@ class ShardContext(Generic[S]):
     def _replay(self, result: CoordinatorResult[T], offset: int, producer_id: int, producer_epoch: int) -> None:
         journal, shard = self.journal, self.shard
         try:
+            if result.encoded is not None:
+                # Under the last offset: whatever is committed of them, all of them is.
+                journal.offset = offset + len(result.encoded.records) - 1
+                result.encoded.replay(offset, producer_id)
             for index, record in enumerate(result.records):
                 journal.offset = offset + index
                 shard.replay(offset + index, producer_id, producer_epoch, record)
@@ -381,10 +387,6 @@ class ShardContext(Generic[S]):
             done(False)
             return
         deferred.add_callback(lambda finished: done(finished.error is None))
-
-
-def _size_of(key: bytes, value: bytes | None) -> int:
-    return _RECORD_OVERHEAD + len(key) + (0 if value is None else len(value))
 
 
 _APPEND_ERRORS = {

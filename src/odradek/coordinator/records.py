@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.protocol.errors import ProtocolError
@@ -23,14 +23,21 @@ class CoordinatorRecord(NamedTuple):
     """`value` None is a tombstone; `version` is the one the value is written in.
 
     `soft` is for the replay in the process that decided; it is not written, so that a shard that loads the record has to do without.
-    `encoded` is the record's key and value as the log has them, where somebody has made them already.
     """
 
     key: Message
     value: Message | None = None
     version: int = 0
     soft: object = None
-    encoded: tuple[bytes, bytes] | None = None
+
+
+class EncodedRecords(NamedTuple):
+    """Records that were decided and are replayed as one, without messages being made of them: for what is written most."""
+
+    records: Sequence[tuple[bytes, bytes | None]]
+    """Keys and values as the log has them."""
+    replay: Callable[[int, int], object]
+    """Given the offset of the first record and the producer id; the records are committed, or taken back, together."""
 
 
 class RecordSerde:
@@ -44,8 +51,6 @@ class RecordSerde:
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value as the log has them."""
-        if record.encoded is not None:
-            return record.encoded
         key = _INT16.pack(record.key.API_KEY) + record.key.encode(0)
         value = record.value
         return key, None if value is None else _INT16.pack(record.version) + value.encode(record.version)

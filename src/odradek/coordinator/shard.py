@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, runtim
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
-from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.records import CoordinatorRecord, EncodedRecords
 
 if TYPE_CHECKING:
     from odradek.metadata.delta import MetadataDelta
@@ -20,10 +20,11 @@ class CoordinatorResult(Generic[T_co]):
     """What an operation decided: records to append, and the response for when they are committed.
 
     With `replay` False the operation has changed its (soft) state itself, the records only persist it: they are not replayed here, and
-    `on_appended` is told (with None, or with the error) what became of them. Records that are not `atomic` may be spread over batches.
+    `on_appended` is told (with None, or with the error) what became of them. Records that are not `atomic` may be spread over batches;
+    `encoded` ones, which take the place of `records`, never are.
     """
 
-    __slots__ = ("atomic", "on_appended", "records", "replay", "response")
+    __slots__ = ("atomic", "encoded", "on_appended", "records", "replay", "response")
 
     def __init__(
         self,
@@ -33,8 +34,10 @@ class CoordinatorResult(Generic[T_co]):
         replay: bool = True,
         on_appended: Callable[[KafkaError | None], object] | None = None,
         atomic: bool = True,
+        encoded: EncodedRecords | None = None,
     ) -> None:
         self.records = records
+        self.encoded = encoded
         self.response = response
         self.replay = replay
         self.on_appended = on_appended

@@ -9,14 +9,17 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
-from odradek.coordinator.group.records import SERDE, offset_commit, offset_tombstone
+from odradek.coordinator.group.records import SERDE, offset_commits, offset_tombstone
 from odradek.coordinator.markers import marker_batch
 from odradek.coordinator.partition_log import decode_one
 from odradek.coordinator.shard import LoadedBatch, LoadedRun
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.records.batch import encode_batch, iter_headers
 from odradek.records.compression import Compression
 from tests.coordinator.group.support import World
 from tests.coordinator.support import MemoryLog
+
+Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 
 
 class RunLog(MemoryLog):
@@ -39,11 +42,10 @@ def random_batches(rng: random.Random) -> list[bytes]:
         records = []
         for _ in range(rng.randrange(1, 6)):
             place = (f"g{rng.randrange(3)}", f"t{rng.randrange(2)}", rng.randrange(3))
+            commit = Partition(partition_index=place[2], committed_offset=rng.randrange(99), committed_metadata="")
             expires = rng.choice([None, None, 99])
-            record = offset_commit(
-                *place, offset=rng.randrange(99), leader_epoch=-1, metadata="", commit_timestamp=0, expire_timestamp=expires
-            )
-            records.append((0, *SERDE.encode(offset_tombstone(*place) if rng.random() < 0.2 else record), ()))
+            (record,) = offset_commits(*place[:2], [commit], commit_timestamp=0, expire_timestamp=expires)
+            records.append((0, *(SERDE.encode(offset_tombstone(*place)) if rng.random() < 0.2 else record), ()))
         if rng.random() < 0.1:
             records.append((0, b"\0\x63unknown", b"\0\0what", ()))
         compression = rng.choice([Compression.NONE, Compression.NONE, Compression.GZIP])
@@ -78,8 +80,8 @@ def test_runs_and_batches_load_the_same(seed: int) -> None:
 
 
 def test_a_malformed_batch_fails_the_load() -> None:
-    record = offset_commit("g", "t", 0, offset=1, leader_epoch=-1, metadata="", commit_timestamp=0)
-    batch = bytearray(encode_batch([(0, *SERDE.encode(record), ())] * 2))
+    (record,) = offset_commits("g", "t", [Partition()], commit_timestamp=0)
+    batch = bytearray(encode_batch([(0, *record, ())] * 2))
     batch[60] = 1
     log = RunLog()
     log.append(bytes(batch), 0)

@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
 from odradek.coordinator.group.classic.state import State
-from odradek.coordinator.group.committed_offsets import decoded, is_expired
+from odradek.coordinator.group.committed_offsets import decoded, is_expired, record_offset_of
 from odradek.coordinator.group.group import Caller
-from odradek.coordinator.group.records import SERDE, offset_commit, parse_offset_key
+from odradek.coordinator.group.records import SERDE, offset_commits, parse_offset_key
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.coordinator.group.support import GROUP, PARTITION, World, subscription
 
+Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 DAY = 86_400.0
 TOPIC_ID = UUID(int=77)
 
@@ -346,9 +349,69 @@ def test_the_age_of_an_offset_is_read_from_any_version(version: int, metadata: s
     assert is_expired(stored, 1_000 + 100, None, 100)
 
 
+def several_offsets(first: int) -> OffsetCommitRequest:
+    """Two topics, one partition twice, one that is refused for its metadata."""
+    offsets: dict[str, list[tuple[int, str | None]]] = {
+        "t": [(0, ""), (1, "x" * 5_000), (2, None), (0, "again")],
+        "refused": [(0, "x" * 5_000)],
+        "u": [(0, "é" * 100)],
+    }
+    return OffsetCommitRequest(
+        group_id=GROUP,
+        topics=[
+            OffsetCommitRequest.OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    Partition(partition_index=index, committed_offset=first + number, committed_metadata=metadata)
+                    for number, (index, metadata) in enumerate(commits)
+                ],
+            )
+            for topic, commits in offsets.items()
+        ],
+    )
+
+
+def test_the_offsets_of_a_request_are_committed_or_taken_back_together() -> None:
+    world = World()
+    world.commit_code(5, partition=2)
+    world.log.auto_commit = False
+    table = world.shard.offsets.offsets
+
+    def committed() -> dict[tuple[str, int], tuple[int, str]]:
+        return {
+            (topic, partition): (decoded(stored).offset, decoded(stored).metadata)
+            for topic, partitions in table.topics(GROUP, committed=True)
+            for partition, stored in partitions.committed_items()
+        }
+
+    reply = world.coordinator.commit_offsets(Caller(9, "", ""), several_offsets(10))
+    world.settle()
+    latest = {("t", 2): (12, ""), ("t", 0): (13, "again"), ("u", 0): (10, "é" * 100)}
+    assert {(topic, partition): decoded(each).offset for topic, partition, each in table.of_group(GROUP)} == {
+        place: offset for place, (offset, _) in latest.items()
+    }
+    assert [record_offset_of(each) for _, _, each in sorted(table.of_group(GROUP))] == [3, 2, 4]
+    end = world.log.log_end_offset
+    assert end == 5
+    world.log.commit(end - 1)
+    assert committed() == {("t", 2): (5, "")}
+    assert not reply.done
+    world.log.commit(end)
+    assert committed() == latest
+    codes = [[(each.partition_index, each.error_code) for each in topic.partitions] for topic in reply.result().topics]
+    too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert codes == [[(0, 0), (1, too_large), (2, 0), (0, 0)], [(0, too_large)], [(0, 0)]]
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    failed = world.coordinator.commit_offsets(Caller(9, "", ""), several_offsets(20))
+    world.settle()
+    assert failed.result().topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert committed() == latest
+    assert len(world.shard.offsets.offsets) == 3
+
+
 @pytest.mark.parametrize("cut", range(1, 18))
 def test_a_key_that_is_not_an_offsets_is_left_to_the_decoder(cut: int) -> None:
-    key, _ = SERDE.encode(offset_commit(GROUP, "topic", 0, offset=1, leader_epoch=-1, metadata="", commit_timestamp=0))
+    ((key, _),) = offset_commits(GROUP, "topic", [Partition()], commit_timestamp=0)
     assert parse_offset_key(key) is not None
     assert parse_offset_key(key[:-cut]) is None
     assert parse_offset_key(b"\0\2" + key[2:]) is None
@@ -368,19 +431,31 @@ def test_a_commit_of_which_nothing_is_taken_makes_no_group() -> None:
     leader_epoch=st.integers(-1, 2**31 - 1),
     metadata=st.text(max_size=3) | st.text("xé", min_size=60, max_size=130),
     timestamp=st.integers(0, 2**63 - 1),
+    expires=st.none() | st.integers(-1, 2**63 - 1),
     topic_id=st.just(ZERO_UUID) | st.uuids(),
 )
 def test_a_commit_is_encoded_at_once_as_its_messages_would_be(
-    group: str, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str, timestamp: int, topic_id: UUID
+    group: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    timestamp: int,
+    expires: int | None,
+    topic_id: UUID,
 ) -> None:
-    record = offset_commit(
-        group,
-        topic,
-        partition,
+    commit = Partition(partition_index=partition, committed_offset=offset, committed_leader_epoch=leader_epoch, committed_metadata=metadata)
+    topic_id = topic_id if expires is None else ZERO_UUID
+    version, expire_timestamp = (4, -1) if expires is None else (1, expires)
+    value = OffsetCommitValue(
         offset=offset,
         leader_epoch=leader_epoch,
         metadata=metadata,
         commit_timestamp=timestamp,
+        expire_timestamp=expire_timestamp,
         topic_id=topic_id,
     )
-    assert SERDE.encode(record) == SERDE.encode(record._replace(encoded=None))
+    record = CoordinatorRecord(OffsetCommitKey(group=group, topic=topic, partition=partition), value, version)
+    encoded = offset_commits(group, topic, [commit], commit_timestamp=timestamp, expire_timestamp=expires, topic_id=topic_id)
+    assert encoded == [SERDE.encode(record)]

@@ -7,7 +7,7 @@ what concerns a group or a deleted topic is found without walking over all offse
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NewType
 
 from odradek.base.undo import JournaledDict, UndoJournal, VersionedDict
@@ -25,6 +25,12 @@ StoredOffset = NewType("StoredOffset", bytes)
 def stored_offset(record_offset: int, value: bytes) -> StoredOffset:
     """Of the record at `record_offset`."""
     return StoredOffset(_LONG.pack(record_offset) + value)
+
+
+def stored_offsets(record_offset: int, commits: Iterable[tuple[int, bytes]]) -> dict[int, StoredOffset]:
+    """Of (partition, value) in records that follow one another, the first at `record_offset`; the last one of a partition counts."""
+    pack = _LONG.pack
+    return {partition: StoredOffset(pack(offset) + value) for offset, (partition, value) in enumerate(commits, record_offset)}
 
 
 def record_offset_of(stored: StoredOffset) -> int:
@@ -82,13 +88,20 @@ class OffsetTable:
         return None if partitions is None else partitions.get(partition)
 
     def put(self, group_id: str, topic: str, partition: int, offset: StoredOffset) -> None:
+        self._table(group_id, topic)[partition] = offset
+
+    def put_all(self, group_id: str, topic: str, offsets: Mapping[int, StoredOffset]) -> None:
+        """Partition -> offset, as one change."""
+        self._table(group_id, topic).put_all(offsets)
+
+    def _table(self, group_id: str, topic: str) -> PartitionOffsets:
         topics = self.groups.get(group_id)
         if topics is None:
             topics = self.groups[group_id] = VersionedDict(self._journal)
         partitions = topics.get(topic)
         if partitions is None:
             partitions = topics[topic] = VersionedDict(self._journal)
-        partitions[partition] = offset
+        return partitions
 
     def remove(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
         topics = self.groups.get(group_id)

@@ -7,8 +7,8 @@ require stable offsets run as write operations and so wait for everything that i
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -22,18 +22,21 @@ from odradek.coordinator.group.committed_offsets import (
     is_expired,
     record_offset_of,
     stored_offset,
+    stored_offsets,
 )
 from odradek.coordinator.group.group import Caller, Group, KeepAlive
-from odradek.coordinator.group.records import offset_commit, offset_tombstone, parse_offset_key
+from odradek.coordinator.group.records import Commit, offset_commits, offset_tombstone, parse_offset_key
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
-from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.records import CoordinatorRecord, EncodedRecords
 from odradek.coordinator.shard import CoordinatorResult
 from odradek.protocol.messages.group_records import OffsetCommitValue
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+T = TypeVar("T")
 
 CommitTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 CommitPartition = OffsetCommitResponse.OffsetCommitResponsePartition
@@ -88,34 +91,24 @@ class OffsetManager:
         self._keep_alive(group, request.member_id)
         now_ms = self._time_ms()
         expires_at = None if request.retention_time_ms == _NO_RETENTION_TIME else now_ms + request.retention_time_ms
-        records: list[CoordinatorRecord] = []
+        commits = _Commits(self, request.group_id, now_ms, expires_at)
         topics: list[CommitTopic] = []
         for topic in request.topics:
-            answers: list[CommitPartition] = []
+            answers = [
+                CommitPartition(partition_index=each.partition_index, error_code=self._metadata_error(each.committed_metadata))
+                for each in topic.partitions
+            ]
             topics.append(CommitTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
-            for partition in topic.partitions:
-                error = self._metadata_error(partition.committed_metadata)
-                answers.append(CommitPartition(partition_index=partition.partition_index, error_code=error))
-                if error is ErrorCode.NONE:
-                    if validate is not None:
-                        validate(self.topic_id(topic.name) if topic.topic_id == ZERO_UUID else topic.topic_id, partition.partition_index)
-                    records.append(
-                        offset_commit(
-                            request.group_id,
-                            topic.name,
-                            partition.partition_index,
-                            offset=partition.committed_offset,
-                            leader_epoch=partition.committed_leader_epoch,
-                            metadata=partition.committed_metadata or "",
-                            commit_timestamp=now_ms,
-                            expire_timestamp=expires_at,
-                            topic_id=topic.topic_id,
-                        )
-                    )
-        if not records and is_new:
+            taken = [each for each, answer in zip(topic.partitions, answers, strict=True) if answer.error_code == ErrorCode.NONE]
+            if validate is not None:
+                topic_id = self.topic_id(topic.name) if topic.topic_id == ZERO_UUID else topic.topic_id
+                for each in taken:
+                    validate(topic_id, each.partition_index)
+            commits.add(topic.name, taken, topic.topic_id)
+        if not commits.records and is_new:
             # Nothing came of it: no group either.
             self._groups.remove(request.group_id)
-        return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
+        return commits.result(OffsetCommitResponse(topics=topics))
 
     def _committing_group(self, caller: Caller, request: OffsetCommitRequest) -> Group:
         group = self._groups.find(request.group_id)
@@ -129,9 +122,11 @@ class OffsetManager:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
     def _metadata_error(self, metadata: str | None) -> ErrorCode:
-        if metadata is not None and _java_length(metadata) > self._settings.offset_metadata_max_bytes:
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        return ErrorCode.NONE
+        limit = self._settings.offset_metadata_max_bytes
+        # A character is two UTF-16 units at most: mostly nothing has to be counted.
+        if metadata is None or 2 * len(metadata) <= limit or _java_length(metadata) <= limit:
+            return ErrorCode.NONE
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
 
     def commit_transactional(self, caller: Caller, request: TxnOffsetCommitRequest) -> CoordinatorResult[TxnOffsetCommitResponse]:
         """The offsets become visible with the marker of the producer's transaction."""
@@ -157,27 +152,17 @@ class OffsetManager:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from None
             raise
         now_ms = self._time_ms()
-        records: list[CoordinatorRecord] = []
+        commits = _Commits(self, request.group_id, now_ms)
         topics: list[TxnTopic] = []
         for topic in request.topics:
-            answers: list[TxnPartition] = []
+            answers = [
+                TxnPartition(partition_index=each.partition_index, error_code=self._metadata_error(each.committed_metadata))
+                for each in topic.partitions
+            ]
             topics.append(TxnTopic(name=topic.name, partitions=answers))
-            for partition in topic.partitions:
-                error_code = self._metadata_error(partition.committed_metadata)
-                answers.append(TxnPartition(partition_index=partition.partition_index, error_code=error_code))
-                if error_code is ErrorCode.NONE:
-                    records.append(
-                        offset_commit(
-                            request.group_id,
-                            topic.name,
-                            partition.partition_index,
-                            offset=partition.committed_offset,
-                            leader_epoch=partition.committed_leader_epoch,
-                            metadata=partition.committed_metadata or "",
-                            commit_timestamp=now_ms,
-                        )
-                    )
-        return CoordinatorResult(records, TxnOffsetCommitResponse(topics=topics))
+            taken = [each for each, answer in zip(topic.partitions, answers, strict=True) if answer.error_code == ErrorCode.NONE]
+            commits.add(topic.name, taken)
+        return commits.result(TxnOffsetCommitResponse(topics=topics))
 
     # -- fetches -----------------------------------------------------------------------------------------------------------------
 
@@ -352,6 +337,17 @@ class OffsetManager:
         else:
             self.pending.put(producer_id, group_id, topic, partition, stored)
 
+    def replay_commits(self, offset: int, producer_id: int, group_id: str, topic: str, commits: Sequence[tuple[int, bytes]]) -> None:
+        """Partitions with their values, in records that follow one another from `offset` on: as `replay_value`, one by one."""
+        if self._groups.find(group_id) is None:
+            self._groups.get_or_create_classic(group_id)
+        stored = stored_offsets(offset, commits)
+        if producer_id < 0:
+            self.offsets.put_all(group_id, topic, stored)
+        else:
+            for partition, each in stored.items():
+                self.pending.put(producer_id, group_id, topic, partition, each)
+
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Applies or drops what the producer's transaction has written."""
         for group_id, topic, partition, stored in self.pending.take(producer_id):
@@ -359,6 +355,34 @@ class OffsetManager:
             # A later plain commit wins over what the transaction wrote before it.
             if committed and (existing is None or record_offset_of(stored) > record_offset_of(existing)):
                 self.offsets.put(group_id, topic, partition, stored)
+
+
+class _Commits:
+    """What one request commits, encoded as it comes."""
+
+    def __init__(self, offsets: OffsetManager, group_id: str, now_ms: int, expires_at: int | None = None) -> None:
+        self._offsets = offsets
+        self._group_id = group_id
+        self._now_ms = now_ms
+        self._expires_at = expires_at
+        self._topics: list[tuple[str, list[tuple[int, bytes]]]] = []
+        self.records: list[tuple[bytes, bytes | None]] = []
+
+    def add(self, topic: str, commits: Sequence[Commit], topic_id: UUID = ZERO_UUID) -> None:
+        encoded = offset_commits(
+            self._group_id, topic, commits, commit_timestamp=self._now_ms, expire_timestamp=self._expires_at, topic_id=topic_id
+        )
+        self.records += encoded
+        self._topics.append((topic, [(each.partition_index, value) for each, (_, value) in zip(commits, encoded, strict=True)]))
+
+    def result(self, response: T) -> CoordinatorResult[T]:
+        return CoordinatorResult([], response, encoded=EncodedRecords(self.records, self._replay) if self.records else None)
+
+    def _replay(self, offset: int, producer_id: int) -> None:
+        for topic, commits in self._topics:
+            if commits:
+                self._offsets.replay_commits(offset, producer_id, self._group_id, topic, commits)
+                offset += len(commits)
 
 
 def _java_length(text: str) -> int:

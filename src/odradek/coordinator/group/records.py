@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import struct
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, Protocol
 from uuid import UUID
 
 from odradek.base.ids import ZERO_UUID
@@ -47,7 +48,6 @@ _LONG: Final = struct.Struct(">q")
 _KEY_START: Final = struct.Struct(">hh")
 _VALUE_START: Final = struct.Struct(">hqiB")
 """Version, offset, leader epoch, length of the metadata and one in a single byte."""
-_LONGEST_NAME: Final = 0x7FFF
 _LONGEST_METADATA: Final = 0x7E
 _NO_TAGS: Final = b"\0"
 _TOPIC_ID_TAG: Final = b"\1\0\x10"
@@ -69,48 +69,55 @@ SERDE: Final = RecordSerde(_TYPES)
 """Types 0 and 1 share their value, whose versions say what it holds. Share and streams groups are unknown types: left alone."""
 
 
-def offset_commit(
+class Commit(Protocol):
+    """What a request commits for a partition."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+
+def offset_commits(
     group_id: str,
     topic: str,
-    partition: int,
+    commits: Iterable[Commit],
     *,
-    offset: int,
-    leader_epoch: int,
-    metadata: str,
     commit_timestamp: int,
     expire_timestamp: int | None = None,
     topic_id: UUID = ZERO_UUID,
-) -> CoordinatorRecord:
-    """A committed offset. Times in ms since the epoch."""
-    encoded: tuple[bytes, bytes] | None = None
-    if expire_timestamp is None:
-        encoded = _encoded(group_id, topic, partition, offset, leader_epoch, metadata, commit_timestamp, topic_id)
-    return CoordinatorRecord(
-        OffsetCommitKey(group=group_id, topic=topic, partition=partition),
-        OffsetCommitValue(
-            offset=offset,
-            leader_epoch=leader_epoch,
-            metadata=metadata,
-            commit_timestamp=commit_timestamp,
-            expire_timestamp=-1 if expire_timestamp is None else expire_timestamp,
-            topic_id=topic_id,
-        ),
-        OFFSET_COMMIT_VERSION if expire_timestamp is None else OFFSET_COMMIT_VERSION_WITH_EXPIRY,
-        encoded=encoded,
+) -> list[tuple[bytes, bytes]]:
+    """Committed offsets of one topic, as the log has them: key and value of each. Times in ms since the epoch.
+
+    The messages would give the same, many times as slowly: of all that coordinators write this is the most.
+    """
+    group, name = group_id.encode(), topic.encode()
+    key_start = b"%b%b%b%b" % (_KEY_START.pack(_OFFSET_COMMIT_TYPE, len(group)), group, _SHORT.pack(len(name)), name)
+    value_end = _LONG.pack(commit_timestamp) + (_NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id.bytes)
+    partition_of, value_start = _INT.pack, _VALUE_START.pack
+    encoded: list[tuple[bytes, bytes]] = []
+    for each in commits:
+        text = each.committed_metadata.encode() if each.committed_metadata else b""
+        if expire_timestamp is None and len(text) <= _LONGEST_METADATA:
+            start = value_start(OFFSET_COMMIT_VERSION, each.committed_offset, each.committed_leader_epoch, len(text) + 1)
+            value = start + text + value_end
+        else:
+            value = _encoded_by_message(each, commit_timestamp, expire_timestamp, topic_id)
+        encoded.append((key_start + partition_of(each.partition_index), value))
+    return encoded
+
+
+def _encoded_by_message(commit: Commit, commit_timestamp: int, expire_timestamp: int | None, topic_id: UUID) -> bytes:
+    version = OFFSET_COMMIT_VERSION if expire_timestamp is None else OFFSET_COMMIT_VERSION_WITH_EXPIRY
+    value = OffsetCommitValue(
+        offset=commit.committed_offset,
+        leader_epoch=commit.committed_leader_epoch,
+        metadata=commit.committed_metadata or "",
+        commit_timestamp=commit_timestamp,
+        expire_timestamp=-1 if expire_timestamp is None else expire_timestamp,
+        topic_id=topic_id,
     )
-
-
-def _encoded(
-    group_id: str, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, topic_id: UUID
-) -> tuple[bytes, bytes] | None:
-    """What the messages would give, several times as fast: of all that coordinators write this is the most. None to leave it to them."""
-    group, name, text = group_id.encode(), topic.encode(), metadata.encode()
-    if len(group) > _LONGEST_NAME or len(name) > _LONGEST_NAME or len(text) > _LONGEST_METADATA:
-        return None
-    key = b"%b%b%b%b%b" % (_KEY_START.pack(_OFFSET_COMMIT_TYPE, len(group)), group, _SHORT.pack(len(name)), name, _INT.pack(partition))
-    head = _VALUE_START.pack(OFFSET_COMMIT_VERSION, offset, leader_epoch, len(text) + 1)
-    tail = _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id.bytes
-    return key, b"%b%b%b%b" % (head, text, _LONG.pack(commit_timestamp), tail)
+    return _SHORT.pack(version) + value.encode(version)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:

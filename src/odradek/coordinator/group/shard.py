@@ -105,9 +105,6 @@ class GroupShard:
         key, value = record.key, record.value
         # A tuple: checking against a union takes several times as long.
         if isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
-            if record.encoded is not None:
-                self.offsets.replay_value(offset, producer_id, key.group, key.topic, key.partition, record.encoded[1])
-                return
             commit = value if isinstance(value, OffsetCommitValue) else None
             self.offsets.replay(offset, producer_id, key.group, key.topic, key.partition, commit, record.version)
         elif isinstance(key, GroupMetadataKey):

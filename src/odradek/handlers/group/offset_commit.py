@@ -41,12 +41,13 @@ def handle(
             refused.append(_refusal(topic, [partition.partition_index for partition in topic.partitions], code))
             continue
         topic.name = found.name
-        missing = [each.partition_index for each in topic.partitions if each.partition_index not in found.partitions]
+        known = found.partitions
+        missing = [each.partition_index for each in topic.partitions if each.partition_index not in known]
         if missing:
             refused.append(_refusal(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        present = [each for each in topic.partitions if each.partition_index in found.partitions]
-        if present:
-            valid.append(RequestTopic(name=found.name, topic_id=topic.topic_id, partitions=present))
+            topic.partitions = [each for each in topic.partitions if each.partition_index in known]
+        if topic.partitions:
+            valid.append(topic)
     if not valid:
         return OffsetCommitResponse(topics=refused)
     request.topics = valid
