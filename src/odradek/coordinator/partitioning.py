@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
 
@@ -19,6 +21,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & _SIGN else value
 
 
+@lru_cache(1024)
 def partition_of(text: str, count: int) -> int:
     """abs(hash) modulo the count; the one number without an absolute value counts as 0 (Utils.abs)."""
     value = java_hash(text)

@@ -92,10 +92,11 @@ class OffsetManager:
         now_ms = self._time_ms()
         expires_at = None if request.retention_time_ms == _NO_RETENTION_TIME else now_ms + request.retention_time_ms
         commits = _Commits(self, request.group_id, now_ms, expires_at)
+        limit = self._settings.offset_metadata_max_bytes
         topics: list[CommitTopic] = []
         for topic in request.topics:
             answers = [
-                CommitPartition(partition_index=each.partition_index, error_code=self._metadata_error(each.committed_metadata))
+                CommitPartition(partition_index=each.partition_index, error_code=_metadata_error(each.committed_metadata, limit))
                 for each in topic.partitions
             ]
             topics.append(CommitTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
@@ -120,13 +121,6 @@ class OffsetManager:
         if caller.api_version >= 9:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-
-    def _metadata_error(self, metadata: str | None) -> ErrorCode:
-        limit = self._settings.offset_metadata_max_bytes
-        # A character is two UTF-16 units at most: mostly nothing has to be counted.
-        if metadata is None or 2 * len(metadata) <= limit or _java_length(metadata) <= limit:
-            return ErrorCode.NONE
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
 
     def commit_transactional(self, caller: Caller, request: TxnOffsetCommitRequest) -> CoordinatorResult[TxnOffsetCommitResponse]:
         """The offsets become visible with the marker of the producer's transaction."""
@@ -153,10 +147,11 @@ class OffsetManager:
             raise
         now_ms = self._time_ms()
         commits = _Commits(self, request.group_id, now_ms)
+        limit = self._settings.offset_metadata_max_bytes
         topics: list[TxnTopic] = []
         for topic in request.topics:
             answers = [
-                TxnPartition(partition_index=each.partition_index, error_code=self._metadata_error(each.committed_metadata))
+                TxnPartition(partition_index=each.partition_index, error_code=_metadata_error(each.committed_metadata, limit))
                 for each in topic.partitions
             ]
             topics.append(TxnTopic(name=topic.name, partitions=answers))
@@ -383,6 +378,13 @@ class _Commits:
             if commits:
                 self._offsets.replay_commits(offset, producer_id, self._group_id, topic, commits)
                 offset += len(commits)
+
+
+def _metadata_error(metadata: str | None, limit: int) -> ErrorCode:
+    # A character is two UTF-16 units at most: mostly nothing has to be counted.
+    if metadata is None or 2 * len(metadata) <= limit or _java_length(metadata) <= limit:
+        return ErrorCode.NONE
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 def _java_length(text: str) -> int:
