@@ -26,14 +26,17 @@ class Coordinator:
         self.code: Callable[[str, TopicPartition], ErrorCode] = lambda name, partition: ErrorCode.NONE
         self.node: int | None = 1
         self.again = [P1]
+        self.at_once = False
         self.verifier = ChannelVerifier(self.clock, self.send, lambda _: self.node, retry_ms=lambda: 20, retry_max_ms=lambda: 100)
 
     def send(self, node: int, request: AddPartitionsToTxnRequest, version: int) -> Deferred[Any]:
         self.requests.append(request)
         self.answers.append(Deferred())
+        if self.at_once:
+            self.answer(turn=False)
         return self.answers[-1]
 
-    def answer(self) -> None:
+    def answer(self, *, turn: bool = True) -> None:
         Result = AddPartitionsToTxnResponse
         response = Result(
             results_by_transaction=[
@@ -57,6 +60,8 @@ class Coordinator:
             ]
         )
         self.answers[-1].complete(response)
+        if turn:
+            self.clock.advance()  # what has gathered meanwhile is sent then
 
     def ask(self, name: str, *partitions: TopicPartition, epoch: int = 0, version: int = 11) -> Deferred[Any]:
         support = support_of_produce(version)
@@ -144,3 +149,25 @@ def test_nobody_to_ask_and_no_answer() -> None:
     world.clock.advance()
     world.answers[-1].fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "late"))
     assert asked.result() == {P0: ErrorCode.NETWORK_EXCEPTION}
+
+
+def test_a_channel_that_answers_before_it_returns_is_not_entered_from_within() -> None:
+    world = Coordinator()
+    world.at_once = True
+    inside = 0
+
+    def ask_more(_: object) -> None:
+        nonlocal inside
+        inside += 1
+        if inside < 3_000:
+            before = len(world.requests)
+            world.ask("a", P0, epoch=inside).add_callback(ask_more)
+            assert len(world.requests) == before
+
+    world.ask("a", P0).add_callback(ask_more)
+    world.clock.advance()
+    assert inside == 3_000
+    assert len(world.requests) == 3_000
+    last = world.ask("b", P1)
+    world.clock.advance()
+    assert last.result() == {}

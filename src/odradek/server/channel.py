@@ -2,8 +2,8 @@
 
 On a single node the channel is looped back: the request is encoded, dispatched as if it had come in on the other role's listener, and its
 response encoded and decoded again, so that a cluster of one runs the very code of a cluster of many. Delivery is on the loop's next turn:
-nothing that sends is entered again from within. To other nodes it needs somebody to carry its frames, whom simulations have, and brokers
-not yet.
+nothing that sends is entered again from within; who sends from a callback of the loop itself, with nobody above, may have it at once. To
+other nodes it needs somebody to carry its frames, whom simulations have, and brokers not yet.
 """
 
 from __future__ import annotations
@@ -53,16 +53,19 @@ class InterBrokerChannel:
         self._correlation_id = 0
         self._closed = False
 
-    def send(self, destination: int, api_key: int, request: Message, version: int, *, timeout_s: float = 30.0) -> Deferred[Message]:
+    def send(
+        self, destination: int, api_key: int, request: Message, version: int, *, timeout_s: float = 30.0, at_once: bool = False
+    ) -> Deferred[Message]:
         """Sends `request` to a node, or to the active controller (TO_CONTROLLER); the result is the response message.
 
+        With `at_once` a request to this node is served before `send` returns, and may be answered by then.
         Fails with KafkaError REQUEST_TIMED_OUT when there is no answer in time and NETWORK_EXCEPTION when the other side closed on us.
         """
         result: Deferred[Message] = Deferred()
         if self._closed:
             result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed"))
         elif destination in (TO_CONTROLLER, self._node_id):
-            self._exchange(api_key, request, version, timeout_s, result, self._loop_back)
+            self._exchange(api_key, request, version, timeout_s, result, self._loop_back, at_once=at_once)
         elif self._carry is not None:
             carry = self._carry
             self._exchange(api_key, request, version, timeout_s, result, lambda scope, frame: carry(destination, scope, frame))
@@ -86,6 +89,8 @@ class InterBrokerChannel:
         timeout_s: float,
         result: Deferred[Message],
         serve: Callable[[str, bytes], Answer],
+        *,
+        at_once: bool = False,
     ) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         scope = _SCOPES[api_key]
@@ -117,7 +122,10 @@ class InterBrokerChannel:
             result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no answer in {timeout_s:g} s"))
 
         timer = self._clock.call_later(timeout_s, late)
-        self._clock.call_later(0, deliver)
+        if at_once:
+            deliver()
+        else:
+            self._clock.call_later(0, deliver)
 
 
 def _when_answered(answer: Answer, callback: Callable[[Deferred[Sequence[Chunk] | None]], object]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from odradek.base.errors import ErrorCode
     from odradek.coordinator.group.service import GroupCoordinator
     from odradek.coordinator.partition_log import RunJob
+    from odradek.coordinator.transaction.markers import Send
     from odradek.coordinator.transaction.service import TransactionCoordinator
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
@@ -175,6 +176,10 @@ class _Leaders:
         return None if partition is None else partition.leader
 
 
+def _marker_send(services: Services) -> Send:
+    return lambda node, request: services.channel.send(node, request.API_KEY, request, 2, at_once=True)
+
+
 def _new_transaction_coordinator(services: Services, run_job: RunJob) -> TransactionCoordinator:
     from odradek.coordinator.context import RuntimeOptions
     from odradek.coordinator.partition_log import open_partition_log
@@ -192,7 +197,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob) -> Transac
             two_phase_commit=config.flag("transaction.two.phase.commit.enable"),
         ),
         producer_ids=services.producer_ids,
-        markers=MarkerSender(clock, _Leaders(services), lambda node, request: services.channel.send(node, request.API_KEY, request, 2)),
+        markers=MarkerSender(clock, _Leaders(services), _marker_send(services)),
         open_log=open_partition_log(services.replica_manager, run_job, clock),
         image=lambda: services.metadata.image,
         server_version=lambda: services.metadata.image.features.levels.get("transaction.version", 0),
@@ -214,7 +219,7 @@ def _new_verifier(services: Services) -> ChannelVerifier:
     config = services.dynamic_config
     return ChannelVerifier(
         services.clock,
-        lambda node, request, version: services.channel.send(node, request.API_KEY, request, version),
+        lambda node, request, version: services.channel.send(node, request.API_KEY, request, version, at_once=True),
         coordinator_of,
         retry_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.ms"),
         retry_max_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.max.ms"),

@@ -64,7 +64,7 @@ class MarkerSender:
     """One per broker."""
 
     def __init__(self, clock: Clock, destinations: MarkerDestinations, send: Send) -> None:
-        """`send(node, request)` goes through the inter-broker channel."""
+        """`send(node, request)` goes through the inter-broker channel, and may answer at once: it is called by the loop alone."""
         self._clock = clock
         self._destinations = destinations
         self._send = send
@@ -176,7 +176,11 @@ class MarkerSender:
                     }
                 )
                 self._take(job, partitions, codes)
-        self._next_request(node)
+        if self._queues.get(node):
+            # Not from here: it would be entered again from within.
+            self._clock.call_later(0, self._next_request, node)
+        else:
+            self._next_request(node)
 
     def _take(self, job: _Job, partitions: set[TopicPartition], codes: dict[TopicPartition, ErrorCode]) -> None:
         again: set[TopicPartition] = set()
