@@ -93,6 +93,9 @@ def measure(name: str, home: Path, wanted: Callable[[str], bool], scale: float) 
     broker = OdradekBroker(home, OVERRIDES) if name == "odradek" else JvmBroker(home, OVERRIDES)
     broker.start()
     try:
+        for version in (2, 1):
+            # A JVM compiles as it goes: the row that came first would be measured on a cold one, and the last on a warm one.
+            raw(broker, f"warm-up-{version}", version, 10, 10 * scale)
         for records in (1, 100):
             text = "1 record" if records == 1 else f"{records} records"
             for version in (2, 1):
