@@ -12,7 +12,7 @@ from odradek.coordinator.markers import marker_batch
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 from odradek.records.batch import encode_batch
 from odradek.records.compression import Compression
-from tests.campaigns.interleavings import classic, consumer
+from tests.campaigns.interleavings import classic, consumer, transactions
 from tests.campaigns.interleavings.groups import Node
 from tests.campaigns.interleavings.world import ScriptLog, ViolationError
 
@@ -93,3 +93,14 @@ def _synced(removed: Callable[[consumer.Old], None]) -> consumer.Old:
 def test_an_epoch_says_nothing_of_a_member_that_was_removed_since() -> None:
     assert _synced(lambda _: None).synced == 3
     assert _synced(lambda member: member.removed()).synced == -1
+
+
+def test_only_a_deposed_coordinator_may_tell_of_an_epoch_that_is_over() -> None:
+    for deposed in (True, False):
+        story = transactions.Story(random.Random(1))
+        story.handed("x", (1000, 3), 1)
+        story.handed("x", (1000, 7), 2)
+        story.handed("x", (1000, 4), 1, deposed=deposed)
+        assert story.latest("x") == ((1000, 7) if deposed else (1000, 4))
+        with pytest.raises(ViolationError, match="epoch-fencing"):
+            story.fencing("x", (1000, 4 if deposed else 7), story.latest("x"), "partitions were added")

@@ -229,7 +229,7 @@ class Producer:
                 told = cast(Who, done.result())
                 repeated = story.version >= 2 and latest == told
                 story.fencing(self.name, who, latest, f"an end was accepted in {before}") if not repeated else None
-                story.handed(self.name, told, instance)
+                story.handed(self.name, told, instance, deposed=node is not story.nodes[-1])
 
             asked.add_callback(ended)
             return asked
@@ -441,15 +441,20 @@ class Story:
 
     # -- what is seen ------------------------------------------------------------------------------------------------------------
 
-    def handed(self, name: str, who: Who | None, instance: int) -> None:
-        """A coordinator told a producer who it is."""
+    def handed(self, name: str, who: Who | None, instance: int, *, deposed: bool = False) -> None:
+        """A coordinator told a producer who it is.
+
+        A repeated EndTxn is answered from memory, with nothing appended, in JVM Kafka as well: a coordinator that was deposed and has not
+        heard of it may be the first to tell of an epoch that is over by then. It does not make it the latest one.
+        """
         if who is None:
             return
         owner = self.owners.setdefault(who, instance)
         expect(owner == instance, "one-producer-per-epoch", f"{who} is held by instances {owner} and {instance}")
         ranks = self.ranks.setdefault(name, [])
         if who not in ranks:
-            ranks.append(who)
+            later = [index for index, rank in enumerate(ranks) if deposed and rank > who]
+            ranks.insert(later[0] if later else len(ranks), who)
 
     def latest(self, name: str) -> Who | None:
         ranks = self.ranks.get(name)
