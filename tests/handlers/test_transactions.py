@@ -58,7 +58,8 @@ class Channel:
         self.broker = broker
         self.held: list[tuple[Deferred[Message], Message, int]] | None = None
 
-    def send(self, node: int, api_key: int, request: Message, version: int) -> Deferred[Message]:
+    def send(self, node: int, api_key: int, request: Message, version: int, *, at_once: bool) -> Deferred[Message]:
+        assert at_once  # as this channel does
         result: Deferred[Message] = Deferred()
         if self.held is not None and api_key == ApiKey.WRITE_TXN_MARKERS:
             self.held.append((result, request, version))
