@@ -396,3 +396,20 @@ def test_a_static_member_whose_successor_could_not_be_stored_is_watched_as_befor
     world.log.fail_with = None
     world.clock.advance(46)
     assert not world.consumers.members
+
+
+def test_who_turns_to_a_pattern_that_matches_nothing_leaves_its_topics_to_others() -> None:
+    world = ConsumerWorld({"t": 2})
+    world.beat("a", regex="t.*")
+    world.clock.advance(20)
+    world.beat("b", topics=["t"])
+    world.beat("a", world.member("a").member_epoch)
+    epoch = world.member("a").member_epoch
+    world.beat("a", epoch, owned=world.assigned(world.beat("a", epoch, owned={"t": [0, 1]})) or {})
+    assert len(world.consumers.targets.get("a") or {}) == len(world.consumers.targets.get("b") or {}) == 1
+    world.clock.advance(20)
+    world.beat("a", world.member("a").member_epoch, regex="nothing", owned={})
+    for member in ("b", "a", "b"):
+        world.beat(member, world.member(member).member_epoch)
+    assert world.member("b").assigned.keys() == {world.cluster.id("t")}
+    assert len(world.member("b").assigned[world.cluster.id("t")]) == 2

@@ -125,6 +125,9 @@ class Updates:
                 changed = True
                 _count_regex(counts, known.topics, -1)
                 _count_regex(counts, found.topics, 1)
+            elif regex not in group.regexes:
+                # Its members' former topics go to others although it brings none itself.
+                changed = changed or self._exceeds_subscription(group, regex)
             records.append(write.resolved_regex(group_id, regex, found.topics, found.version, found.timestamp_ms))
         epochs = group.epochs
         metadata_hash = self._view.hashes.of_group(counts, self._view.image)
@@ -132,6 +135,14 @@ class Updates:
             records.append(self._bumped(group, epochs.group + 1, metadata_hash))
             self._looked(group, epochs.group + 1)
         return CoordinatorResult(records, None)
+
+    def _exceeds_subscription(self, group: ConsumerGroup, regex: str) -> bool:
+        """Whether a member with the pattern, which matches nothing, has topics in its target that it no longer subscribes to."""
+        return any(
+            group.target_of(member.member_id, member.instance_id).keys() - set(self._view.ids_of(member.topic_names))
+            for member in group.members.values()
+            if member.regex == regex
+        )
 
     # -- the group's epoch -------------------------------------------------------------------------------------------------------
 
