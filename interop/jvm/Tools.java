@@ -1,6 +1,8 @@
 import java.io.*;
 import java.lang.reflect.InvocationTargetException;
 import java.util.*;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.utils.Exit;
 
 /**
@@ -47,6 +49,10 @@ public class Tools {
 
     /** The tools' own classes anew for each call, as some count in static fields; all else is shared. */
     private static final class Fresh extends ClassLoader {
+        Fresh() {
+            super(Tools.class.getClassLoader());
+        }
+
         @Override protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
             if (!name.startsWith("org.apache.kafka.tools.")) return super.loadClass(name, resolve);
             synchronized (getClassLoadingLock(name)) {
@@ -123,5 +129,25 @@ public class Tools {
             thread.start();
         }
         Runtime.getRuntime().halt(0);
+    }
+}
+
+/** A tool of ours: asks the admin client to move a replica, and waits for it. Bootstrap servers, topic, partition, broker id, directory. */
+class MoveReplica {
+    public static void main(String[] given) throws Exception {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", given[0]);
+        TopicPartitionReplica replica = new TopicPartitionReplica(given[1], Integer.parseInt(given[2]), Integer.parseInt(given[3]));
+        try (Admin admin = Admin.create(settings)) {
+            admin.alterReplicaLogDirs(Map.of(replica, given[4])).all().get();
+            while (true) {
+                var found = admin.describeReplicaLogDirs(List.of(replica)).all().get().get(replica);
+                if (given[4].equals(found.getCurrentReplicaLogDir()) && found.getFutureReplicaLogDir() == null) {
+                    System.out.println("moved to " + found.getCurrentReplicaLogDir() + " lag " + found.getCurrentReplicaOffsetLag());
+                    return;
+                }
+                Thread.sleep(50);
+            }
+        }
     }
 }

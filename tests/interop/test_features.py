@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from interop.differential.peer import Peer
-from interop.peers import BrokerProcess, JvmBroker, OdradekBroker, run_jvm_tool
+from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
+from interop.tools import JvmTools
 from odradek.cli.storage import main as storage
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -43,10 +44,20 @@ class OlderRelease(OdradekBroker):
         return [*super().format_command(), "--release-version", "3.6"]
 
 
-def tool(broker: BrokerProcess, *arguments: str, status: int = 0) -> str:
-    done = run_jvm_tool(TOOL, "--bootstrap-server", broker.bootstrap, *arguments)
-    assert done.returncode == status, done.stdout.decode() + done.stderr.decode()
-    return done.stdout.decode() + done.stderr.decode()
+Tool = Callable[..., str]
+
+
+@pytest.fixture
+def tool(jvm_tools: JvmTools) -> Tool:
+    """Runs kafka-features.sh on a broker and gives all that it says."""
+
+    def run(broker: BrokerProcess, *arguments: str, status: int = 0) -> str:
+        done = jvm_tools.run(TOOL, "--bootstrap-server", broker.bootstrap, *arguments)
+        said = (done.stdout + done.stderr).decode()
+        assert done.returncode == status, said
+        return said
+
+    return run
 
 
 def finalized(broker: BrokerProcess) -> dict[str, int]:
@@ -56,10 +67,10 @@ def finalized(broker: BrokerProcess) -> dict[str, int]:
     return {entry.name: entry.max_version_level for entry in answer.finalized_features}
 
 
-def described(broker: BrokerProcess) -> dict[str, tuple[str, str, str]]:
+def described(printed: str) -> dict[str, tuple[str, str, str]]:
     """Feature -> lowest, highest and finalized level, as the tool prints them."""
     found: dict[str, tuple[str, str, str]] = {}
-    for line in tool(broker, "describe").splitlines():
+    for line in printed.splitlines():
         words = line.replace("\t", " ").split()
         fields = dict(zip(words[::2], words[1::2], strict=True))
         found[fields["Feature:"]] = (fields["SupportedMinVersion:"], fields["SupportedMaxVersion:"], fields["FinalizedVersionLevel:"])
@@ -97,8 +108,8 @@ def old(tmp_path: Path) -> Iterator[BrokerProcess]:
     broker.stop()
 
 
-def test_kafkas_tool_raises_and_lowers_levels(old: BrokerProcess) -> None:
-    levels = described(old)
+def test_kafkas_tool_raises_and_lowers_levels(old: BrokerProcess, tool: Tool) -> None:
+    levels = described(tool(old, "describe"))
     assert levels["metadata.version"] == ("3.3-IV3", "4.3-IV0", "4.3-IV0")
     assert levels["group.version"] == ("0", "1", "0")
     assert levels["transaction.version"] == ("0", "2", "0")
@@ -123,7 +134,7 @@ def test_kafkas_tool_raises_and_lowers_levels(old: BrokerProcess) -> None:
     becomes(lambda: finalized(old), {"metadata.version": 30, "transaction.version": 1})
 
 
-def test_tables_that_need_no_broker(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_that_need_no_broker(jvm_tools: JvmTools, capsys: pytest.CaptureFixture[str]) -> None:
     """Our command prints what Kafka's prints."""
     named = ["--feature", "eligible.leader.replicas.version=1", "--feature", "group.version=1", "--feature", "metadata.version=12"]
     for arguments in (
@@ -133,12 +144,12 @@ def test_tables_that_need_no_broker(capsys: pytest.CaptureFixture[str]) -> None:
         ["version-mapping", "--release-version", "4.0-IV3"],
         ["feature-dependencies", *named],
     ):
-        done = run_jvm_tool("kafka.tools.StorageTool", *arguments)
+        done = jvm_tools.run("kafka.tools.StorageTool", *arguments)
         assert storage(arguments) == done.returncode == 0
         assert capsys.readouterr().out == done.stdout.decode()
 
 
-def test_an_old_directory_gets_groups_and_transactions_at_run_time(old: BrokerProcess) -> None:
+def test_an_old_directory_gets_groups_and_transactions_at_run_time(old: BrokerProcess, tool: Tool) -> None:
     source = producer(old, "before")
     run(source, "topic", b"before")
     assert read_with_consumer_protocol(old, "topic", "new", 15) is None
@@ -162,7 +173,7 @@ def test_an_old_directory_gets_groups_and_transactions_at_run_time(old: BrokerPr
     becomes(lambda: contents(old, "topic"), [b"before", b"across", b"after", b"again"])
 
 
-def test_an_older_release_is_raised_level_by_level(tmp_path: Path) -> None:
+def test_an_older_release_is_raised_level_by_level(tmp_path: Path, tool: Tool) -> None:
     broker = OlderRelease(tmp_path, CONFIG).start()
     try:
         plain = Producer({"bootstrap.servers": broker.bootstrap})
@@ -192,7 +203,7 @@ def test_an_older_release_is_raised_level_by_level(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["odradek-jvm", "jvm-odradek"])
-def test_levels_are_taken_over(tmp_path: Path, order: str) -> None:
+def test_levels_are_taken_over(tmp_path: Path, tool: Tool, order: str) -> None:
     brokers: dict[str, BrokerProcess] = {"odradek": OldDirectory(tmp_path, CONFIG), "jvm": JvmBroker(tmp_path, CONFIG, heap="512m")}
     unset = ("group", "transaction", "share", "streams", "eligible.leader.replicas")
     brokers["jvm"].features.update({f"{name}.version": 0 for name in unset})

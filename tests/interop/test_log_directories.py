@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.peers import JvmBroker, OdradekBroker, jvm_libs, run_jvm_tool
+from interop.peers import JvmBroker, OdradekBroker
+from interop.tools import JvmTools
 
-MOVER = Path(__file__).with_name("jvm") / "MoveReplica.java"
 TWO = {"log.dirs": "{data},{data}-2"}
 
 
@@ -40,27 +39,26 @@ def write(bootstrap: str, topic: str, first: int, count: int, partitions: int = 
     assert producer.flush(30) == 0
 
 
-def read(bootstrap: str, topic: str, partition: int, count: int) -> list[bytes]:
-    done = run_jvm_tool(
+def read(tools: JvmTools, bootstrap: str, topic: str, partition: int, count: int) -> list[bytes]:
+    done = tools.run(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--partition", str(partition)),
         *("--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "20000"),
     )
-    return bytes(done.stdout).splitlines()
+    return done.stdout.splitlines()
 
 
-def move(broker: OdradekBroker, topic: str, partition: int, path: Path | str) -> str:
-    command = ["java", "-cp", f"{jvm_libs()}/*", str(MOVER), broker.bootstrap, topic, str(partition), "1", str(path)]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+def move(tools: JvmTools, broker: OdradekBroker, topic: str, partition: int, path: Path | str) -> str:
+    done = tools.run("MoveReplica", broker.bootstrap, topic, str(partition), "1", str(path))
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
 
-def described(broker: OdradekBroker) -> dict[str, dict[str, int]]:
+def described(tools: JvmTools, broker: OdradekBroker) -> dict[str, dict[str, int]]:
     """Directory -> partition -> offset lag, as kafka-log-dirs.sh sees it."""
-    done = run_jvm_tool("org.apache.kafka.tools.LogDirsCommand", "--bootstrap-server", broker.bootstrap, "--describe")
+    done = tools.run("org.apache.kafka.tools.LogDirsCommand", "--bootstrap-server", broker.bootstrap, "--describe")
     assert done.returncode == 0, (done.stdout + done.stderr).decode()
-    answer = json.loads(bytes(done.stdout).decode().splitlines()[-1])
+    answer = json.loads(done.stdout.decode().splitlines()[-1])
     (node,) = answer["brokers"]
     assert all(directory["error"] is None for directory in node["logDirs"])
     return {
@@ -84,31 +82,31 @@ def test_python_clients_see_where_replicas_lie(two: OdradekBroker) -> None:
 
 
 @pytest.mark.jvm
-def test_the_tools_of_kafka_describe_and_move(two: OdradekBroker) -> None:
+def test_the_tools_of_kafka_describe_and_move(two: OdradekBroker, jvm_tools: JvmTools) -> None:
     fill(two, "tooled", 500)
     second = f"{two.data}-2"
     for partition in (0, 1):
-        assert move(two, "tooled", partition, second).startswith(f"moved to {second}")
-    before = described(two)
+        assert move(jvm_tools, two, "tooled", partition, second).startswith(f"moved to {second}")
+    before = described(jvm_tools, two)
     assert before[second] == {"tooled-0": 0, "tooled-1": 0}
-    assert move(two, "tooled", 0, two.data).startswith(f"moved to {two.data}")
-    after = described(two)
+    assert move(jvm_tools, two, "tooled", 0, two.data).startswith(f"moved to {two.data}")
+    after = described(jvm_tools, two)
     assert after[str(two.data)] == {"tooled-0": 0}
     assert after[second] == {"tooled-1": 0}
-    assert read(two.bootstrap, "tooled", 0, 500) == [b"%d" % number for number in range(500)]
+    assert read(jvm_tools, two.bootstrap, "tooled", 0, 500) == [b"%d" % number for number in range(500)]
 
 
 @pytest.mark.jvm
-def test_a_jvm_broker_boots_on_what_moves_left(tmp_path: Path) -> None:
+def test_a_jvm_broker_boots_on_what_moves_left(tmp_path: Path, jvm_tools: JvmTools) -> None:
     """Odradek moves, JVM Kafka takes over both directories, serves everything, writes more, and Odradek goes on."""
     ours = OdradekBroker(tmp_path / "node", TWO)
     ours.start()
     try:
         fill(ours, "shared", 300)
         second = f"{ours.data}-2"
-        move(ours, "shared", 0, second)
-        move(ours, "shared", 1, second)
-        move(ours, "shared", 1, ours.data)
+        move(jvm_tools, ours, "shared", 0, second)
+        move(jvm_tools, ours, "shared", 1, second)
+        move(jvm_tools, ours, "shared", 1, ours.data)
         write(ours.bootstrap, "shared", 300, 100)
         assert ours.stop() == 0
         theirs = JvmBroker(tmp_path / "node", TWO, port=ours.port)
@@ -116,14 +114,14 @@ def test_a_jvm_broker_boots_on_what_moves_left(tmp_path: Path) -> None:
         theirs.start()
         try:
             for partition in (0, 1):
-                assert read(theirs.bootstrap, "shared", partition, 400) == [b"%d" % number for number in range(400)]
+                assert read(jvm_tools, theirs.bootstrap, "shared", partition, 400) == [b"%d" % number for number in range(400)]
             write(theirs.bootstrap, "shared", 400, 50)
             theirs.stop()
         finally:
             theirs.kill()
         ours.start()
         for partition in (0, 1):
-            assert read(ours.bootstrap, "shared", partition, 450) == [b"%d" % number for number in range(450)]
+            assert read(jvm_tools, ours.bootstrap, "shared", partition, 450) == [b"%d" % number for number in range(450)]
         assert Path(second, "shared-0").is_dir()
         assert (ours.data / "shared-1").is_dir()
     finally:
