@@ -22,7 +22,7 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataKey
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from odradek.protocol.messages.group_records import GroupMetadataValue
+from odradek.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
@@ -94,6 +94,8 @@ class Young(Asking):
         self.regex = regex
         self.epoch = 0
         self.owned: Owned = {}
+        self.told_by_leader = True
+        """Who was deposed and has not heard of it answers from memory what needs no record: no broker can know better by itself."""
         self.says_all = True
 
     def turn(self) -> None:
@@ -121,12 +123,25 @@ class Young(Asking):
             else None,
         )
         self.says_all = False
-        self.ask(lambda: self.story.coordinator.consumer_group_heartbeat(Caller(1, "client", "/h"), request), self._answered)
+        story, by_leader = self.story, True
+
+        def call() -> Deferred[Any]:
+            coordinator = story.coordinator
+
+            def answered(_: object) -> None:
+                nonlocal by_leader
+                by_leader = coordinator is story.nodes[-1].coordinator
+
+            answer = coordinator.consumer_group_heartbeat(Caller(1, "client", "/h"), request)
+            answer.add_callback(answered)
+            return answer
+
+        self.ask(call, lambda answer: self._answered(answer, by_leader))
 
     def unheard(self) -> None:
         self.says_all = True
 
-    def _answered(self, answer: Any) -> None:
+    def _answered(self, answer: Any, by_leader: bool) -> None:
         code = ErrorCode(answer.error_code)
         if code in FENCED:
             self.epoch, self.owned, self.says_all = 0, {}, True
@@ -140,7 +155,7 @@ class Young(Asking):
                 None if answer.assignment is None else {topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions}
             )
             if assigned is not None and assigned != self.owned:
-                self.owned = assigned
+                self.owned, self.told_by_leader = assigned, by_leader
                 self.says_all = True
 
     def leave(self, epoch: int = -1) -> None:
@@ -319,14 +334,23 @@ class Story(GroupStory):
     def _appended(self, batch: LoadedBatch) -> None:
         """Tells members of the classic protocol that they are none any more: those stay that go with a group that becomes a classic one."""
         gone: set[str] = set()
+        everybody = {each.member_id for each in self.old}
+        upgrade = False
         for _, key, value in batch.records:
-            if key is None or key[:2] not in (b"\0\2", b"\0\5"):
+            if key is None or key[:2] not in (b"\0\2", b"\0\3", b"\0\5"):
                 continue
             read = SERDE.decode(key, value)
-            if isinstance(read.key, ConsumerGroupMemberMetadataKey) and value is None:
-                gone.add(read.key.member_id)
+            if isinstance(read.key, ConsumerGroupMemberMetadataKey):
+                if value is None:
+                    gone.add(read.key.member_id)
+                elif upgrade:
+                    gone.discard(read.key.member_id)
             elif isinstance(read.value, GroupMetadataValue):
-                gone = {each.member_id for each in self.old} - {member.member_id for member in read.value.members}
+                gone = everybody - {member.member_id for member in read.value.members}
+            elif isinstance(read.key, GroupMetadataKey):
+                gone = set(everybody)
+            # Who goes with a group that becomes a consumer group is written between the classic group's end and the epoch.
+            upgrade = isinstance(read.key, GroupMetadataKey) or (upgrade and isinstance(read.key, ConsumerGroupMemberMetadataKey))
         for each in self.old:
             if each.member_id in gone:
                 each.removed()
@@ -353,7 +377,8 @@ class Story(GroupStory):
 
     def _check_members(self, group: ConsumerGroup, owners: dict[tuple[UUID, int], str]) -> None:
         topics = self.cluster.image.topics
-        both: list[tuple[str, int, Owned]] = [(each.member_id, each.epoch, each.owned) for each in self.young if each.alive]
+        told = [each for each in self.young if each.alive and each.told_by_leader]
+        both: list[tuple[str, int, Owned]] = [(each.member_id, each.epoch, each.owned) for each in told]
         # One of the classic protocol that joins is told with SyncGroup only what it has.
         both += [(each.member_id, each.synced, each.owned) for each in self.old if each.alive]
         for member_id, epoch, owned in both:
