@@ -136,3 +136,14 @@ def test_replacing_is_judged_by_what_would_be_left(broker: Broker, version: int)
     assert replace(("max.connections.per.ip", None)) == ErrorCode.INVALID_REQUEST
     assert replace() == 0
     assert change(broker, (BROKER, "1", [("max.connections.per.ip", SET, "0")])) == [0], "a single change keeps the rest"
+
+
+def test_a_request_that_fails_as_a_whole_names_every_resource() -> None:
+    error = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
+    for module, request in ((alter_configs, AlterConfigsRequest), (incremental_alter_configs, IncrementalAlterConfigsRequest)):
+        resources = [request.AlterConfigsResource(resource_type=kind, resource_name=name) for kind, name in ((TOPIC, "a"), (BROKER, "1"))]
+        rows = module.error_response(request(resources=resources), error).responses
+        assert [(row.resource_type, row.resource_name, row.error_code, row.error_message) for row in rows] == [
+            (TOPIC, "a", ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no"),
+            (BROKER, "1", ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no"),
+        ]

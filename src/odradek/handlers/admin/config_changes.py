@@ -1,4 +1,4 @@
-"""What a broker does with changes of configuration before the controller sees them (kafka.server.ConfigAdminManager).
+"""AlterConfigs and IncrementalAlterConfigs on a broker (kafka.server.ConfigAdminManager).
 
 1. Resources named twice, keys named twice and null values are refused here.
 2. A change of broker keys is judged by the broker it is for: only that one knows its file.
@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.config.broker import BROKER_CONFIG
 from odradek.controller.core.configs import DELETE, Operation, new_value
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
+from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
+    from odradek.protocol.schema import Message
+    from odradek.server.context import RequestContext
     from odradek.server.services import Services
+
+Request = AlterConfigsRequest | IncrementalAlterConfigsRequest
+Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
+Outcomes = dict[tuple[int, str], tuple[int, str | None]]
+"""(type, name) of a resource -> error code and message."""
 
 _INTEGER = re.compile(r"[+-]?\d{1,10}")
 """What Java takes for an int, but for its range."""
@@ -34,6 +44,11 @@ class Change:
         self.operations = operations
         self.error: KafkaError | None = None
         self.done = False
+
+    @property
+    def open(self) -> bool:
+        """Whether it is the controller's to decide."""
+        return self.error is None and not self.done
 
 
 def check_changes(changes: Sequence[Change], check: Callable[[Change], None]) -> None:
@@ -95,3 +110,49 @@ def check_broker_change(change: Change, services: Services, *, replace: bool) ->
         dynamic.check(wanted, for_node=bool(change.name))
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+def ask_controller(
+    context: RequestContext, services: Services, changes: Sequence[Change], rest: Request, response: type[Response]
+) -> Response | Deferred[Response]:
+    """The response to `changes`, of which `check_changes` left some open; `rest` asks the controller for those."""
+    if not rest.resources:
+        return _respond(changes, {}, response)
+    answer: Deferred[Response] = Deferred()
+
+    def answered(done: Deferred[Message]) -> None:
+        outcomes: Outcomes = {}
+        if done.error is None:
+            for each in cast(Response, done.result()).responses:
+                outcomes[each.resource_type, each.resource_name] = each.error_code, each.error_message
+        else:
+            error = done.error if isinstance(done.error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            outcomes = {(each.resource_type, each.resource_name): (error.code, error.message) for each in rest.resources}
+        answer.complete(_respond(changes, outcomes, response))
+
+    services.forwarder.ask(context, rest).add_callback(answered)
+    return answer
+
+
+def _respond(changes: Sequence[Change], outcomes: Outcomes, response: type[Response]) -> Response:
+    answer = response()
+    for change in changes:
+        row = response.AlterConfigsResourceResponse(resource_type=change.type, resource_name=change.name)
+        row.error_code, row.error_message = _outcome(change, outcomes)
+        answer.responses.append(row)  # pyright: ignore[reportArgumentType] - each response has rows of its own class
+    return answer
+
+
+def _outcome(change: Change, outcomes: Outcomes) -> tuple[int, str | None]:
+    """What was found here, and where nothing was, the controller's answer."""
+    if change.error is not None:
+        return change.error.code, change.error.message
+    if change.done:
+        return ErrorCode.NONE, None
+    return outcomes.get((change.type, change.name), (ErrorCode.UNKNOWN_SERVER_ERROR, None))
+
+
+def refuse(request: Request, error: KafkaError, response: type[Response]) -> Response:
+    """Every resource of the request with the same error."""
+    outcomes = {(each.resource_type, each.resource_name): (int(error.code), error.message) for each in request.resources}
+    return _respond([Change(each.resource_type, each.resource_name, ()) for each in request.resources], outcomes, response)
