@@ -131,6 +131,14 @@ def _directories(given: tuple[UUID, ...], replicas: int) -> tuple[UUID, ...]:
     return given
 
 
+def _listeners(record: RegisterBrokerRecord | RegisterControllerRecord) -> tuple[RegisteredEndpoint, ...]:
+    return tuple(RegisteredEndpoint(each.name, each.host, each.port, each.security_protocol) for each in record.end_points)
+
+
+def _supported_features(record: RegisterBrokerRecord | RegisterControllerRecord) -> tuple[tuple[str, VersionRange], ...]:
+    return tuple(sorted((each.name, VersionRange(each.min_supported_version, each.max_supported_version)) for each in record.features))
+
+
 class BrokerRegistration(NamedTuple):
     """A broker as the controller knows it. `cordoned_directories` is None where the record could not say."""
 
@@ -153,8 +161,8 @@ class BrokerRegistration(NamedTuple):
             record.broker_id,
             record.broker_epoch,
             record.incarnation_id,
-            tuple(RegisteredEndpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
-            tuple(sorted((f.name, VersionRange(f.min_supported_version, f.max_supported_version)) for f in record.features)),
+            _listeners(record),
+            _supported_features(record),
             record.rack,
             record.fenced,
             record.in_controlled_shutdown,
@@ -227,8 +235,8 @@ class ControllerRegistration(NamedTuple):
             record.controller_id,
             record.incarnation_id,
             record.zk_migration_ready,
-            tuple(RegisteredEndpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
-            tuple(sorted((f.name, VersionRange(f.min_supported_version, f.max_supported_version)) for f in record.features)),
+            _listeners(record),
+            _supported_features(record),
         )
 
     def to_record(self) -> tuple[RegisterControllerRecord, int]:

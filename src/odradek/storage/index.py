@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from odradek.base.disk import Disk, File
 
@@ -54,14 +54,7 @@ class _IndexFile:
         count = size // self.ENTRY_SIZE
         zero = bytes(self.ENTRY_SIZE)
         if count and self._read(count - 1, 1) == zero:
-            low, high = 0, count
-            while low < high:
-                middle = (low + high) // 2
-                if self._read(middle, 1) == zero:
-                    high = middle
-                else:
-                    low = middle + 1
-            count = low
+            count = bisect_left(range(count), True, key=lambda index: self._read(index, 1) == zero)
         self.file_entries = count
 
     def _read(self, first: int, count: int) -> bytes:
@@ -197,7 +190,7 @@ class OffsetIndex(_IndexFile):
                 high = middle
         if high > low and not (self._block and self._block_first <= low and high <= self._block_first + len(self._block) // 8):
             self._load_block(low)
-        while low < high:
+        while low < high:  # by hand: a key function makes every fetch's lookup an eighth slower
             middle = (low + high) // 2
             if int.from_bytes(self._entry_bytes(middle)[:4], "big") <= relative:
                 low = middle + 1
@@ -305,27 +298,15 @@ class TimeIndex(_IndexFile):
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """The last entry (timestamp, offset) at or below `timestamp`; (-1, base offset) when there is none."""
-        low, high = 0, self.entries
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry(middle)[0] <= timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        return self.entry(low - 1) if low else (-1, self.base_offset)
+        after = bisect_right(range(self.entries), timestamp, key=lambda index: self.entry(index)[0])
+        return self.entry(after - 1) if after else (-1, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Drops every entry whose offset is at or above `offset`."""
         self.drop_memory()
-        low, high = 0, self.file_entries
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry(middle)[1] < offset:
-                low = middle + 1
-            else:
-                high = middle
-        self._cut_file(low)
-        self.last_timestamp, self.last_offset = self.entry(low - 1) if low else (-1, self.base_offset)
+        left = bisect_left(range(self.file_entries), offset, key=lambda index: self.entry(index)[1])
+        self._cut_file(left)
+        self.last_timestamp, self.last_offset = self.entry(left - 1) if left else (-1, self.base_offset)
 
     def reset(self) -> None:
         self._tail_timestamps = array("q")

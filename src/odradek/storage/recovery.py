@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -323,14 +324,8 @@ def _tail_windows(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, i
 def _boundary_before(segment: Segment, position: int) -> int:
     """The last batch boundary at or before `position` that the offset index knows; 0 when it knows none."""
     index = segment.offset_index
-    low, high = 0, index.entries
-    while low < high:
-        middle = (low + high) // 2
-        if index.entry(middle)[1] <= position:
-            low = middle + 1
-        else:
-            high = middle
-    return index.entry(low - 1)[1] if low else 0
+    after = bisect_right(range(index.entries), position, key=lambda entry: index.entry(entry)[1])
+    return index.entry(after - 1)[1] if after else 0
 
 
 def rebuild_producer_state(

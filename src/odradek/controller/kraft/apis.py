@@ -54,8 +54,10 @@ def _ask(node: KRaftNode, request: raft.Request, to_wire: Callable[[A], W]) -> D
     return answer
 
 
-def _leader_endpoint(node: KRaftNode, endpoints: tuple[Endpoint, ...]) -> Endpoint | None:
-    return node.endpoint_for_peers(endpoints) if endpoints else None
+def _leader(node: KRaftNode, leader_id: int, endpoints: tuple[Endpoint, ...], kind: Callable[..., W]) -> list[W]:
+    """The `node_endpoints` of an answer: where the leader is, when that is known."""
+    endpoint = node.endpoint_for_peers(endpoints) if endpoints else None
+    return [] if endpoint is None else [kind(node_id=leader_id, host=endpoint.host, port=endpoint.port)]
 
 
 # Vote ----------------------------------------------------------------------------------------------------------------------
@@ -76,11 +78,8 @@ def handle_vote(node: KRaftNode, request: VoteRequest) -> Deferred[VoteResponse]
             leader_epoch=answer.epoch,
             vote_granted=answer.granted,
         )
-        response = VoteResponse(topics=[VoteResponse.TopicData(topic_name=TOPIC, partitions=[data])])
-        endpoint = _leader_endpoint(node, answer.endpoints)
-        if endpoint is not None:
-            response.node_endpoints = [VoteResponse.NodeEndpoint(node_id=answer.leader_id, host=endpoint.host, port=endpoint.port)]
-        return response
+        nodes = _leader(node, answer.leader_id, answer.endpoints, VoteResponse.NodeEndpoint)
+        return VoteResponse(topics=[VoteResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes)
 
     vote = raft.VoteRequest(
         replica(request.voter_id, partition.voter_directory_id),
@@ -107,13 +106,10 @@ def handle_begin_quorum_epoch(node: KRaftNode, request: BeginQuorumEpochRequest)
         data = BeginQuorumEpochResponse.PartitionData(
             partition_index=PARTITION, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
         )
-        response = BeginQuorumEpochResponse(topics=[BeginQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[data])])
-        endpoint = _leader_endpoint(node, answer.endpoints)
-        if endpoint is not None:
-            response.node_endpoints = [
-                BeginQuorumEpochResponse.NodeEndpoint(node_id=answer.leader_id, host=endpoint.host, port=endpoint.port)
-            ]
-        return response
+        nodes = _leader(node, answer.leader_id, answer.endpoints, BeginQuorumEpochResponse.NodeEndpoint)
+        return BeginQuorumEpochResponse(
+            topics=[BeginQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes
+        )
 
     endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in request.leader_endpoints)
     voter = replica(request.voter_id, partition.voter_directory_id)
@@ -131,13 +127,8 @@ def handle_end_quorum_epoch(node: KRaftNode, request: EndQuorumEpochRequest) -> 
         data = EndQuorumEpochResponse.PartitionData(
             partition_index=PARTITION, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
         )
-        response = EndQuorumEpochResponse(topics=[EndQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[data])])
-        endpoint = _leader_endpoint(node, answer.endpoints)
-        if endpoint is not None:
-            response.node_endpoints = [
-                EndQuorumEpochResponse.NodeEndpoint(node_id=answer.leader_id, host=endpoint.host, port=endpoint.port)
-            ]
-        return response
+        nodes = _leader(node, answer.leader_id, answer.endpoints, EndQuorumEpochResponse.NodeEndpoint)
+        return EndQuorumEpochResponse(topics=[EndQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes)
 
     preferred = [replica(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates]
     preferred = preferred or [replica(each, None) for each in partition.preferred_successors]
@@ -176,11 +167,8 @@ def handle_fetch(node: KRaftNode, request: FetchRequest) -> Deferred[FetchRespon
             end = node.log.end.offset if reader.id >= 0 else max(answer.high_watermark, 0)
             data.records = node.log.read(answer.read_from, up_to=end, max_bytes=max_bytes)
         topic_response = FetchResponse.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])
-        response = FetchResponse(responses=[topic_response])
-        endpoint = _leader_endpoint(node, answer.endpoints)
-        if endpoint is not None:
-            response.node_endpoints = [FetchResponse.NodeEndpoint(node_id=answer.leader_id, host=endpoint.host, port=endpoint.port)]
-        return response
+        nodes = _leader(node, answer.leader_id, answer.endpoints, FetchResponse.NodeEndpoint)
+        return FetchResponse(responses=[topic_response], node_endpoints=nodes)
 
     replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
     reader = replica(replica_id, partition.replica_directory_id)
@@ -220,11 +208,8 @@ def handle_fetch_snapshot(node: KRaftNode, request: FetchSnapshotRequest) -> Def
             position=answer.position,
             unaligned_records=data,
         )
-        response = FetchSnapshotResponse(topics=[FetchSnapshotResponse.TopicSnapshot(name=TOPIC, partitions=[snapshot])])
-        endpoint = _leader_endpoint(node, answer.endpoints)
-        if endpoint is not None:
-            response.node_endpoints = [FetchSnapshotResponse.NodeEndpoint(node_id=answer.leader_id, host=endpoint.host, port=endpoint.port)]
-        return response
+        nodes = _leader(node, answer.leader_id, answer.endpoints, FetchSnapshotResponse.NodeEndpoint)
+        return FetchSnapshotResponse(topics=[FetchSnapshotResponse.TopicSnapshot(name=TOPIC, partitions=[snapshot])], node_endpoints=nodes)
 
     fetch = raft.FetchSnapshotRequest(
         replica(request.replica_id, partition.replica_directory_id),
