@@ -26,9 +26,10 @@ from odradek.handlers.group import (
 )
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataProvenance
+from odradek.protocol.messages.create_topics import CreateTopicsResponse
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
@@ -278,3 +279,57 @@ def test_offsets_of_a_transaction_that_cannot_be_verified_are_refused() -> None:
         (topic,) = broker.ask(txn_offset_commit.handle, request, version).topics
         assert topic.partitions[0].error_code == code
     assert broker.log_end("__consumer_offsets") == 0
+
+
+class Controller:
+    """Answers CreateTopics when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[Deferred[Message]] = []
+
+    def send(self, node: int, api_key: int, request: Message, version: int) -> Deferred[Message]:
+        self.asked.append(Deferred())
+        return self.asked[-1]
+
+    def answer(self, code: ErrorCode = ErrorCode.NONE) -> None:
+        topic = CreateTopicsResponse.CreatableTopicResult(name="__consumer_offsets", error_code=code, error_message="why")
+        self.asked.pop().complete(CreateTopicsResponse(topics=[topic]))
+
+
+class TestFirstCoordinator:
+    def look_up(self, broker: Broker) -> Deferred[FindCoordinatorResponse]:
+        request = FindCoordinatorRequest(coordinator_keys=["a"])
+        answer: Deferred[FindCoordinatorResponse] = broker.call(find_coordinator.handle, request, 4)
+        return answer
+
+    def broker(self) -> tuple[Broker, Controller]:
+        broker, controller = Broker(), Controller()
+        broker.services.channel = controller  # type: ignore[assignment]
+        return broker, controller
+
+    def test_who_asks_first_hears_when_the_topic_is_there(self) -> None:
+        broker, controller = self.broker()
+        first, second = self.look_up(broker), self.look_up(broker)
+        assert len(controller.asked) == 1
+        controller.answer()
+        assert not first.done
+        broker.create_topic("__consumer_offsets", number=9, cleanup_policy="compact")
+        for answer in (first, second):
+            (found,) = answer.result().coordinators
+            assert (found.error_code, found.node_id) == (ErrorCode.NONE, 1)
+        assert not controller.asked
+
+    @pytest.mark.parametrize("refused", [True, False])
+    def test_nobody_waits_for_a_topic_that_does_not_come(self, refused: bool) -> None:
+        broker, controller = self.broker()
+        answer = self.look_up(broker)
+        if refused:
+            controller.answer(ErrorCode.INVALID_REPLICATION_FACTOR)
+        else:
+            broker.clock.advance(900)
+            assert not answer.done
+            broker.clock.advance(200)
+        (found,) = answer.result().coordinators
+        assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        assert self.look_up(broker).done is False
+        broker.services.coordinators.close()

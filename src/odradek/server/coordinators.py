@@ -48,6 +48,7 @@ class Coordinators:
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._verifier: ChannelVerifier | None = None
+        self._awaited: dict[Deferred[None], str] = {}
         self._closed = False
 
     @property
@@ -107,6 +108,24 @@ class Coordinators:
         for coordinator in (self._groups, self._transactions):
             if coordinator is not None:
                 coordinator.publish(delta, image)
+        if self._awaited:
+            self._arrived([wait for wait, topic in self._awaited.items() if topic in image.topics.by_name])
+
+    def await_topic(self, topic: str, timeout_s: float) -> Deferred[None]:
+        """Completes when this broker knows the topic and has taken its roles in it, when the time is over, or with `close`."""
+        wait: Deferred[None] = Deferred()
+        if self._closed or topic in self._services.metadata.image.topics.by_name:
+            wait.complete(None)
+            return wait
+        self._awaited[wait] = topic
+        timer = self._services.clock.call_later(timeout_s, self._arrived, [wait])
+        wait.add_callback(lambda _: timer.cancel())
+        return wait
+
+    def _arrived(self, waits: list[Deferred[None]]) -> None:
+        for wait in waits:
+            if self._awaited.pop(wait, None) is not None:
+                wait.complete(None)
 
     def abort_timed_out_transactions(self) -> None:
         """Every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
@@ -124,6 +143,7 @@ class Coordinators:
         for coordinator in (self._groups, self._transactions):
             if coordinator is not None:
                 coordinator.close()
+        self._arrived(list(self._awaited))
 
 
 def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordinator:

@@ -7,38 +7,57 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode
 from odradek.handlers.registration import TO_CONTROLLER
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from odradek.base.deferred import Deferred
     from odradek.config.broker import BrokerConfig
     from odradek.protocol.schema import Message
     from odradek.server.services import Services
 
 logger = logging.getLogger(__name__)
 
-_being_created: WeakKeyDictionary[Services, set[str]] = WeakKeyDictionary()
+_being_created: WeakKeyDictionary[Services, dict[str, Deferred[bool]]] = WeakKeyDictionary()
 """Per broker, the topics whose automatic creation is under way: asking again must not create them twice."""
 
 
-def create_topics(services: Services, names: Iterable[str], client_id: str | None) -> None:
-    """Asks the controller for the topics that `client_id` wanted; the client will ask again."""
-    under_way = _being_created.setdefault(services, set())
-    wanted = [name for name in names if name not in under_way]
+def create_topics(services: Services, names: Iterable[str], client_id: str | None) -> dict[str, Deferred[bool]]:
+    """Asks the controller for the topics that `client_id` wanted; the client will ask again.
+
+    By name, whether the controller has them, once it has answered; this broker may hear of the topic later than of the answer.
+    """
+    under_way = _being_created.setdefault(services, {})
+    asked = list(names)
+    wanted: dict[str, Deferred[bool]] = {name: Deferred() for name in asked if name not in under_way}
+    answers = {name: under_way.get(name) or wanted[name] for name in asked}
     if not wanted:
-        return
+        return answers
     under_way.update(wanted)
     logger.info("creating topics %s, which %s asked for", ", ".join(wanted), client_id)
 
     def created(done: Deferred[Message]) -> None:
-        under_way.difference_update(wanted)
-        if done.error is not None:
-            logger.warning("topics %s could not be created: %s", ", ".join(wanted), done.error)
+        for name in wanted:
+            del under_way[name]
+        errors: dict[str, str] = dict.fromkeys(wanted, str(done.error)) if done.error is not None else _errors(done.result())
+        for name, answer in wanted.items():
+            if name in errors:
+                logger.warning("topic %s could not be created: %s", name, errors[name])
+            answer.complete(name not in errors)
 
     request = creation_request(services.config, wanted)
     services.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, 7).add_callback(created)
+    return answers
+
+
+def _errors(response: Message) -> dict[str, str]:
+    """By topic, but for topics that are there already."""
+    assert isinstance(response, CreateTopicsResponse)
+    fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    refused = [topic for topic in response.topics if topic.error_code not in fine]
+    return {topic.name: f"{ErrorCode(topic.error_code).name}: {topic.error_message}" for topic in refused}
 
 
 def creation_request(config: BrokerConfig, names: Iterable[str]) -> CreateTopicsRequest:

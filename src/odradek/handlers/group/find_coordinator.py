@@ -1,6 +1,7 @@
 """FindCoordinator (10), versions 0-6: which broker coordinates a group, a transactional id or a share partition.
 
-- The leader of the partition of the coordinator's topic that the key belongs to; the topic is created when somebody first asks.
+- The leader of the partition of the coordinator's topic that the key belongs to; the topic is created when somebody first asks, who hears
+  when it is there (Kafka answers COORDINATOR_NOT_AVAILABLE at once, and clients ask again after half a second or a second).
 - ACL: DESCRIBE on the group or transactional id. Advertised from version 0 because librdkafka keys LZ4 on its presence.
 - Gap: there is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which clients retry. Key types that the version
   does not know are answered INVALID_REQUEST, as in Kafka (share partitions need version 6, KIP-932).
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.partitioning import partition_of
 from odradek.handlers.registration import BROKER, handler
@@ -28,10 +30,37 @@ _NOBODY = -1
 _BATCHED_SINCE = 4
 _NO_MESSAGE = "NONE"
 """What Kafka writes as the message of no error."""
+_CREATION_S = 1.0
+"""How long the coordinator's topic may take to be there before the client is sent away."""
 
 
 @handler(ApiKey.FIND_COORDINATOR, versions=(0, 6), listeners=(BROKER,))
-def handle(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> FindCoordinatorResponse:
+def handle(
+    context: RequestContext, request: FindCoordinatorRequest, services: Services
+) -> FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
+    topic = _TOPICS.get(request.key_type)
+    if topic is None or topic in services.metadata.image.topics.by_name:
+        return _answer(context, request, services)
+    from odradek.handlers.admin.auto_creation import create_topics
+
+    result: Deferred[FindCoordinatorResponse] = Deferred()
+
+    def answer(_: object) -> None:
+        if not result.done:
+            result.complete(_answer(context, request, services))
+
+    services.coordinators.await_topic(topic, _CREATION_S).add_callback(answer)
+    create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else answer(done))
+    return result
+
+
+def error_response(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorResponse:
+    if request.coordinator_keys:
+        return FindCoordinatorResponse(coordinators=[_nobody(key, error) for key in request.coordinator_keys])
+    return FindCoordinatorResponse(error_code=error.code, error_message=error.message, node_id=_NOBODY, host="", port=_NOBODY)
+
+
+def _answer(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> FindCoordinatorResponse:
     if context.api_version >= _BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=[_find(context, request.key_type, key, services) for key in request.coordinator_keys])
     found = _find(context, request.key_type, request.key, services)
@@ -42,12 +71,6 @@ def handle(context: RequestContext, request: FindCoordinatorRequest, services: S
         host=found.host,
         port=found.port,
     )
-
-
-def error_response(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorResponse:
-    if request.coordinator_keys:
-        return FindCoordinatorResponse(coordinators=[_nobody(key, error) for key in request.coordinator_keys])
-    return FindCoordinatorResponse(error_code=error.code, error_message=error.message, node_id=_NOBODY, host="", port=_NOBODY)
 
 
 def _find(context: RequestContext, key_type: int, key: str, services: Services) -> FindCoordinatorResponse.Coordinator:
@@ -67,10 +90,7 @@ def _coordinator(context: RequestContext, key_type: int, key: str, services: Ser
     image = services.metadata.image
     topic = image.topics.by_name.get(name)
     if topic is None:
-        from odradek.handlers.admin.auto_creation import create_topics
-
-        create_topics(services, [name], context.client_id)
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} is being created")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} does not exist yet")
     partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
     leader = None if partition is None else image.cluster.brokers.get(partition.leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(context.listener_name)
