@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from itertools import repeat
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -166,11 +167,13 @@ class VersionedDict(JournaledDict[K, V]):
     Committed values that are not the latest are kept beside the items, for as long as they differ.
     """
 
-    __slots__ = ("_former",)
+    __slots__ = ("_former", "_uncommitted")
 
     def __init__(self, journal: UndoJournal) -> None:
         super().__init__(journal)
         self._former: dict[K, V | _Missing] = {}
+        self._uncommitted = 0
+        """Changes that are neither committed nor taken back. Without any the two states are one, which nobody has to find out by key."""
 
     def committed(self, key: K) -> V | None:
         """The committed value, None when the key was not there."""
@@ -206,11 +209,16 @@ class VersionedDict(JournaledDict[K, V]):
         if not journal.recording:
             return
         items, former = self._items, self._former
-        previous: dict[K, V | _Missing] = {key: items.get(key, _MISSING) for key in values}
-        for key, value in previous.items():
-            former.setdefault(key, value)
+        previous: dict[K, V | _Missing] = dict(zip(values, map(items.get, values, repeat(_MISSING)), strict=True))
+        if former:
+            for key, value in previous.items():
+                former.setdefault(key, value)
+        else:
+            former.update(previous)
+        self._uncommitted += 1
 
         def undo() -> None:
+            self._uncommitted -= 1
             for key, value in previous.items():
                 committed_value = former.get(key, items.get(key, _MISSING))
                 if isinstance(value, _Missing):
@@ -220,6 +228,10 @@ class VersionedDict(JournaledDict[K, V]):
                 self._show_committed(key, committed_value)
 
         def committed() -> None:
+            self._uncommitted -= 1
+            if not self._uncommitted:
+                former.clear()
+                return
             for key, value in values.items():
                 self._show_committed(key, value)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NewType
+from typing import Final, NewType, cast
 
 from odradek.base.undo import JournaledDict, UndoJournal, VersionedDict
 from odradek.protocol.messages.group_records import OffsetCommitValue
@@ -27,10 +27,12 @@ def stored_offset(record_offset: int, value: bytes) -> StoredOffset:
     return StoredOffset(_LONG.pack(record_offset) + value)
 
 
-def stored_offsets(record_offset: int, commits: Iterable[tuple[int, bytes]]) -> dict[int, StoredOffset]:
-    """Of (partition, value) in records that follow one another, the first at `record_offset`; the last one of a partition counts."""
+def stored_offsets(record_offset: int, partitions: Iterable[int], values: Iterable[bytes]) -> dict[int, StoredOffset]:
+    """By partition, in records that follow one another, the first at `record_offset`; the last one of a partition counts."""
     pack = _LONG.pack
-    return {partition: StoredOffset(pack(offset) + value) for offset, (partition, value) in enumerate(commits, record_offset)}
+    each = enumerate(zip(partitions, values, strict=True), record_offset)
+    # Cast as a whole: StoredOffset, called for each, would be a function that does nothing.
+    return cast("dict[int, StoredOffset]", {partition: pack(offset) + value for offset, (partition, value) in each})
 
 
 def record_offset_of(stored: StoredOffset) -> int:

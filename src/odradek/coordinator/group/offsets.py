@@ -7,7 +7,8 @@ require stable offsets run as write operations and so wait for everything that i
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from odradek.coordinator.group.committed_offsets import (
     stored_offsets,
 )
 from odradek.coordinator.group.group import Caller, Group, KeepAlive
-from odradek.coordinator.group.records import Commit, offset_commits, offset_tombstone, parse_offset_key
+from odradek.coordinator.group.records import Commit, has_metadata, offset_commits, offset_tombstone, parse_offset_key
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
 from odradek.coordinator.records import CoordinatorRecord, EncodedRecords
@@ -37,6 +38,8 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 T = TypeVar("T")
+A = TypeVar("A")
+C = TypeVar("C", bound=Commit)
 
 CommitTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 CommitPartition = OffsetCommitResponse.OffsetCommitResponsePartition
@@ -50,6 +53,7 @@ DeletePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 INVALID_OFFSET: Final = -1
 _NO_RETENTION_TIME: Final = -1
+_ANSWERS_KEPT: Final = 4_096
 LEAST_VALUE: Final = 20
 """No value of a commit is shorter, version included."""
 HIGHEST_VERSION: Final = 4
@@ -95,12 +99,8 @@ class OffsetManager:
         limit = self._settings.offset_metadata_max_bytes
         topics: list[CommitTopic] = []
         for topic in request.topics:
-            answers = [
-                CommitPartition(partition_index=each.partition_index, error_code=_metadata_error(each.committed_metadata, limit))
-                for each in topic.partitions
-            ]
+            taken, answers = _judged(topic.partitions, limit, _commit_answer)
             topics.append(CommitTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
-            taken = [each for each, answer in zip(topic.partitions, answers, strict=True) if answer.error_code == ErrorCode.NONE]
             if validate is not None:
                 topic_id = self.topic_id(topic.name) if topic.topic_id == ZERO_UUID else topic.topic_id
                 for each in taken:
@@ -150,12 +150,8 @@ class OffsetManager:
         limit = self._settings.offset_metadata_max_bytes
         topics: list[TxnTopic] = []
         for topic in request.topics:
-            answers = [
-                TxnPartition(partition_index=each.partition_index, error_code=_metadata_error(each.committed_metadata, limit))
-                for each in topic.partitions
-            ]
+            taken, answers = _judged(topic.partitions, limit, _txn_answer)
             topics.append(TxnTopic(name=topic.name, partitions=answers))
-            taken = [each for each, answer in zip(topic.partitions, answers, strict=True) if answer.error_code == ErrorCode.NONE]
             commits.add(topic.name, taken)
         return commits.result(TxnOffsetCommitResponse(topics=topics))
 
@@ -332,11 +328,10 @@ class OffsetManager:
         else:
             self.pending.put(producer_id, group_id, topic, partition, stored)
 
-    def replay_commits(self, offset: int, producer_id: int, group_id: str, topic: str, commits: Sequence[tuple[int, bytes]]) -> None:
-        """Partitions with their values, in records that follow one another from `offset` on: as `replay_value`, one by one."""
+    def replay_commits(self, producer_id: int, group_id: str, topic: str, stored: Mapping[int, StoredOffset]) -> None:
+        """Partition -> offset: as `replay_value`, one by one."""
         if self._groups.find(group_id) is None:
             self._groups.get_or_create_classic(group_id)
-        stored = stored_offsets(offset, commits)
         if producer_id < 0:
             self.offsets.put_all(group_id, topic, stored)
         else:
@@ -360,7 +355,7 @@ class _Commits:
         self._group_id = group_id
         self._now_ms = now_ms
         self._expires_at = expires_at
-        self._topics: list[tuple[str, list[tuple[int, bytes]]]] = []
+        self._topics: list[tuple[str, Sequence[Commit], list[tuple[bytes, bytes]]]] = []
         self.records: list[tuple[bytes, bytes | None]] = []
 
     def add(self, topic: str, commits: Sequence[Commit], topic_id: UUID = ZERO_UUID) -> None:
@@ -368,16 +363,39 @@ class _Commits:
             self._group_id, topic, commits, commit_timestamp=self._now_ms, expire_timestamp=self._expires_at, topic_id=topic_id
         )
         self.records += encoded
-        self._topics.append((topic, [(each.partition_index, value) for each, (_, value) in zip(commits, encoded, strict=True)]))
+        self._topics.append((topic, commits, encoded))
 
     def result(self, response: T) -> CoordinatorResult[T]:
         return CoordinatorResult([], response, encoded=EncodedRecords(self.records, self._replay) if self.records else None)
 
     def _replay(self, offset: int, producer_id: int) -> None:
-        for topic, commits in self._topics:
+        for topic, commits, encoded in self._topics:
             if commits:
-                self._offsets.replay_commits(offset, producer_id, self._group_id, topic, commits)
+                stored = stored_offsets(offset, [each.partition_index for each in commits], [value for _, value in encoded])
+                self._offsets.replay_commits(producer_id, self._group_id, topic, stored)
                 offset += len(commits)
+
+
+@lru_cache(_ANSWERS_KEPT)
+def _commit_answer(partition: int, code: ErrorCode) -> CommitPartition:
+    """Shared by all responses that say the same: it must not be changed."""
+    return CommitPartition(partition_index=partition, error_code=code)
+
+
+@lru_cache(_ANSWERS_KEPT)
+def _txn_answer(partition: int, code: ErrorCode) -> TxnPartition:
+    """As `_commit_answer`."""
+    return TxnPartition(partition_index=partition, error_code=code)
+
+
+def _judged(commits: Sequence[C], limit: int, answer: Callable[[int, ErrorCode], A]) -> tuple[Sequence[C], list[A]]:
+    """What of them is taken, and the answer to each: too long metadata fails its partition alone."""
+    good = ErrorCode.NONE
+    if not has_metadata(commits):
+        return commits, [answer(each.partition_index, good) for each in commits]
+    codes = [_metadata_error(each.committed_metadata, limit) for each in commits]
+    judged = list(zip(commits, codes, strict=True))
+    return [each for each, code in judged if code is good], [answer(each.partition_index, code) for each, code in judged]
 
 
 def _metadata_error(metadata: str | None, limit: int) -> ErrorCode:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -48,6 +49,8 @@ _LONG: Final = struct.Struct(">q")
 _KEY_START: Final = struct.Struct(">hh")
 _VALUE_START: Final = struct.Struct(">hqiB")
 """Version, offset, leader epoch, length of the metadata and one in a single byte."""
+_BARE_VALUE: Final = struct.Struct(">hqiBq")
+"""As above, without metadata and so with the timestamp: all but the tags."""
 _LONGEST_METADATA: Final = 0x7E
 _NO_TAGS: Final = b"\0"
 _TOPIC_ID_TAG: Final = b"\1\0\x10"
@@ -78,10 +81,18 @@ class Commit(Protocol):
     committed_metadata: str | None
 
 
+_metadata_of = attrgetter("committed_metadata")
+
+
+def has_metadata(commits: Iterable[Commit]) -> bool:
+    """Whether any of them comes with some: mostly none does, and there is less to do."""
+    return any(map(_metadata_of, commits))
+
+
 def offset_commits(
     group_id: str,
     topic: str,
-    commits: Iterable[Commit],
+    commits: Sequence[Commit],
     *,
     commit_timestamp: int,
     expire_timestamp: int | None = None,
@@ -93,8 +104,18 @@ def offset_commits(
     """
     group, name = group_id.encode(), topic.encode()
     key_start = b"%b%b%b%b" % (_KEY_START.pack(_OFFSET_COMMIT_TYPE, len(group)), group, _SHORT.pack(len(name)), name)
-    value_end = _LONG.pack(commit_timestamp) + (_NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id.bytes)
-    partition_of, value_start = _INT.pack, _VALUE_START.pack
+    tags = _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id.bytes
+    partition_of = _INT.pack
+    if expire_timestamp is None and not has_metadata(commits):
+        bare = _BARE_VALUE.pack
+        return [
+            (
+                key_start + partition_of(each.partition_index),
+                bare(OFFSET_COMMIT_VERSION, each.committed_offset, each.committed_leader_epoch, 1, commit_timestamp) + tags,
+            )
+            for each in commits
+        ]
+    value_start, value_end = _VALUE_START.pack, _LONG.pack(commit_timestamp) + tags
     encoded: list[tuple[bytes, bytes]] = []
     for each in commits:
         text = each.committed_metadata.encode() if each.committed_metadata else b""
