@@ -53,6 +53,36 @@ def test_a_good_batch_is_stored_as_it_came(compression: Compression) -> None:
     assert (check.offset_of_max_timestamp, check.offsets_in_order) == (2, True)
 
 
+@pytest.mark.parametrize("compression", BOTH)
+@pytest.mark.parametrize("control", [False, True])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        RULES,
+        RULES._replace(max_message_bytes=100),
+        RULES._replace(compression=Compression.NONE),
+        RULES._replace(compression=Compression.ZSTD),
+        RULES._replace(log_append_time=True),
+        RULES._replace(before_max_ms=4),
+        RULES._replace(after_max_ms=-1),
+    ],
+)
+def test_the_quick_way_of_a_coordinators_batch_gives_what_the_long_way_gives(
+    compression: Compression, control: bool, rules: AppendRules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = encode_batch(RECORDS[:2], compression=compression, control=control)
+
+    def outcome() -> object:
+        try:
+            return append(batch, rules, from_client=False)
+        except KafkaError as error:
+            return error.code
+
+    quick = outcome()
+    monkeypatch.setattr("odradek.records.validation._own_batch", lambda *_: None)
+    assert outcome() == quick
+
+
 def test_crc_and_size() -> None:
     batch = bytearray(encode_batch(RECORDS))
     batch[-1] ^= 1

@@ -47,6 +47,7 @@ NO_PARTITION_LEADER_EPOCH = -1
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qiib")
+_CRC = struct.Struct(">I")
 _LEGACY_MIN_LENGTH = 14
 """The shortest record length there is: an empty message of magic 0."""
 
@@ -282,20 +283,22 @@ def encode_batch(
     if control:
         attributes |= CONTROL_MASK
     base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
-    return seal_batch(
-        writer.take(),
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        attributes=attributes,
-        compression=compression,
-        level=level,
-        last_offset_delta=max(count - 1, 0),
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=count,
+    body = writer.take()
+    if compression != Compression.NONE and count:
+        body = _compressed(body, compression, level)
+        attributes |= compression
+    return sealed(
+        body,
+        base_offset,
+        partition_leader_epoch,
+        attributes,
+        count - 1 if count else 0,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
     )
 
 
@@ -317,11 +320,44 @@ def seal_batch(
 ) -> bytes:
     """Makes a batch of a buffer that holds HEADER_SIZE bytes of room and the uncompressed records behind it."""
     if compression != Compression.NONE and record_count > 0:
-        with memoryview(body) as view:
-            compressed = compress(view[HEADER_SIZE:], compression, level)
-        body = bytearray(HEADER_SIZE)
-        body += compressed
+        body = _compressed(body, compression, level)
         attributes |= compression
+    return sealed(
+        body,
+        base_offset,
+        partition_leader_epoch,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+
+
+def _compressed(body: bytearray, compression: Compression, level: int | None) -> bytearray:
+    """The buffer with the records behind the room for the header compressed."""
+    with memoryview(body) as view:
+        compressed = compress(view[HEADER_SIZE:], compression, level)
+    return bytearray(HEADER_SIZE) + compressed
+
+
+def sealed(
+    body: bytearray,
+    base_offset: int,
+    partition_leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+) -> bytes:
+    """As `seal_batch`, of records as they are to be. Its arguments go without names: it runs for all that coordinators write."""
     _HEADER.pack_into(
         body,
         0,
@@ -339,9 +375,7 @@ def seal_batch(
         base_sequence,
         record_count,
     )
-    with memoryview(body) as view, view[ATTRIBUTES_OFFSET:] as covered:
-        checksum = crc32c.crc32c(covered)
-    struct.pack_into(">I", body, CRC_OFFSET, checksum)
+    _CRC.pack_into(body, CRC_OFFSET, crc32c.crc32c(memoryview(body)[ATTRIBUTES_OFFSET:]))
     return bytes(body)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.records.batch import BatchHeader, check_crc, decode_batch
+from odradek.records.batch import COMPRESSION_MASK, HEADER_SIZE, LOG_OVERHEAD, TIMESTAMP_TYPE_MASK, BatchHeader, check_crc, decode_batch
 from odradek.records.compression import Compression
 from odradek.records.validation import AppendRules
 from odradek.records.validation import RecordError as RecordError
@@ -117,8 +118,27 @@ class ControlMarker(NamedTuple):
     timestamp: int
 
 
+MARKER_RECORD = struct.Struct(">5B2hBhiB")
+"""The one record of a marker as every coordinator writes it: five bytes of framing, version and type, one byte of framing, version and
+coordinator epoch, no headers (EndTransactionMarker).
+"""
+MARKER_BEGINNING = (32, 0, 0, 0, 8)
+"""Size, attributes, timestamp delta, offset delta, size of the key."""
+MARKER_VALUE_SIZE = 12
+_MARKER_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD + MARKER_RECORD.size
+
+
 def read_marker(batch: memoryview, position: int, header: BatchHeader) -> ControlMarker | None:
     """The transaction marker in a control batch; None when it holds something else or was emptied by compaction."""
+    if (
+        header.batch_length == _MARKER_BATCH_LENGTH
+        and header.record_count == 1
+        and not header.attributes & (COMPRESSION_MASK | TIMESTAMP_TYPE_MASK)
+        and len(batch) - position >= _MARKER_BATCH_LENGTH + LOG_OVERHEAD
+    ):
+        *beginning, _, kind, value_size, _, epoch, headers = MARKER_RECORD.unpack_from(batch, position + HEADER_SIZE)
+        if (*beginning, value_size, headers) == (*MARKER_BEGINNING, MARKER_VALUE_SIZE, 0) and kind in (0, 1):
+            return ControlMarker(kind == 0, epoch, header.base_timestamp)
     records = decode_batch(batch, position, header)
     if not records:
         return None

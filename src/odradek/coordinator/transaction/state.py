@@ -125,8 +125,8 @@ class Transaction(NamedTuple):
         """The next state, checked against the table; the former producer id is noted, as Kafka does with every transition."""
         if self.state not in PREVIOUS_STATES[state]:
             raise RuntimeError(f"{self.transactional_id!r} cannot go from {self.state.label} to {state.label}")
-        former: dict[str, object] = {"previous_producer_id": self.producer_id}
-        return self._replace(state=state, **(former | changes))  # type: ignore[arg-type]
+        changes.setdefault("previous_producer_id", self.producer_id)
+        return self._replace(state=state, **changes)  # type: ignore[arg-type]
 
 
 def is_exhausted(epoch: int) -> bool:
