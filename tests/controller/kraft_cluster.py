@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from odradek.base.clock import TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.broker import BrokerConfig
@@ -26,47 +24,10 @@ from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
 from odradek.storage.meta_properties import read_meta_properties
 from odradek.testing.disk import VirtualDisk
+from tests.clock import ManualClock
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 VERSIONS = {ApiKey.VOTE: 2, ApiKey.BEGIN_QUORUM_EPOCH: 1, ApiKey.END_QUORUM_EPOCH: 1, ApiKey.FETCH: 18, ApiKey.FETCH_SNAPSHOT: 1}
-
-
-class _Timer:
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ManualClock:
-    """Time that stands still until `advance`."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self._timers: list[tuple[float, int, _Timer, Callable[[], object]]] = []
-        self._sequence = 0
-
-    def time_ms(self) -> int:
-        return 1_700_000_000_000 + int(self.now_s * 1000)
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
-        timer = _Timer()
-        self._sequence += 1
-        heapq.heappush(self._timers, (self.now_s + max(delay_s, 0), self._sequence, timer, lambda: callback(*args)))
-        return timer
-
-    def advance(self, seconds: float) -> None:
-        end = self.now_s + seconds
-        while self._timers and self._timers[0][0] <= end:
-            at, _, timer, run = heapq.heappop(self._timers)
-            self.now_s = max(self.now_s, at)
-            if not timer.cancelled:
-                run()
-        self.now_s = end
 
 
 class RecordingPublisher:
@@ -87,7 +48,7 @@ class Quorum:
     """Nodes 1..n; node k listens at host `node<k>`."""
 
     def __init__(self, nodes: int = 1, *, dynamic: bool = False, settings: dict[str, str] | None = None) -> None:
-        self.clock = ManualClock()
+        self.clock = ManualClock(100.0)
         self.ids = range(1, nodes + 1)
         self.dynamic = dynamic
         self.settings = settings or {}

@@ -19,7 +19,8 @@ from odradek.controller.kraft.records import Batch, decode_batches
 from odradek.controller.kraft.snapshots import list_snapshots
 from odradek.storage.disk import OsDisk
 from odradek.storage.meta_properties import read_meta_properties
-from tests.controller.kraft_cluster import ManualClock, set_config
+from tests.clock import ManualClock
+from tests.controller.kraft_cluster import set_config
 
 LIBS = os.environ.get("ODRADEK_JVM_LIBS") or str(Path(__file__).parents[2] / ".cache" / "jvm" / "libs")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -123,7 +124,7 @@ def open_node(config: BrokerConfig) -> KRaftNode:
         cluster_id=properties.cluster_id,
         directory_id=properties.directory_id,
         disk=OsDisk(),
-        clock=ManualClock(),
+        clock=ManualClock(100.0),
         rng=random.Random(1),
     )
     node.start()

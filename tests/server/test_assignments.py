@@ -15,7 +15,8 @@ from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDi
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord, PartitionRecord, TopicRecord
 from odradek.server.assignments import AssignmentsManager
 from odradek.server.channel import InterBrokerChannel
-from tests.server.test_registration import FakeChannel, ManualClock
+from tests.clock import ManualClock
+from tests.server.test_registration import FakeChannel
 
 TOPIC = UUID(int=77 << 64)
 A, B = UUID(int=(5 << 64) + 1), UUID(int=(5 << 64) + 2)

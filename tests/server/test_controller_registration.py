@@ -19,8 +19,9 @@ from odradek.server.controller_registration import ControllerRegistrar
 from odradek.server.registration import AdvertisedListener
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedLoop, run
+from tests.clock import ManualClock
 from tests.server.test_boot import create_topic, make_broker, result
-from tests.server.test_registration import FakeChannel, ManualClock
+from tests.server.test_registration import FakeChannel
 
 INCARNATION = UUID(int=77)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
 from typing import Any, cast
 from uuid import UUID
 
@@ -20,44 +18,7 @@ from odradek.server.channel import InterBrokerChannel
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.producer_ids import ProducerIdManager
 from odradek.server.registration import AdvertisedListener, BrokerRegistration, Identity
-
-
-class _Timer:
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ManualClock:
-    """Time moves when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._timers: list[tuple[float, int, _Timer, Callable[[], object]]] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time_ms(self) -> int:
-        return int(self.now * 1000)
-
-    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> _Timer:
-        timer = _Timer()
-        heapq.heappush(self._timers, (self.now + delay_s, len(self._timers), timer, lambda: callback(*args)))
-        return timer
-
-    def advance_to_next(self) -> None:
-        self.advance(self._timers[0][0] - self.now)
-
-    def advance(self, seconds: float) -> None:
-        end = self.now + seconds
-        while self._timers and self._timers[0][0] <= end:
-            self.now, _, timer, run = heapq.heappop(self._timers)
-            if not timer.cancelled:
-                run()
-        self.now = end
+from tests.clock import ManualClock
 
 
 class FakeChannel:

@@ -11,6 +11,7 @@ from odradek.base.ids import TopicPartition
 from odradek.config.topic import TopicConfig
 from odradek.records.batch import Record, decode_records, encode_batch
 from odradek.records.compression import Compression
+from odradek.storage.append import AppendOrigin
 from odradek.storage.loader import LogOptions, load_log
 from odradek.storage.log import Log
 
@@ -79,6 +80,13 @@ def marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int
     return memoryview(
         encode_batch([(timestamp, key, value, ())], producer_id=producer_id, producer_epoch=epoch, transactional=True, control=True)
     )
+
+
+def append_transactions(log: Log, count: int, *, committed: Callable[[int], bool] = lambda index: False, leader_epoch: int = 0) -> None:
+    """Transactions of producer 9 with two records each, committed or aborted."""
+    for index in range(count):
+        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * index, transactional=True), leader_epoch)
+        log.append_as_leader(marker(9, 0, commit=committed(index)), leader_epoch, origin=AppendOrigin.COORDINATOR)
 
 
 def open_log(

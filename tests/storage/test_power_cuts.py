@@ -13,7 +13,18 @@ from odradek.storage.log_manager import LogManager
 from odradek.storage.txn_index import AbortedTransaction
 from odradek.testing.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.storage.compaction_support import Cleanery, compact_config, latest
-from tests.storage.support import DIRECTORY, PARTITION, TOPIC_ID, ManualClock, batch, marker, open_log, read_all, topic_config
+from tests.storage.support import (
+    DIRECTORY,
+    PARTITION,
+    TOPIC_ID,
+    ManualClock,
+    append_transactions,
+    batch,
+    marker,
+    open_log,
+    read_all,
+    topic_config,
+)
 from tests.storage.test_model import _no_broker as no_broker
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)
@@ -42,9 +53,7 @@ def cut_during(disk: VirtualDisk, action: Callable[[], object]) -> list[VirtualD
 def aborting(disk: VirtualDisk) -> tuple[Log, list[AbortedTransaction], list[str]]:
     """A log that was shut down, its aborted transactions, and the transaction indexes of its older segments."""
     log = open_log(disk, ManualClock(), CONFIG)
-    for index in range(30):
-        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * index, transactional=True), 0)
-        log.append_as_leader(marker(9, 0, commit=index % 3 == 2), 0, origin=AppendOrigin.COORDINATOR)
+    append_transactions(log, 30, committed=lambda index: index % 3 == 2)
     expected = log.aborted_transactions(0, 1000)
     log.close(durable=True)
     indexes = sorted(name for name in disk.listdir(DIRECTORY) if name.endswith(".txnindex"))[:-1]
@@ -155,6 +164,13 @@ def test_deleted_records_do_not_come_back(seed: int) -> None:
     assert found.log_start_offset == start
 
 
+def clean_and_delete(found: Cleanery) -> None:
+    assert found.clean_all()
+    deletion = found.logs.due_deletions()
+    assert deletion is not None
+    assert not deletion.run()
+
+
 def test_what_replaces_older_records_is_durable_before_they_go() -> None:
     """The log is flushed up to the old value only; the cleaning drops that in favour of a new one."""
     found = Cleanery(config=compact_config(file_delete_delay_ms=0))
@@ -165,14 +181,8 @@ def test_what_replaces_older_records_is_durable_before_they_go() -> None:
     found.put(("k", "new"), ("second", "." * 350))
     found.roll()
 
-    def clean() -> None:
-        # Both segments stay, one after the other, because together they are too large for one.
-        assert found.clean_all()
-        deletion = found.logs.due_deletions()
-        assert deletion is not None
-        assert not deletion.run()
-
-    for survivor in cut_during(found.disk, clean):
+    # Both segments stay, one after the other, because together they are too large for one.
+    for survivor in cut_during(found.disk, lambda: clean_and_delete(found)):
         left = Cleanery(survivor, config=found.config)
         assert latest(left.records())[b"k"][1] in (b"old", b"new")
 
@@ -191,13 +201,7 @@ def test_a_producer_is_known_by_a_batch_that_stays() -> None:
     found.roll()
     found.put(("k", "three"), producer=(7, 0, 2))
 
-    def clean() -> None:
-        assert found.clean_all()
-        deletion = found.logs.due_deletions()
-        assert deletion is not None
-        assert not deletion.run()
-
-    for survivor in cut_during(found.disk, clean):
+    for survivor in cut_during(found.disk, lambda: clean_and_delete(found)):
         left = Cleanery(survivor, config=found.config)
         assert left.log.producer_state.producers[7].last_sequence in (1, 2)
 

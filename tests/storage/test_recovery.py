@@ -12,7 +12,7 @@ from odradek.base.errors import StorageError
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import DIRECTORY, NOW_MS, ManualClock, batch, marker, open_log, read_all, topic_config
+from tests.storage.support import DIRECTORY, NOW_MS, ManualClock, append_transactions, batch, marker, open_log, read_all, topic_config
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100)
 
@@ -239,12 +239,9 @@ def test_a_hole_that_the_cleaner_left_ends_nothing_whatever_the_policy_is_by_now
 
 
 def test_aborted_transactions_survive_recovery() -> None:
-
     disk = VirtualDisk()
     log = open_log(disk, ManualClock(), CONFIG)
-    for round_ in range(20):
-        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * round_, transactional=True), 0)
-        log.append_as_leader(marker(9, 0, commit=round_ % 3 != 0), 0, origin=AppendOrigin.COORDINATOR)
+    append_transactions(log, 20, committed=lambda index: index % 3 != 0)
     expected = log.aborted_transactions(0, 1000)
     assert len(expected) == 7
     again = open_log(disk.kill(), ManualClock(), CONFIG)
@@ -361,12 +358,9 @@ def test_an_index_rebuilt_below_the_recovery_point_costs_no_producer_state() -> 
 
 
 def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_again() -> None:
-
     disk = VirtualDisk()
     log = open_log(disk, ManualClock(), CONFIG)
-    for round_ in range(30):
-        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * round_, transactional=True), 0)
-        log.append_as_leader(marker(9, 0, commit=round_ % 3 != 0), 0, origin=AppendOrigin.COORDINATOR)
+    append_transactions(log, 30, committed=lambda index: index % 3 != 0)
     expected = log.aborted_transactions(0, 1000)
     log.close(durable=True)
     indexes = [found for found in disk.listdir(DIRECTORY) if found.endswith(".txnindex")]
@@ -381,12 +375,9 @@ def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_ag
 
 @pytest.mark.parametrize("snapshots", [True, False])
 def test_a_damaged_transaction_index_costs_no_flushed_records_although_one_of_them_is_damaged_too(snapshots: bool) -> None:
-
     disk = VirtualDisk()
     log = open_log(disk, ManualClock(), CONFIG)
-    for round_ in range(30):
-        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * round_, transactional=True), 0)
-        log.append_as_leader(marker(9, 0, commit=False), 0, origin=AppendOrigin.COORDINATOR)
+    append_transactions(log, 30)
     expected = log.aborted_transactions(0, 1000)
     log.close(durable=True)
     for found in disk.listdir(DIRECTORY):
@@ -462,9 +453,7 @@ def test_epochs_of_a_compacted_log_that_has_lost_all_its_segments_hide_none_of_w
 def test_a_segment_swapped_in_without_its_index_loses_nothing_although_a_batch_in_it_is_damaged(clean: bool) -> None:
     disk = VirtualDisk()
     log = filled(disk)
-    for round_ in range(3):
-        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * round_, transactional=True), 3)
-        log.append_as_leader(marker(9, 0, commit=False), 3, origin=AppendOrigin.COORDINATOR)
+    append_transactions(log, 3, leader_epoch=3)
     log.roll()
     log.close(durable=True)
     expected = log.aborted_transactions(0, 1000)
