@@ -35,7 +35,7 @@ from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnap
 from tests.campaigns import offline
 from tests.campaigns.judging import BETTER, UNREADABLE, Case, Outcome, differences, judge, unsound
 from tests.campaigns.mutations import MUTATIONS, RARE, Lines
-from tests.campaigns.sources import EPOCHS, JvmLogs, aborted_in, batches_in, make_log
+from tests.campaigns.sources import EPOCHS, JvmLogs, aborted_in, batches_in, make_log, raise_epochs
 
 OVERRIDES = {
     "log.retention.ms": "-1",
@@ -67,20 +67,11 @@ def overrides(folder: Path) -> dict[str, str]:
 
 
 def prepare(folder: Path, partitions: int) -> None:
-    """Topics in the metadata, with leader epochs that reach above those in the logs."""
-    broker = OdradekBroker(folder, overrides(folder))
-    for number in range(EPOCHS):
-        broker.start()
-        try:
-            if number == 0:
-                peer = Peer("source", broker.port)
-                for topic, policy in TOPICS.items():
-                    peer.create_topic(topic, partitions, {"cleanup.policy": policy, "index.interval.bytes": "200", "retention.ms": "-1"})
-                peer.close()
-            if broker.stop():
-                raise RuntimeError(broker.log_tail())
-        finally:
-            broker.kill()
+    def create(peer: Peer) -> None:
+        for topic, policy in TOPICS.items():
+            peer.create_topic(topic, partitions, {"cleanup.policy": policy, "index.interval.bytes": "200", "retention.ms": "-1"})
+
+    raise_epochs(OdradekBroker(folder, overrides(folder)), create)
 
 
 def damage(folder: Path, rng: random.Random, now_ms: int, jvm_logs: JvmLogs, *, of_each_rare: int = 0) -> list[Case]:

@@ -28,13 +28,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.differential.peer import Peer
 from interop.peers import OdradekBroker
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from tests.campaigns.reading import read_to_end
 
 TOPIC = "fails"
 PARTITIONS = 4
@@ -136,28 +137,6 @@ class Load(threading.Thread):
         self.producer.flush(10)
 
 
-def read_back(bootstrap: str, partition: int) -> dict[int, int]:
-    """Offset -> number, to the end of the partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "fails", "enable.auto.commit": False, "enable.partition.eof": True})
-    consumer.assign([TopicPartition(TOPIC, partition, 0)])
-    found: dict[int, int] = {}
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        message = consumer.poll(1)
-        if message is None:
-            continue
-        error = message.error()
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                break
-            continue
-        value, offset = message.value(), message.offset()
-        if value is not None and offset is not None:
-            found[offset] = int(value.split(b":")[1])
-    consumer.close()
-    return found
-
-
 def directories(broker: OdradekBroker) -> tuple[dict[int, str], dict[str, int]]:
     """Partition -> its log directory; log directory -> error code."""
     peer = Peer("odradek", broker.port)
@@ -210,7 +189,8 @@ def one_failure(kind: str, seed: int, folder: Path) -> list[str]:
             second.repair(kind)
             broker.start()
             for load in loads:
-                found = read_back(broker.bootstrap, load.partition)
+                rows = read_to_end(broker.bootstrap, TOPIC, [load.partition])[load.partition]
+                found = {row.offset: int(row.value.split(b":")[1]) for row in rows}
                 missing = [offset for offset, number in load.acked.items() if found.get(offset) != number]
                 if kind == "aborted":
                     # An abort that overtakes a commit lets ext4's fsync of it succeed all the same (seen without a broker, too).

@@ -20,10 +20,11 @@ import threading
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.peers import OdradekBroker
+from tests.campaigns.reading import read_to_end
 
 TOPIC = "kills"
 PARTITIONS = 3
@@ -77,32 +78,8 @@ class Load(threading.Thread):
 
 def read_back(bootstrap: str) -> dict[int, list[tuple[int, int]]]:
     """Every (offset, number) of every partition, in log order."""
-    consumer = Consumer(
-        {**CLIENT, "bootstrap.servers": bootstrap, "group.id": "kills", "enable.auto.commit": False, "enable.partition.eof": True}
-    )
-    found: dict[int, list[tuple[int, int]]] = {partition: [] for partition in range(PARTITIONS)}
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    unfinished = set(range(PARTITIONS))
-    deadline = time.monotonic() + 120
-    while unfinished:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"partitions {sorted(unfinished)} were not read to their end")
-        message = consumer.poll(1)
-        if message is None:
-            continue
-        error, partition = message.error(), message.partition()
-        assert partition is not None
-        if error is not None:
-            if error.code() != KafkaError._PARTITION_EOF:
-                raise RuntimeError(str(error))
-            unfinished.discard(partition)
-            continue
-        value, offset = message.value(), message.offset()
-        assert value is not None
-        assert offset is not None
-        found[partition].append((offset, int(value.split(b":")[1])))
-    consumer.close()
-    return found
+    found = read_to_end(bootstrap, TOPIC, range(PARTITIONS))
+    return {partition: [(row.offset, int(row.value.split(b":")[1])) for row in rows] for partition, rows in found.items()}
 
 
 def check(loads: list[Load], found: dict[int, list[tuple[int, int]]]) -> list[str]:

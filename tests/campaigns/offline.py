@@ -22,7 +22,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
-from tests.campaigns.sources import EPOCHS, batches_in, make_log
+from tests.campaigns.sources import batches_in, make_log, raise_epochs
 
 TOPIC = "held"
 _GARBAGE = b"\x00\xff\xfenot what was written\n\x80\x80"
@@ -192,17 +192,7 @@ def _overrides(folder: Path) -> dict[str, str]:
 def _prepare(folder: Path, rng: random.Random) -> list[bytes]:
     """A partition in each log directory, not closed; what each of them holds."""
     broker = OdradekBroker(folder, _overrides(folder))
-    for number in range(EPOCHS):
-        broker.start()
-        try:
-            if number == 0:
-                peer = Peer("source", broker.port)
-                peer.create_topic(TOPIC, len(DAMAGES), {"index.interval.bytes": "200"})
-                peer.close()
-            if broker.stop():
-                raise RuntimeError(broker.log_tail())
-        finally:
-            broker.kill()
+    raise_epochs(broker, lambda peer: peer.create_topic(TOPIC, len(DAMAGES), {"index.interval.bytes": "200"}))
     contents: list[bytes] = []
     for directory in _directories(folder):
         [log] = directory.glob(f"{TOPIC}-*")

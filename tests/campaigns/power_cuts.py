@@ -29,11 +29,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.peers import OdradekBroker
 from tests.campaigns import kills
+from tests.campaigns.reading import Row, read_to_end
 
 EXT4_IOC_SHUTDOWN = 0x8004587D
 WITHOUT_JOURNAL_FLUSH = 2
@@ -278,34 +279,10 @@ def flushed(cuts: int, seed: int, folder: Path, rate: int) -> list[str]:
 
 def _check_compacted(bootstrap: str, load: CompactedLoad) -> list[str]:
     latest: dict[bytes, int] = {}
-    for _, key, value in read_partition(bootstrap, "compacted", 0):
+    for _, key, value in read_to_end(bootstrap, "compacted", [0])[0]:
         latest[key] = int(value.split(b":")[0])
     lost = [key for key, number in load.acked.items() if latest.get(key, -1) < number]
     return [f"last-values: {len(lost)} keys of the compacted topic went back, first {lost[:5]}"] if lost else []
-
-
-def read_partition(bootstrap: str, topic: str, partition: int) -> list[tuple[int, bytes, bytes]]:
-    """(offset, key, value) of a whole partition, checksums checked."""
-    consumer = Consumer(
-        {**CLIENT, "bootstrap.servers": bootstrap, "group.id": "cuts", "enable.auto.commit": False, "enable.partition.eof": True,
-         "check.crcs": True, "auto.offset.reset": "earliest"}
-    )  # fmt: skip
-    consumer.assign([TopicPartition(topic, partition, 0)])
-    found: list[tuple[int, bytes, bytes]] = []
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        message = consumer.poll(1)
-        if message is None:
-            continue
-        error = message.error()
-        if error is None:
-            found.append((message.offset() or 0, message.key() or b"", message.value() or b""))
-        elif error.code() == KafkaError._PARTITION_EOF:
-            consumer.close()
-            return found
-        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
-            raise RuntimeError(str(error))
-    raise TimeoutError(f"{topic}-{partition} was not read to its end")
 
 
 class Burst(threading.Thread):
@@ -378,7 +355,7 @@ def unflushed(cuts: int, seed: int, folder: Path, rate: int) -> list[str]:
                     burst.join()
                 taken = made.come_back()
                 for burst in bursts:
-                    found = read_partition(bootstrap, topic, burst.partition)
+                    found = read_to_end(bootstrap, topic, [burst.partition])[burst.partition]
                     gone, problems = _check_prefix(burst, held[burst.partition], found)
                     lost, acked = lost + gone, acked + len(burst.acked)
                     made.problems += problems
@@ -399,7 +376,7 @@ def _wait(bursts: list[Burst]) -> None:
         time.sleep(0.01)
 
 
-def _check_prefix(burst: Burst, held: list[bytes], found: list[tuple[int, bytes, bytes]]) -> tuple[int, list[str]]:
+def _check_prefix(burst: Burst, held: list[bytes], found: list[Row]) -> tuple[int, list[str]]:
     """(acknowledged values that are gone, problems)"""
     place = f"{burst.topic}-{burst.partition}"
     problems: list[str] = []

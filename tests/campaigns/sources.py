@@ -6,11 +6,11 @@ import random
 import shutil
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from interop.differential.peer import Peer
-from interop.peers import JvmBroker, jvm_command
+from interop.peers import JvmBroker, OdradekBroker, jvm_command
 from odradek.base.ids import TopicPartition
 from odradek.config.topic import TopicConfig
 from odradek.records.batch import encode_batch, iter_headers
@@ -24,6 +24,21 @@ EPOCHS = 4
 JVM_PARTITIONS = 8
 """Of each topic that JVM Kafka writes."""
 _STEPS = 250
+
+
+def raise_epochs(broker: OdradekBroker, create: Callable[[Peer], object]) -> None:
+    """Topics in the metadata, with leader epochs that reach above those in the logs of `make_log`."""
+    for number in range(EPOCHS):
+        broker.start()
+        try:
+            if number == 0:
+                peer = Peer("source", broker.port)
+                create(peer)
+                peer.close()
+            if broker.stop():
+                raise RuntimeError(broker.log_tail())
+        finally:
+            broker.kill()
 
 
 def make_log(rng: random.Random, folder: Path, now_ms: int, *, gaps: bool, closed: bool) -> tuple[int, list[int]]:

@@ -309,7 +309,7 @@ class Story(GroupStory):
         elif roll < 0.66:
             self.commit_outside()
         elif roll < 0.76:
-            self.troubled(self._all_at_once)
+            self.troubled(self.all_at_once)
         elif roll < 0.81:
             self.move()
         elif roll < 0.84 and len(living) < 4:
@@ -321,10 +321,6 @@ class Story(GroupStory):
         self.advance(0.05)
         self.check()
 
-    def _all_at_once(self) -> None:
-        self.everybody()
-        self.commit_outside()
-
     def _depart(self, member: Member) -> None:
         if self.rng.random() < 0.5:
             member.leave()
@@ -334,15 +330,8 @@ class Story(GroupStory):
         if member.instance is not None and self.rng.random() < 0.8:
             self.new_member(member)
 
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            self.step()
-
     def end(self) -> None:
-        self.calm()
-        for transaction in self.open_transactions:
-            self.nodes[-1].runtime.end_transaction(self.context.topic_partition, transaction[0], 0, 1, committed=False, version=2)
-        self.calm()
+        self.come_to_rest()
         self._settle()
         self.check_rest()
         for member in self.members:

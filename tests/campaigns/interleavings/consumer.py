@@ -27,7 +27,7 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
-from tests.campaigns.interleavings.groups import GROUP, HOME, RETRIED, GroupStory, plain_commit, settings
+from tests.campaigns.interleavings.groups import GROUP, RETRIED, GroupStory, plain_commit, settings
 from tests.campaigns.interleavings.world import expect
 from tests.coordinator.group.consumer.support import Cluster
 
@@ -423,7 +423,7 @@ class Story(GroupStory):
         elif roll < 0.50:
             self.commit_outside()
         elif roll < 0.60:
-            self.troubled(self._all_at_once)
+            self.troubled(self.all_at_once)
         elif roll < 0.65:
             self.move()
         elif roll < 0.71:
@@ -438,10 +438,6 @@ class Story(GroupStory):
             self.advance(rng.choice((0.3, 1.0, 3.0, 6.0, 18.0, 25.0)))
         self.advance(0.05)
         self.check()
-
-    def _all_at_once(self) -> None:
-        self.everybody()
-        self.commit_outside()
 
     def _come(self) -> None:
         if self.away and self.rng.random() < 0.6:
@@ -491,15 +487,8 @@ class Story(GroupStory):
         for node in self.nodes:
             node.coordinator.publish(delta, self.image)
 
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            self.step()
-
     def end(self) -> None:
-        self.calm()
-        for transaction in self.open_transactions:
-            self.nodes[-1].runtime.end_transaction(HOME, transaction[0], 0, 1, committed=False, version=2)
-        self.calm()
+        self.come_to_rest()
         self._settle()
         self.check_rest()
         for each in self.old:

@@ -313,6 +313,21 @@ class GroupStory:
 
     # -- what happens ------------------------------------------------------------------------------------------------------------
 
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def everybody(self) -> None:
+        """All members take a turn."""
+        raise NotImplementedError
+
+    def all_at_once(self) -> None:
+        self.everybody()
+        self.commit_outside()
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+
     def troubled(self, request: Callable[[], object]) -> None:
         """Something happens to the log; when appends fail from now on, what `request` brings about must leave no trace."""
         trouble(self.log, self.rng)
@@ -336,6 +351,13 @@ class GroupStory:
         self.clock.advance(seconds)
         if self.clock.now - self._caught_up_at >= OPTIONS.write_timeout_ms / 1000 and self.log.high_watermark < self.log.log_end_offset:
             self.timed_out = True
+
+    def come_to_rest(self) -> None:
+        """Nothing fails from now on, and no transaction is left open."""
+        self.calm()
+        for transaction in self.open_transactions:
+            self.nodes[-1].runtime.end_transaction(HOME, transaction[0], 0, 1, committed=False, version=2)
+        self.calm()
 
     def check_rest(self) -> None:
         """Nothing is under way: nothing but state is left."""
