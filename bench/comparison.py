@@ -38,11 +38,11 @@ class Target:
 
 
 def compare(measure: Measure, rounds: int, wanted: Callable[[str], bool], scale: float, folder: Path) -> list[dict[str, Rows]]:
-    """Each side once a round, in a fresh folder that is removed afterwards; one broker lives at a time."""
+    """Each side once a round, in a fresh folder that is removed afterwards; one broker lives at a time, and they take turns at going first."""
     results = []
     for number in range(rounds):
         result = {}
-        for name in SIDES:
+        for name in SIDES if number % 2 == 0 else reversed(SIDES):
             home = folder / f"{name}-{number}"
             print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
             result[name] = measure(name, home, wanted, scale)
