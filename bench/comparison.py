@@ -38,7 +38,7 @@ class Target:
 
 
 def compare(measure: Measure, rounds: int, wanted: Callable[[str], bool], scale: float, folder: Path) -> list[dict[str, Rows]]:
-    """Each side once a round, in a fresh folder that is removed afterwards; one broker lives at a time, and they take turns at going first."""
+    """Each side once a round, in a fresh folder, removed afterwards; one broker lives at a time, and they take turns at being first."""
     results = []
     for number in range(rounds):
         result = {}
