@@ -10,6 +10,7 @@ from odradek.coordinator.group.consumer.embedded import read_assignment
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from odradek.protocol.messages.join_group import JoinGroupResponse
+from odradek.protocol.messages.leave_group import LeaveGroupRequest
 from tests.coordinator.group.consumer.support import ConsumerWorld, Owned
 from tests.coordinator.group.support import GROUP, PARTITION
 
@@ -189,6 +190,23 @@ def test_classic_members_join_and_leave_a_consumer_group() -> None:
     assert world.sync("a", 3).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert [answer.error_code for answer in world.leave((member, None), ("x", None)).members] == [0, ErrorCode.UNKNOWN_MEMBER_ID]
     assert set(world.consumers.members) == {"a"}
+
+
+def test_one_that_leaves_before_its_assignment_can_be_told_is_not_watched() -> None:
+    world = MigrationWorld({"t": 2})
+    world.beat("a")
+    member, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
+    generation = joined.result().generation_id
+    world.settle = lambda: None  # type: ignore[method-assign]
+    # One turn: what has something to be written before it is answered later.
+    world.commit(1, member=member, generation=generation)
+    synced = world.sync(member, generation)
+    request = LeaveGroupRequest(group_id=GROUP, members=[LeaveGroupRequest.MemberIdentity(member_id=member)])
+    left = world.coordinator.leave_group(request)
+    assert not synced.done
+    world.clock.advance(0)
+    assert (synced.result().error_code, left.result().error_code) == (0, 0)
+    assert not [key for key in _watched(world) if key.endswith(member)]
 
 
 def test_protocols_that_have_nothing_in_common() -> None:

@@ -156,10 +156,13 @@ class ClassicMembers:
         )
 
         def appended(error: KafkaError | None) -> None:
-            if error is None:
+            if error is not None:
+                return
+            if self._consumer.is_member(group_id, member.member_id):
+                # It may have left meanwhile.
                 sessions.synced(group_id, member.member_id)
                 sessions.keep_alive(group_id, member.member_id, classic.session_timeout_ms)
-                response.complete(answer)
+            response.complete(answer)
 
         return CoordinatorResult([], None, on_appended=appended)
 
