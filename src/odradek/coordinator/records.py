@@ -20,15 +20,11 @@ class UnknownRecordTypeError(ProtocolError):
 
 
 class CoordinatorRecord(NamedTuple):
-    """`value` None is a tombstone; `version` is the one the value is written in.
-
-    `soft` is for the replay in the process that decided; it is not written, so that a shard that loads the record has to do without.
-    """
+    """`value` None is a tombstone; `version` is the one the value is written in."""
 
     key: Message
     value: Message | None = None
     version: int = 0
-    soft: object = None
 
 
 class EncodedRecords(NamedTuple):

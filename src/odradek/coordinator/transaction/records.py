@@ -2,23 +2,105 @@
 
 from __future__ import annotations
 
+import struct
+
 from odradek.base.errors import StorageError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.records import CoordinatorRecord, RecordSerde
-from odradek.coordinator.transaction.state import AT_REST, NO_PRODUCER_ID, Transaction, TransactionState
+from odradek.coordinator.transaction.state import AT_REST, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Transaction, TransactionState
+from odradek.protocol.errors import InvalidMessageError
 from odradek.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
 SERDE = RecordSerde([(TransactionLogKey, TransactionLogValue)])
 
 
-def transaction_record(transaction: Transaction, server_version: int) -> CoordinatorRecord:
+_KEY_START = struct.Struct(">hh")
+_VALUE_START = struct.Struct(">hqhib")
+_VALUE_END = struct.Struct(">qqB")
+_LONG_TAG = struct.Struct(">BBq")
+_SHORT_TAG = struct.Struct(">BBh")
+_LONGEST_ID = 32767
+
+
+def encoded_transaction(transaction: Transaction, server_version: int) -> tuple[bytes, bytes | None]:
+    """Key and value as the log has them: what `transaction_record` gives, in a quarter of the time. Each transaction writes three."""
+    if _version_of(transaction, server_version) == 0:
+        return SERDE.encode(transaction_record(transaction, server_version))
+    (
+        transactional_id,
+        producer_id,
+        producer_epoch,
+        timeout_ms,
+        state,
+        partitions,
+        start_ms,
+        last_update_ms,
+        previous_producer_id,
+        next_producer_id,
+        _,
+        client_version,
+        next_producer_epoch,
+    ) = transaction
+    name = transactional_id.encode()
+    if len(name) > _LONGEST_ID:
+        raise InvalidMessageError(f"a transactional id of {len(name)} bytes cannot be written")
+    tags: list[bytes] = []
+    if previous_producer_id != NO_PRODUCER_ID:
+        tags.append(_LONG_TAG.pack(0, 8, previous_producer_id))
+    if next_producer_id != NO_PRODUCER_ID:
+        tags.append(_LONG_TAG.pack(1, 8, next_producer_id))
+    if client_version:
+        tags.append(_SHORT_TAG.pack(2, 2, client_version))
+    if next_producer_epoch != NO_PRODUCER_EPOCH:
+        tags.append(_SHORT_TAG.pack(3, 2, next_producer_epoch))
+    value = [
+        _VALUE_START.pack(1, producer_id, producer_epoch, timeout_ms, state),
+        _NULL if state is TransactionState.EMPTY else _encoded_partitions(partitions),
+        _VALUE_END.pack(last_update_ms, start_ms, len(tags)),
+        *tags,
+    ]
+    return _KEY_START.pack(TransactionLogKey.API_KEY, len(name)) + name, b"".join(value)
+
+
+_NULL, _NONE = b"\0", b"\1"
+"""Arrays: their length and one more."""
+
+
+def _encoded_partitions(partitions: frozenset[TopicPartition]) -> bytes:
+    if not partitions:
+        return _NONE
+    topics = _numbers_by_topic(partitions)
+    encoded = [_varint(len(topics) + 1)]
+    for topic, numbers in topics.items():
+        name = topic.encode()
+        encoded += (_varint(len(name) + 1), name, _varint(len(numbers) + 1), struct.pack(f">{len(numbers)}i", *numbers), _NO_TAGS)
+    return b"".join(encoded)
+
+
+_NO_TAGS = b"\0"
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return value.to_bytes()
+    return bytes((value & 0x7F | 0x80,)) + _varint(value >> 7)
+
+
+def _version_of(transaction: Transaction, server_version: int) -> int:
     """Value version 0 under transaction.version 0, 1 (with tagged fields) from there on.
 
     What was begun before the feature went down to 0, and cannot be told in version 0, is ended in version 1. (JVM Kafka reads both,
     whatever the feature says.)
     """
+    if server_version >= 1:
+        return 1
     needs_tags = transaction.state not in AT_REST and (transaction.client_version > 0 or transaction.next_producer_id != NO_PRODUCER_ID)
-    version = 1 if server_version >= 1 or needs_tags else 0
+    return 1 if needs_tags else 0
+
+
+def transaction_record(transaction: Transaction, server_version: int) -> CoordinatorRecord:
+    """The record of a transaction, as messages."""
+    version = _version_of(transaction, server_version)
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
@@ -33,7 +115,7 @@ def transaction_record(transaction: Transaction, server_version: int) -> Coordin
         value.next_producer_id = transaction.next_producer_id
         value.next_producer_epoch = transaction.next_producer_epoch
         value.client_transaction_version = transaction.client_version
-    return CoordinatorRecord(TransactionLogKey(transactional_id=transaction.transactional_id), value, version, soft=transaction)
+    return CoordinatorRecord(TransactionLogKey(transactional_id=transaction.transactional_id), value, version)
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
@@ -42,10 +124,14 @@ def tombstone(transactional_id: str) -> CoordinatorRecord:
 
 
 def _by_topic(partitions: frozenset[TopicPartition]) -> list[TransactionLogValue.PartitionsSchema]:
+    return [TransactionLogValue.PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in _numbers_by_topic(partitions).items()]
+
+
+def _numbers_by_topic(partitions: frozenset[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
-    return [TransactionLogValue.PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in topics.items()]
+    return topics
 
 
 def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:

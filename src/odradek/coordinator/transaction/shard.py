@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.undo import UndoJournal, VersionedDict
-from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.records import CoordinatorRecord, EncodedRecords
 from odradek.coordinator.shard import CoordinatorResult
 from odradek.coordinator.transaction import state as step
 from odradek.coordinator.transaction import two_phase
-from odradek.coordinator.transaction.records import tombstone, transaction_of, transaction_record
+from odradek.coordinator.transaction.records import encoded_transaction, tombstone, transaction_of
 from odradek.coordinator.transaction.state import NEVER_MS, PREPARED, ProducerIdNeededError, Transaction, TransactionState
 from odradek.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
@@ -59,12 +59,11 @@ class TransactionShard:
         if value is None:
             self.transactions.pop(key.transactional_id)
             return
-        if isinstance(record.soft, Transaction):
-            transaction = record.soft
-        else:
-            assert isinstance(value, TransactionLogValue)
-            transaction = transaction_of(key.transactional_id, value)
-        self.transactions[key.transactional_id] = transaction
+        assert isinstance(value, TransactionLogValue)
+        self._put(offset, transaction_of(key.transactional_id, value))
+
+    def _put(self, offset: int, transaction: Transaction) -> None:
+        self.transactions[transaction.transactional_id] = transaction
         if transaction.state in PREPARED:
             # The commit decides, not the answer: whoever asked may have been told long ago that it took too long.
             self._journal.record(offset, _nothing, lambda: self._on_prepared(self.topic_partition, transaction))
@@ -181,7 +180,7 @@ class TransactionShard:
         if current is None or not current.timed_out(now_ms):
             return CoordinatorResult([], None)
         fenced = self._fenced(current, now_ms, new_producer_id)
-        return CoordinatorResult([transaction_record(fenced, self._server_version())], Decision(fenced))
+        return self._result(Decision(fenced))
 
     def complete(self, prepared: Transaction) -> CoordinatorResult[Transaction | None]:
         """All markers of `prepared` are written; None when the transaction is another by now."""
@@ -193,7 +192,7 @@ class TransactionShard:
         ):
             return CoordinatorResult([], None)
         completed = step.complete(current, self._now_ms())
-        return CoordinatorResult([transaction_record(completed, self._server_version())], completed)
+        return CoordinatorResult([], completed, encoded=self._record(completed))
 
     def remove_expired(self, expiration_ms: int, limit: int = 1_000) -> CoordinatorResult[int]:
         """Tombstones for ids that nobody used for transactional.id.expiration.ms, at most `limit`; how many."""
@@ -240,7 +239,14 @@ class TransactionShard:
         return self._result(Decision(after))
 
     def _result(self, decision: Decision) -> CoordinatorResult[Decision]:
-        return CoordinatorResult([transaction_record(decision.transaction, self._server_version())], decision)
+        return CoordinatorResult([], decision, encoded=self._record(decision.transaction))
+
+    def _record(self, transaction: Transaction) -> EncodedRecords:
+        def replay(offset: int, producer_id: int) -> None:
+            # As the object that was decided: it knows what the log does not.
+            self._put(offset, transaction)
+
+        return EncodedRecords((encoded_transaction(transaction, self._server_version()),), replay)
 
 
 def _nothing() -> None:
