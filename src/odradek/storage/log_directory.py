@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 from uuid import UUID
 
 from odradek.base.disk import DirectoryLock, Disk
@@ -23,7 +24,6 @@ from odradek.storage.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
-    MOVED_FROM,
     RECOVERY_POINT_CHECKPOINT,
 )
 
@@ -84,38 +84,13 @@ class NewNames:
         self._flush.run(self._disk)
 
 
-class FinishedMove:
-    """Makes durable that a replica has moved, the new name before the loss of the old one, and drops the note about it."""
+class DirectoryWrite(Protocol):
+    """Something to make durable; OSError from the disk in the log directory that `directory` names then."""
 
-    __slots__ = ("_disk", "_source", "_target", "directory")
+    @property
+    def directory(self) -> str: ...
 
-    def __init__(self, disk: Disk, source: str, target: str) -> None:
-        """`source` is the log directory that the replica left, `target` the directory of its log now."""
-        self._disk = disk
-        self._source = source
-        self._target = target
-        self.directory = target.rpartition("/")[0]
-
-    def run(self) -> None:
-        """OSError from the disk."""
-        self.directory = self._target.rpartition("/")[0]
-        self._disk.fsync_dir(self.directory)
-        self.directory = self._source
-        self._disk.fsync_dir(self._source)
-        self.directory = self._target.rpartition("/")[0]
-        drop_move_note(self._disk, self._target)
-
-
-def drop_move_note(disk: Disk, directory: str) -> None:
-    """Removes the note of a move from a partition's directory, durably; no error when there is none, or no directory any more."""
-    note = f"{directory}/{MOVED_FROM}"
-    if disk.exists(note):
-        with suppress(FileNotFoundError):
-            disk.remove(note)
-            disk.fsync_dir(directory)
-
-
-DirectoryWrite = CheckpointWrite | NewNames | FinishedMove
+    def run(self) -> None: ...
 
 
 def write_checkpoints(writes: Sequence[DirectoryWrite]) -> list[tuple[str, OSError]]:

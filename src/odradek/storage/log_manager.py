@@ -18,23 +18,15 @@ from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
-from odradek.storage.common_prefix import common_end
+from odradek.storage.deletions import Deletion, Doomed
 from odradek.storage.loader import PRODUCER_EXPIRATION_MS, LogOptions, load_log
 from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log import Log
-from odradek.storage.log_directory import (
-    CheckpointWrite,
-    DirectoryWrite,
-    FinishedMove,
-    LogDirectory,
-    NewNames,
-    drop_move_note,
-    write_checkpoints,
-)
+from odradek.storage.log_directory import CheckpointWrite, DirectoryWrite, LogDirectory, NewNames, write_checkpoints
+from odradek.storage.log_tables import LogTables
+from odradek.storage.moves import Assigned, FinishedMove, drop_move_note, exchange, note_move, noted_source, settle
 from odradek.storage.names import (
-    FUTURE_DIR_SUFFIX,
     LOCK_FILE,
-    MOVED_FROM,
     PARTITION_METADATA,
     deleted_directory_name,
     directory_name,
@@ -52,34 +44,6 @@ logger = logging.getLogger(__name__)
 _LAST_RESERVED_ID = 99
 """Directory ids up to here mean something else: unassigned, lost (DirectoryId)."""
 _PREFERRED_KEPT = 10_000
-
-
-class Deletion:
-    """Files and directories whose time has come; `run` may take long and belongs into an executor. Errors are logged and returned."""
-
-    __slots__ = ("_directories", "_disk", "_files")
-
-    def __init__(self, disk: Disk, files: list[str], directories: list[str]) -> None:
-        self._disk = disk
-        self._files = files
-        self._directories = directories
-
-    def run(self) -> list[OSError]:
-        errors: list[OSError] = []
-        for path in self._files:
-            try:
-                if self._disk.exists(path):
-                    self._disk.remove(path)
-            except OSError as error:
-                errors.append(error)
-        for path in self._directories:
-            try:
-                self._disk.rmtree(path)
-            except OSError as error:
-                errors.append(error)
-        for failure in errors:
-            logger.error("Deleting failed: %s", failure)
-        return errors
 
 
 class LogManager:
@@ -111,9 +75,7 @@ class LogManager:
         self._new_lock = new_lock
         ids = directory_ids or {}
         self.directories = [LogDirectory(disk, path, ids.get(path), new_lock) for path in directories]
-        self._by_path = {directory.path: directory for directory in self.directories}
-        self._logs: dict[TopicPartition, Log] = {}
-        self._future_logs: dict[TopicPartition, Log] = {}
+        self._tables = LogTables(self.directories)
         self.on_directory_failure = on_directory_failure
         self.on_roll = on_roll
         self._options = LogOptions(
@@ -136,9 +98,7 @@ class LogManager:
         """Log directories that logs were taken from, whose names and checkpoints are not durable yet."""
         self._moved: list[FinishedMove] = []
         self._preferred: dict[TopicPartition, str] = {}
-        self._doomed_files: list[tuple[int, str]] = []
-        """(due time in ms, path)"""
-        self._doomed_directories: list[tuple[int, str]] = []
+        self._doomed = Doomed(disk, clock)
         self.strays: list[str] = []
         """Directories set aside because the metadata does not know their topic id."""
 
@@ -156,11 +116,11 @@ class LogManager:
 
     @property
     def online_directories(self) -> list[LogDirectory]:
-        return [directory for directory in self.directories if directory.online]
+        return self._tables.online_directories
 
     def directory(self, path: str) -> LogDirectory | None:
         """The log directory at `path`, online or not."""
-        return self._by_path.get(path)
+        return self._tables.by_path.get(path)
 
     def cordon(self, paths: Collection[str]) -> None:
         """No new replica is placed in these log directories, and in all others again (cordoned.log.dirs)."""
@@ -179,18 +139,15 @@ class LogManager:
 
     def directory_failed(self, path: str, error: Exception) -> None:
         """Takes a directory and its logs offline, once; nothing more is written there."""
-        directory = self._by_path[path]
+        directory = self._tables.by_path[path]
         if directory.failure is not None:
             return
         directory.failure = error
         logger.error("Log directory %s failed and goes offline: %s", path, error)
         if self.cleaner is not None:
             self.cleaner.directory_failed(path)
-        for logs, mine in ((self._logs, directory.logs), (self._future_logs, directory.future_logs)):
-            for topic_partition, log in mine.items():
-                log.close_handles()
-                logs.pop(topic_partition, None)
-            mine.clear()
+        for log in self._tables.take_all(directory):
+            log.close_handles()
         directory.release()
         if self.on_directory_failure is not None:
             self.on_directory_failure(path, error)
@@ -231,33 +188,30 @@ class LogManager:
         """
         directory = loading.directory
         loaded = loading.result()
-        self._doomed_directories += [(self._clock.time_ms(), path) for path in loading.doomed]
+        self._doomed.add_directories(loading.doomed, 0)
         self.strays += loading.strays
         if isinstance(loaded, Exception):
             self.directory_failed(directory.path, loaded)
             return
         for log in loaded:
-            future = log.is_future
             if is_stray(log.topic_partition, log.topic_id):
                 self._set_aside(log)
                 continue
-            logs, mine = (self._future_logs, directory.future_logs) if future else (self._logs, directory.logs)
-            other = logs.get(log.topic_partition)
-            if other is not None:
-                log = self._moved_one(other, log)
-                mine = self._by_path[log.parent_directory].logs
-            logs[log.topic_partition] = log
-            mine[log.topic_partition] = log
+            other = self._tables.get(log.topic_partition, future=log.is_future)
+            self._tables.put(log if other is None else self._moved_one(other, log))
         if any(log.recovery_point < directory.recovery_points.get(log.topic_partition, 0) for log in loaded):
             # A log ends below its stored recovery point, as after a truncation that a crash cut short. What is written from now on up to
             # that point would count as flushed.
             self._write(directory, directory.write_recovery_points)
 
     def _moved_one(self, one: Log, other: Log) -> Log:
-        """Of two logs of a partition the one that has taken the other's place, which is deleted; StorageError when none has."""
+        """Of two logs of a partition the one that has taken the other's place, which is deleted; StorageError when none has. `one` is in
+        the tables already.
+        """
         for log, replaced in ((one, other), (other, one)):
-            if self._noted_source(log) == replaced.directory:
-                self._by_path[replaced.parent_directory].logs.pop(log.topic_partition, None)
+            if noted_source(self._disk, log) == replaced.directory:
+                if replaced is one:
+                    self._tables.take(one.topic_partition)
                 self._dispose(replaced)
                 return log
         raise StorageError(
@@ -274,12 +228,12 @@ class LogManager:
 
     def get_log(self, topic_partition: TopicPartition, *, future: bool = False) -> Log | None:
         """The log, None when there is none or its directory is offline."""
-        return (self._future_logs if future else self._logs).get(topic_partition)
+        return self._tables.get(topic_partition, future=future)
 
     @property
     def logs(self) -> Iterator[Log]:
         """All current logs in directories that work."""
-        return iter(list(self._logs.values()))
+        return iter(list(self._tables.current.values()))
 
     def create_log(
         self, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig, *, directory_id: UUID | None = None
@@ -288,7 +242,7 @@ class LogManager:
 
         KafkaError INCONSISTENT_TOPIC_ID when it exists under another id, KAFKA_STORAGE_ERROR when no directory can take it.
         """
-        log = self._logs.get(topic_partition)
+        log = self._tables.get(topic_partition)
         if log is not None:
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
@@ -297,7 +251,7 @@ class LogManager:
         directory = self._choose(topic_partition, directory_id)
         self._preferred.pop(topic_partition, None)
         log = self._make(directory, directory_name(topic_partition), topic_partition, topic_id, config)
-        self._logs[topic_partition] = directory.logs[topic_partition] = log
+        self._tables.put(log)
         return log
 
     def _make(self, directory: LogDirectory, name: str, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig) -> Log:
@@ -338,15 +292,15 @@ class LogManager:
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No log directory is online to hold {topic_partition}")
         wanted = self._preferred.get(topic_partition)
-        if wanted is not None and self._by_path[wanted] in online:
-            return self._by_path[wanted]
+        if wanted is not None and self._tables.by_path[wanted] in online:
+            return self._tables.by_path[wanted]
         # With everything cordoned the replica still has to go somewhere, as in Kafka.
         free = [directory for directory in online if not directory.cordoned] or online[:1]
         return min(free, key=lambda directory: len(directory.logs) + len(directory.future_logs))
 
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
         """Where the log is to be made should the partition come here later; without effect while it is here."""
-        if topic_partition not in self._logs:
+        if topic_partition not in self._tables.current:
             if len(self._preferred) >= _PREFERRED_KEPT:
                 del self._preferred[next(iter(self._preferred))]
             self._preferred[topic_partition] = path
@@ -357,25 +311,23 @@ class LogManager:
         The log being moved goes with it. Names and checkpoints become durable with `begin_new_names`.
         """
         self.delete_future_log(topic_partition)
-        log = self._logs.pop(topic_partition, None)
+        log = self._tables.take(topic_partition)
         if log is not None:
-            self._by_path[log.parent_directory].logs.pop(topic_partition, None)
             if self.cleaner is not None:
                 self.cleaner.removed(topic_partition, log.parent_directory)
             self._dispose(log)
 
     def delete_future_log(self, topic_partition: TopicPartition) -> None:
         """As `delete_log`, for the log that is being moved only."""
-        log = self._future_logs.pop(topic_partition, None)
+        log = self._tables.take(topic_partition, future=True)
         if log is not None:
-            self._by_path[log.parent_directory].future_logs.pop(topic_partition, None)
             self._dispose(log)
 
     def _dispose(self, log: Log) -> None:
         """The log is in no table any more."""
         log.close_handles()
         log.rename_directory(deleted_directory_name(log.topic_partition, random_uuid(self._random)), durable=False)
-        self._doomed_directories.append((self._clock.time_ms() + log.config.file_delete_delay_ms, log.directory))
+        self._doomed.add_directories([log.directory], log.config.file_delete_delay_ms)
         self._left.add(log.parent_directory)
         self._names_changed()
 
@@ -386,15 +338,15 @@ class LogManager:
 
         KAFKA_STORAGE_ERROR when that directory is offline or fails.
         """
-        log = self._future_logs.get(topic_partition)
+        log = self._tables.get(topic_partition, future=True)
         if log is not None:
             return log
-        directory = self._by_path[path]
+        directory = self._tables.by_path[path]
         if not directory.online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
         name = future_directory_name(topic_partition, random_uuid(self._random))
         log = self._make(directory, name, topic_partition, topic_id, config)
-        self._future_logs[topic_partition] = directory.future_logs[topic_partition] = log
+        self._tables.put(log)
         return log
 
     def replace_current_with_future(self, topic_partition: TopicPartition) -> Log:
@@ -404,67 +356,27 @@ class LogManager:
         that `note_move` has left: until `begin_new_names` has made both durable, only what was flushed to both logs may count as such.
         KAFKA_STORAGE_ERROR when a directory fails; the current log is in its place then, unless it was its directory.
         """
-        current, future = self._logs[topic_partition], self._future_logs[topic_partition]
-        source, target = self._by_path[current.parent_directory], self._by_path[future.parent_directory]
-        name = directory_name(topic_partition)
-        current.rename_directory(deleted_directory_name(topic_partition, random_uuid(self._random)), durable=False)
-        try:
-            future.rename_directory(name, durable=False)
-        except KafkaError:
-            current.rename_directory(name, durable=False)
-            raise
-        # What is flushed to it from now on has to be found under its new name.
-        future.owe_fsync(future.directory, name_only=True)
-        future.update_high_watermark(current.high_watermark)
-        del self._future_logs[topic_partition], target.future_logs[topic_partition]
-        source.logs.pop(topic_partition, None)
-        self._logs[topic_partition] = target.logs[topic_partition] = future
-        self._doomed_directories.append((self._clock.time_ms() + current.config.file_delete_delay_ms, current.directory))
-        current.close_handles()
-        self._left.update((source.path, target.path))
+        current, future = exchange(self._tables, topic_partition, deleted_directory_name(topic_partition, random_uuid(self._random)))
+        self._doomed.add_directories([current.directory], current.config.file_delete_delay_ms)
+        source, target = current.parent_directory, future.parent_directory
+        self._left.update((source, target))
         if self.cleaner is not None:
-            self.cleaner.moved(topic_partition, source.path, target.path)
-        self._moved.append(FinishedMove(self._disk, source.path, future.directory))
+            self.cleaner.moved(topic_partition, source, target)
+        self._moved.append(FinishedMove(self._disk, source, future.directory))
         self._names_changed()
         return future
 
     def note_move(self, current: Log, future: Log) -> Callable[[], None]:
         """What writes down, durably and in an executor, that `future` is about to take the place of `current`."""
-        note, source = f"{future.directory}/{MOVED_FROM}", current.directory
-        return lambda: self._disk.write_atomic(note, source.encode())
+        return note_move(self._disk, current, future)
 
-    def _noted_source(self, log: Log) -> str | None:
-        """The directory of the log that this one replaces, where a move was under way."""
-        try:
-            return self._disk.read_bytes(f"{log.directory}/{MOVED_FROM}").decode(errors="replace")
-        except FileNotFoundError:
-            return None
-
-    def settle_moves(self, assigned: Callable[[TopicPartition, UUID | None], UUID | None]) -> None:
-        """After all directories are loaded: finishes what a crash left of moves. `assigned` is the log directory of the partition in the
-        metadata, None for one that is not this broker's.
-
-        A future log takes its place when the current one is gone: renamed by an exchange that a crash cut short, or lost while the
-        metadata names the future one's directory already (LogManager.recoverAbandonedFutureLogs). Not while the current one may be in
-        a directory that is offline. All others are cut to what they share with the current log; their moves go on.
-        """
-        for topic_partition, future in list(self._future_logs.items()):
-            current = self._logs.get(topic_partition)
-            directory = self._by_path[future.parent_directory]
+    def settle_moves(self, assigned: Assigned) -> None:
+        """After all directories are loaded: finishes what a crash left of moves (`moves.settle`)."""
+        for future in list(self._tables.future.values()):
             try:
-                if current is not None:
-                    drop_move_note(self._disk, future.directory)
-                    end = common_end(current, future)
-                    if end < future.log_end_offset:
-                        future.truncate_to(end)
-                elif self._may_promote(future, assigned(topic_partition, future.topic_id), directory):
-                    logger.warning("%s takes the place of the log of %s, which is gone", future.directory, topic_partition)
-                    future.rename_directory(directory_name(topic_partition))
-                    drop_move_note(self._disk, future.directory)
-                    del self._future_logs[topic_partition], directory.future_logs[topic_partition]
-                    self._logs[topic_partition] = directory.logs[topic_partition] = future
+                settle(self._disk, self._tables, future, assigned)
             except OSError as error:
-                self.directory_failed(directory.path, error)
+                self.on_io_error(future, error)
             except KafkaError:
                 # The log has reported its directory as failed.
                 continue
@@ -475,16 +387,9 @@ class LogManager:
                 except OSError as error:
                     self.on_io_error(log, error)
 
-    def _may_promote(self, future: Log, assigned: UUID | None, directory: LogDirectory) -> bool:
-        source = self._noted_source(future)
-        if source is not None:
-            left = self._by_path.get(source.rpartition("/")[0])
-            return left is None or left.online
-        return assigned is not None and assigned == directory.directory_id and len(self.online_directories) == len(self.directories)
-
     def reconfigure(self, topic_config: Callable[[str], TopicConfig]) -> None:
         """Gives every log, future ones too, the configuration of its topic as it is now; equal ones by identity are left alone."""
-        for log in [*self._logs.values(), *self._future_logs.values()]:
+        for log in self._tables.all_logs():
             config = topic_config(log.topic_partition.topic)
             if log.config is not config:
                 log.update_config(config)
@@ -493,7 +398,7 @@ class LogManager:
         """producer.id.expiration.ms and transaction.partition.verification.enable, for the logs there are and those to come."""
         self._options.producer_expiration_ms = expiration_ms
         self._options.verify_transactions = verify_transactions
-        for log in [*self._logs.values(), *self._future_logs.values()]:
+        for log in self._tables.all_logs():
             log.producer_state.update_settings(expiration_ms, verify_transactions=verify_transactions)
 
     # -- tasks -------------------------------------------------------------------------------------------------------------------
@@ -507,7 +412,7 @@ class LogManager:
 
     def cleanup_steps(self) -> Iterator[tuple[Log, int]]:
         """The same one log after the other, so that the loop can see to other work in between; closes the files of idle logs as well."""
-        for log in [*self._logs.values(), *self._future_logs.values()]:
+        for log in self._tables.all_logs():
             if log.closed:
                 continue
             cleaner = self.cleaner
@@ -565,14 +470,14 @@ class LogManager:
         """What makes durable that logs came, went or moved since the last call; for `write_checkpoints`."""
         found: dict[str, NewNames] = {}
         for log in self._new_logs:
-            if log in (self._logs.get(log.topic_partition), self._future_logs.get(log.topic_partition)):
+            if self._tables.holds(log):
                 found.setdefault(log.parent_directory, NewNames(self._disk, log.parent_directory)).add(*log.unsynced_paths)
         self._new_logs.clear()
         writes: list[DirectoryWrite] = list(found.values())
         moved, self._moved = self._moved, []
         left, self._left = sorted(self._left), set()
         for path in left:
-            directory = self._by_path[path]
+            directory = self._tables.by_path[path]
             if directory.online:
                 names = NewNames(self._disk, path)
                 names.add([], [f"{path}/{LOCK_FILE}"])
@@ -593,24 +498,16 @@ class LogManager:
 
     def due_deletions(self, *, everything: bool = False) -> Deletion | None:
         """What may be removed for good now; None when there is nothing. Call every few seconds, run it in an executor."""
-        now_ms = self._clock.time_ms()
-        for log in [*self._logs.values(), *self._future_logs.values()]:
-            due_ms = now_ms + log.config.file_delete_delay_ms
-            self._doomed_files += [(due_ms, path) for path in log.take_deletions()]
-        files = [path for due_ms, path in self._doomed_files if everything or due_ms <= now_ms]
-        directories = [path for due_ms, path in self._doomed_directories if everything or due_ms <= now_ms]
-        if not files and not directories:
-            return None
-        self._doomed_files = [entry for entry in self._doomed_files if not everything and entry[0] > now_ms]
-        self._doomed_directories = [entry for entry in self._doomed_directories if not everything and entry[0] > now_ms]
-        return Deletion(self._disk, files, directories)
+        for log in self._tables.all_logs():
+            self._doomed.add_files(log.take_deletions(), log.config.file_delete_delay_ms)
+        return self._doomed.take_due(everything=everything)
 
     def _rolled(self, log: Log) -> None:
         if self.on_roll is not None:
             self.on_roll(log)
 
     def _truncated(self, log: Log) -> None:
-        directory = self._by_path[log.parent_directory]
+        directory = self._tables.by_path[log.parent_directory]
         self._write(directory, directory.write_recovery_points)
         self._write(directory, directory.write_log_start_offsets)
         if self.cleaner is not None:
@@ -639,10 +536,5 @@ class LogManager:
                 # The log has reported its directory as failed.
                 continue
             directory.release()
-        self._logs.clear()
-        self._future_logs.clear()
-
-
-def is_future_name(name: str) -> bool:
-    """Whether a directory is that of a replica being moved here."""
-    return name.endswith(FUTURE_DIR_SUFFIX)
+        self._tables.current.clear()
+        self._tables.future.clear()

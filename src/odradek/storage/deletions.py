@@ -1,0 +1,71 @@
+"""Files and directories that were renamed and wait for file.delete.delay.ms before they go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from odradek.base.clock import Clock
+from odradek.base.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+
+class Deletion:
+    """Files and directories whose time has come; `run` may take long and belongs into an executor. Errors are logged and returned."""
+
+    __slots__ = ("_directories", "_disk", "_files")
+
+    def __init__(self, disk: Disk, files: list[str], directories: list[str]) -> None:
+        self._disk = disk
+        self._files = files
+        self._directories = directories
+
+    def run(self) -> list[OSError]:
+        errors: list[OSError] = []
+        for path in self._files:
+            try:
+                if self._disk.exists(path):
+                    self._disk.remove(path)
+            except OSError as error:
+                errors.append(error)
+        for path in self._directories:
+            try:
+                self._disk.rmtree(path)
+            except OSError as error:
+                errors.append(error)
+        for failure in errors:
+            logger.error("Deleting failed: %s", failure)
+        return errors
+
+
+class Doomed:
+    """What waits, with the time from which it may go."""
+
+    __slots__ = ("_clock", "_directories", "_disk", "_files")
+
+    def __init__(self, disk: Disk, clock: Clock) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._files: list[tuple[int, str]] = []
+        """(due time in ms, path)"""
+        self._directories: list[tuple[int, str]] = []
+
+    def add_files(self, paths: Iterable[str], delay_ms: int) -> None:
+        due_ms = self._clock.time_ms() + delay_ms
+        self._files += [(due_ms, path) for path in paths]
+
+    def add_directories(self, paths: Iterable[str], delay_ms: int) -> None:
+        due_ms = self._clock.time_ms() + delay_ms
+        self._directories += [(due_ms, path) for path in paths]
+
+    def take_due(self, *, everything: bool) -> Deletion | None:
+        """What may go now; None when there is nothing."""
+        now_ms = self._clock.time_ms()
+        files = [path for due_ms, path in self._files if everything or due_ms <= now_ms]
+        directories = [path for due_ms, path in self._directories if everything or due_ms <= now_ms]
+        if not files and not directories:
+            return None
+        self._files = [entry for entry in self._files if not everything and entry[0] > now_ms]
+        self._directories = [entry for entry in self._directories if not everything and entry[0] > now_ms]
+        return Deletion(self._disk, files, directories)
