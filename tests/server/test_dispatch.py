@@ -222,3 +222,65 @@ def test_a_request_that_is_not_served_closes() -> None:
                 services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name="P", peer_host="h")
 
     in_loop(test)
+
+
+def at_once(channel: InterBrokerChannel, version: int = 4, timeout_s: float = 5.0) -> Deferred[Message]:
+    message = FindCoordinatorRequest(coordinator_keys=["a"])
+    return channel.send(1, message.API_KEY, message, version, timeout_s=timeout_s, at_once=True)
+
+
+def test_a_request_to_this_node_may_be_served_before_it_has_been_sent() -> None:
+    def test(services: Services) -> None:
+        response = FindCoordinatorResponse()
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: response)
+        assert at_once(forwarding(services)).result() is response
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_errors_of_what_is_served_at_once_are_the_api_s(later: bool) -> None:
+    def test(services: Services) -> None:
+        waiting: Deferred[Message] = Deferred()
+
+        def handler(*_: object) -> object:
+            if later:
+                return waiting
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "no")
+
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
+        answer = at_once(forwarding(services))
+        assert answer.done is not later
+        waiting.fail(KafkaError(ErrorCode.POLICY_VIOLATION, "no"))
+        assert cast(FindCoordinatorResponse, answer.result()).coordinators[0].error_code == 44
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize("refusal", ["version", "none", "closing"])
+def test_what_would_close_a_connection_refuses_what_is_to_be_served_at_once(refusal: str) -> None:
+    def test(services: Services) -> None:
+        def handler(*_: object) -> object:
+            if refusal == "none":
+                return None
+            raise ProtocolError("closes")
+
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
+        error = at_once(forwarding(services), 99 if refusal == "version" else 4).error
+        assert isinstance(error, KafkaError)
+        assert error.code is ErrorCode.NETWORK_EXCEPTION
+
+    in_loop(test)
+
+
+def test_what_is_served_at_once_may_be_answered_too_late() -> None:
+    async def test(services: Services) -> None:
+        waiting: Deferred[Message] = Deferred()
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: waiting)
+        answer = at_once(forwarding(services), timeout_s=0.001)
+        await until(lambda: answer.done)
+        assert isinstance(answer.error, KafkaError)
+        assert answer.error.code is ErrorCode.REQUEST_TIMED_OUT
+        waiting.complete(FindCoordinatorResponse())
+
+    in_loop(test)

@@ -2,8 +2,9 @@
 
 On a single node the channel is looped back: the request is encoded, dispatched as if it had come in on the other role's listener, and its
 response encoded and decoded again, so that a cluster of one runs the very code of a cluster of many. Delivery is on the loop's next turn:
-nothing that sends is entered again from within; who sends from a callback of the loop itself, with nobody above, may have it at once. To
-other nodes it needs somebody to carry its frames, whom simulations have, and brokers not yet.
+nothing that sends is entered again from within; who sends from a callback of the loop itself, with nobody above, may have it at once, and
+then without the bytes in between: that is for what every transaction sends, whose bytes go from node to node in simulations. To other nodes
+it needs somebody to carry its frames, whom simulations have, and brokers not yet.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ class InterBrokerChannel:
         if self._closed:
             result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed"))
         elif destination in (TO_CONTROLLER, self._node_id):
-            self._exchange(api_key, request, version, timeout_s, result, self._loop_back, at_once=at_once)
+            if at_once:
+                self._hand_over(request, version, timeout_s, result)
+            else:
+                self._exchange(api_key, request, version, timeout_s, result, self._loop_back)
         elif self._carry is not None:
             carry = self._carry
             self._exchange(api_key, request, version, timeout_s, result, lambda scope, frame: carry(destination, scope, frame))
@@ -89,8 +93,6 @@ class InterBrokerChannel:
         timeout_s: float,
         result: Deferred[Message],
         serve: Callable[[str, bytes], Answer],
-        *,
-        at_once: bool = False,
     ) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         scope = _SCOPES[api_key]
@@ -119,13 +121,42 @@ class InterBrokerChannel:
             result.complete(response)
 
         def late() -> None:
-            result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no answer in {timeout_s:g} s"))
+            result.fail(_late(timeout_s))
 
         timer = self._clock.call_later(timeout_s, late)
-        if at_once:
-            deliver()
-        else:
-            self._clock.call_later(0, deliver)
+        self._clock.call_later(0, deliver)
+
+    def _hand_over(self, request: Message, version: int, timeout_s: float, result: Deferred[Message]) -> None:
+        """To this node itself, as a message; the answer comes as one."""
+        scope = _SCOPES[request.API_KEY]
+
+        def received(done: Deferred[Message | None]) -> None:
+            response = None if done.error is not None else done.result()
+            if response is None:
+                result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the request was refused: {done.error}"))
+            else:
+                result.complete(response)
+
+        try:
+            answer = self._dispatcher.handle_message(
+                request,
+                version,
+                scope=scope,
+                listener_name=self._listener_names[scope],
+                peer_host="127.0.0.1",
+                client_id=f"node-{self._node_id}",
+            )
+        except Exception as error:
+            result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the request was refused: {error}"))
+            return
+        if not answer.done:
+            timer = self._clock.call_later(timeout_s, lambda: result.fail(_late(timeout_s)))
+            answer.add_callback(lambda _: timer.cancel())
+        answer.add_callback(received)
+
+
+def _late(timeout_s: float) -> KafkaError:
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no answer in {timeout_s:g} s")
 
 
 def _when_answered(answer: Answer, callback: Callable[[Deferred[Sequence[Chunk] | None]], object]) -> None:

@@ -112,11 +112,9 @@ class Dispatcher:
 
     def dispatch(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int) -> Answer:
         """The answer to the request whose body begins at `offset`, a frame in chunks; ProtocolError where the connection must close."""
-        route = self._route(context.listener_scope, header)
+        route = self._route(context)
         if route is None:
             return self._unsupported_api_versions(context)
-        if route.function is None:
-            route.load(context.listener_scope)
         assert route.request_class is not None
         request = route.request_class.decode(frame[offset:], header.api_version)
         if route.forward:
@@ -125,15 +123,18 @@ class Dispatcher:
             return self.forward(context, frame, route, request)
         return self._serve(context, route, request)
 
-    def _route(self, scope: str, header: RequestHeader) -> Route | None:
+    def _route(self, context: RequestContext) -> Route | None:
         """None for ApiVersions in a version that is not served."""
-        route = self._routes[scope].get(header.api_key)
+        scope, version = context.listener_scope, context.api_version
+        route = self._routes[scope].get(context.api_key)
         if route is None:
-            raise ProtocolError(f"API key {header.api_key} is not served on {scope} listeners")
-        if not route.min_version <= header.api_version <= route.max_version:
-            if header.api_key == ApiKey.API_VERSIONS:
+            raise ProtocolError(f"API key {context.api_key} is not served on {scope} listeners")
+        if not route.min_version <= version <= route.max_version:
+            if context.api_key == ApiKey.API_VERSIONS:
                 return None
-            raise ProtocolError(f"{route.api_key.name} is not served in version {header.api_version}")
+            raise ProtocolError(f"{route.api_key.name} is not served in version {version}")
+        if route.function is None:
+            route.load(scope)
         return route
 
     def _unsupported_api_versions(self, context: RequestContext) -> Sequence[Chunk]:
@@ -190,21 +191,23 @@ class Dispatcher:
 
     def error_frame(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Sequence[Chunk]:
         """The API's answer to an error; ProtocolError (close) where the API has no shape for one."""
+        return self._frame(context, self._error(context, route, request, error), context.api_version)
+
+    def _error(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Message:
         if isinstance(error, ProtocolError):
             raise error
         if not isinstance(error, KafkaError):
             logger.error("%s version %d failed", route.api_key.name, context.api_version, exc_info=error)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if route.error_response is not None:
-            response = route.error_response(request, error)
-        else:
-            response = response_class(context.api_key)()
-            if not hasattr(response, "error_code"):
-                raise ProtocolError(f"{route.api_key.name} failed: {error}")
-            response.error_code = int(error.code)  # pyright: ignore[reportAttributeAccessIssue]
-            if hasattr(response, "error_message"):
-                response.error_message = error.message  # pyright: ignore[reportAttributeAccessIssue]
-        return self._frame(context, response, context.api_version)
+            return route.error_response(request, error)
+        response = response_class(context.api_key)()
+        if not hasattr(response, "error_code"):
+            raise ProtocolError(f"{route.api_key.name} failed: {error}")
+        response.error_code = int(error.code)  # pyright: ignore[reportAttributeAccessIssue]
+        if hasattr(response, "error_message"):
+            response.error_message = error.message  # pyright: ignore[reportAttributeAccessIssue]
+        return response
 
     # -- requests that did not come through a socket of their own --------------------------------------------------------------------
 
@@ -235,3 +238,50 @@ class Dispatcher:
             principal=principal,
         )
         return header, self.dispatch(context, header, view, offset)
+
+    def handle_message(
+        self, request: Message, version: int, *, scope: str, listener_name: str, peer_host: str, client_id: str
+    ) -> Deferred[Message | None]:
+        """As `handle_embedded`, of a request that is a message already and whose answer is to stay one: errors are the API's answer to
+        them, ProtocolError (raised, or the result's) where there is none.
+        """
+        context = RequestContext(
+            request.API_KEY,
+            version,
+            0,
+            client_id,
+            connection_id="loopback",
+            listener_name=listener_name,
+            listener_scope=scope,
+            peer_host=peer_host,
+            received_at=self._clock.monotonic(),
+            services=self._services,
+        )
+        route = self._route(context)
+        if route is None or route.forward:
+            raise ProtocolError(f"API key {request.API_KEY} is not served on {scope} listeners without its bytes")
+        assert route.function is not None
+        answer: Deferred[Message | None] = Deferred()
+
+        def failed(error: BaseException) -> None:
+            try:
+                answer.complete(self._error(context, route, request, error))
+            except Exception as unanswerable:
+                answer.fail(unanswerable)
+
+        def completed(done: Deferred[Message | None]) -> None:
+            if done.error is not None:
+                failed(done.error)
+            else:
+                answer.complete(done.result())
+
+        try:
+            result = route.function(context, request, self._services)
+        except Exception as error:
+            failed(error)
+            return answer
+        if isinstance(result, Deferred):
+            cast("Deferred[Message | None]", result).add_callback(completed)
+        else:
+            answer.complete(cast("Message | None", result))
+        return answer
