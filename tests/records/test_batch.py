@@ -20,6 +20,7 @@ from odradek.records.batch import (
     decode_batch,
     decode_records,
     encode_batch,
+    encode_keyed,
     increment_sequence,
     iter_headers,
     read_header,
@@ -66,6 +67,27 @@ def test_builder_and_function_write_the_same(records: list[RawRecord], compressi
     assert builder.record_count == len(records)
     closed = builder.close(producer_id=3, producer_epoch=4, base_sequence=5, transactional=True)
     assert closed == encode_batch(records, compression=compression, producer_id=3, producer_epoch=4, base_sequence=5, transactional=True)
+
+
+@common
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2**62),
+            st.lists(st.tuples(st.none() | st.binary(max_size=5), st.none() | st.binary(max_size=200)), min_size=1, max_size=4),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    strategies.compressions,
+)
+def test_groups_of_one_timestamp_are_written_as_their_records_would_be(
+    groups: list[tuple[int, list[tuple[bytes | None, bytes | None]]]], compression: Compression
+) -> None:
+    records = [(timestamp, key, value, ()) for timestamp, group in groups for key, value in group]
+    assert encode_keyed(groups, compression=compression) == encode_batch(records, compression=compression)
+    given_producer = {"producer_id": 3, "producer_epoch": 4, "transactional": True}
+    assert encode_keyed(groups, **given_producer) == encode_batch(records, **given_producer)
 
 
 def test_builder_keeps_its_limit_but_takes_one_record_of_any_size() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -26,7 +26,7 @@ from odradek.base.undo import UndoJournal
 from odradek.coordinator.records import RecordSerde
 from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult, CoordinatorShard
 from odradek.coordinator.timers import Expire, Timers
-from odradek.records.batch import encode_batch
+from odradek.records.batch import encode_keyed
 from odradek.records.compression import Compression
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ class ShardContext(Generic[S]):
         self.shard = new_shard(topic_partition, self.journal, self.timers)
         self.next_offset = 0
         """The offset that the next record gets: the log end and what has been gathered."""
-        self._records: list[tuple[int, bytes | None, bytes | None, tuple[()]]] = []
+        self._records: list[tuple[int, Sequence[tuple[bytes, bytes | None]]]] = []
+        """What is gathered: the time of each operation, and its records."""
+        self._count = 0
         self._size = 0
         self._gathered: list[_Waiting] = []
         self._waiting: deque[_Waiting] = deque()
@@ -165,13 +167,18 @@ class ShardContext(Generic[S]):
 
     # -- operations --------------------------------------------------------------------------------------------------------------
 
-    def write(self, operation: Callable[[S], CoordinatorResult[T]]) -> Deferred[T]:
-        """Runs the operation; the reply when its records are committed. KafkaError of the operation fails it, and nothing is changed."""
+    def write(self, operation: Callable[[S], CoordinatorResult[T]], reply: Deferred[T] | None = None) -> Deferred[T]:
+        """Runs the operation; the reply when its records are committed. KafkaError of the operation fails it, and nothing is changed.
+
+        `reply` is completed and handed out in the place of a new one.
+        """
+        reply = Deferred() if reply is None else reply
         try:
             result = self._decide(operation)
         except KafkaError as error:
-            return Deferred.failed(error)
-        return self._take(result, -1, -1)
+            reply.fail(error)
+            return reply
+        return self._take(result, -1, -1, reply)
 
     def _decide(self, operation: Callable[[S], CoordinatorResult[T]]) -> CoordinatorResult[T]:
         # What the operation changes itself in journaled state goes the way of its first record.
@@ -191,7 +198,7 @@ class ShardContext(Generic[S]):
             result = self._decide(operation)
         except KafkaError as error:
             return Deferred.failed(error)
-        deferred = self._take(result, producer_id, producer_epoch)
+        deferred = self._take(result, producer_id, producer_epoch, Deferred())
         if result.records or result.encoded is not None:
             self.flush(producer_id=producer_id, producer_epoch=producer_epoch, guard=guard)
         return deferred
@@ -213,8 +220,7 @@ class ShardContext(Generic[S]):
         self._write_out(batch, offset, None, version)
         return deferred
 
-    def _take(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> Deferred[T]:
-        deferred: Deferred[T] = Deferred()
+    def _take(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int, deferred: Deferred[T]) -> Deferred[T]:
         if result.encoded is not None:
             encoded = result.encoded.records
         elif result.records:
@@ -226,27 +232,29 @@ class ShardContext(Generic[S]):
             limit = self.log.max_batch_bytes - BATCH_OVERHEAD
         except KafkaError as error:
             # The partition is somebody else's, or its disk has failed, and the news is on its way.
-            return self._refuse(result, append_error(error))
+            return self._refuse(result, append_error(error), deferred)
         if size > limit and self._options.compression is Compression.NONE:
             if not result.atomic and len(result.records) > 1:
-                return self._take_in_parts(result, producer_id, producer_epoch)
+                return self._take_in_parts(result, producer_id, producer_epoch, deferred)
             too_large = KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"{len(encoded)} records of {size} bytes for {self.topic_partition} do not fit into a batch of {limit} bytes",
             )
-            return self._refuse(result, append_error(too_large))
+            return self._refuse(result, append_error(too_large), deferred)
         if self._records and self._size + size > limit:
             before = self.next_offset
             self.flush()
             if self.next_offset != before:
                 # What the operation has seen, and whatever it changed, was just taken back.
-                return self._refuse(result, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the records before could not be written"))
+                taken_back = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the records before could not be written")
+                return self._refuse(result, taken_back, deferred)
         now_ms = self._clock.time_ms()
         offset = self.next_offset
         if result.replay:
             self._replay(result, offset, producer_id, producer_epoch)
-        self._records += [(now_ms, key, value, ()) for key, value in encoded]
+        self._records.append((now_ms, encoded))
         self._size += size
+        self._count += len(encoded)
         self.next_offset = offset + len(encoded)
         self._gathered.append(_Waiting(deferred, self.next_offset, result.response, result.on_appended))
         if producer_id < 0 and self._flush_timer is None:
@@ -262,7 +270,7 @@ class ShardContext(Generic[S]):
         try:
             committed = self.log.high_watermark
         except KafkaError as error:
-            return self._refuse(result, append_error(error))
+            return self._refuse(result, append_error(error), deferred)
         if self._waiting or committed < self.next_offset:
             self._waiting.append(waiting)
             self._limit_waiting()
@@ -274,26 +282,28 @@ class ShardContext(Generic[S]):
         if self._timeout is None:
             self._timeout = self._clock.call_later(self._options.write_timeout_ms / 1000, self._timed_out, self.next_offset)
 
-    def _refuse(self, result: CoordinatorResult[T], error: KafkaError) -> Deferred[T]:
+    def _refuse(self, result: CoordinatorResult[T], error: KafkaError, deferred: Deferred[T]) -> Deferred[T]:
         self.journal.revert_to(self.next_offset)
         if result.on_appended is not None:
             result.on_appended(error)
-        return Deferred.failed(error)
+        deferred.fail(error)
+        return deferred
 
-    def _take_in_parts(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> Deferred[T]:
+    def _take_in_parts(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int, deferred: Deferred[T]) -> Deferred[T]:
         """Halves, until they fit; an error ends it where it stands, and the reply tells of it."""
         middle = len(result.records) // 2
-        first: Deferred[T] = self._take(
-            CoordinatorResult(result.records[:middle], result.response, replay=result.replay, atomic=False), producer_id, producer_epoch
-        )
+        half = CoordinatorResult(result.records[:middle], result.response, replay=result.replay, atomic=False)
+        first: Deferred[T] = self._take(half, producer_id, producer_epoch, Deferred())
         if first.error is not None:
             if result.on_appended is not None and isinstance(first.error, KafkaError):
                 result.on_appended(first.error)
-            return first
+            deferred.fail(first.error)
+            return deferred
         return self._take(
             CoordinatorResult(result.records[middle:], result.response, replay=result.replay, on_appended=result.on_appended, atomic=False),
             producer_id,
             producer_epoch,
+            deferred,
         )
 
     def _replay(self, result: CoordinatorResult[T], offset: int, producer_id: int, producer_epoch: int) -> None:
@@ -317,19 +327,19 @@ class ShardContext(Generic[S]):
         timer, self._flush_timer = self._flush_timer, None
         if timer is not None:
             timer.cancel()
-        records = self._records
+        records, count = self._records, self._count
         if not records:
             return
         self._records = []
-        self._size = 0
-        batch = encode_batch(
+        self._count = self._size = 0
+        batch = encode_keyed(
             records,
             compression=self._options.compression,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             transactional=producer_id >= 0,
         )
-        self._write_out(batch, self.next_offset - len(records), guard)
+        self._write_out(batch, self.next_offset - count, guard)
 
     def _write_out(self, batch: bytes, offset: int, guard: object | None, transaction_version: int = 0) -> None:
         gathered, self._gathered = self._gathered, []

@@ -139,17 +139,21 @@ class CoordinatorRuntime(Generic[S]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{topic_partition} is still being loaded")
         return context
 
-    def write(self, topic_partition: TopicPartition, operation: Callable[[S], CoordinatorResult[T]]) -> Deferred[T]:
-        """The operation's response once its records are committed.
+    def write(
+        self, topic_partition: TopicPartition, operation: Callable[[S], CoordinatorResult[T]], reply: Deferred[T] | None = None
+    ) -> Deferred[T]:
+        """The operation's response once its records are committed; in `reply`, where that is given.
 
         Fails with NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE (not replicated in time), or whatever the
         operation raises.
         """
+        reply = Deferred() if reply is None else reply
         try:
             context = self._context(topic_partition)
         except KafkaError as error:
-            return Deferred.failed(error)
-        return context.write(operation)
+            reply.fail(error)
+            return reply
+        return context.write(operation, reply)
 
     def write_transactional(
         self,

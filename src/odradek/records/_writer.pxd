@@ -42,6 +42,8 @@ cdef class RecordWriter:
     )
     cpdef bint append(self, long long timestamp, key, value, headers=*) except -1
 
+    cpdef bint append_all(self, long long timestamp, records) except -1
+
     @cython.locals(
         key_bit="Py_ssize_t", value_bit="Py_ssize_t", bit="Py_ssize_t", key_size="Py_ssize_t", value_size="Py_ssize_t", key_at="Py_ssize_t",
         value_at="Py_ssize_t", timestamp="long long", key_data="const unsigned char*", value_data="const unsigned char*",

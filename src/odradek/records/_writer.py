@@ -143,6 +143,14 @@ class RecordWriter:
         self.position = _put_bytes(room, position, encoded_headers)
         return True
 
+    def append_all(self, timestamp: int, records: Sequence[tuple[bytes | None, bytes | None]]) -> bool:
+        """`append` with each key and value, without headers; False at the first that does not fit, those before it are written."""
+        # Not all(): compiled, that would still go through a generator.
+        for key, value in records:  # noqa: SIM110
+            if not self.append(timestamp, key, value):
+                return False
+        return True
+
     def append_rows(
         self,
         row: int,

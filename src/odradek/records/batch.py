@@ -7,7 +7,7 @@ no error: Kafka's fetch returns whole byte ranges.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
@@ -298,6 +298,40 @@ def encode_batch(
         producer_id,
         producer_epoch,
         base_sequence,
+        count,
+    )
+
+
+def encode_keyed(
+    records: Iterable[tuple[int, Sequence[tuple[bytes | None, bytes | None]]]],
+    *,
+    compression: Compression = Compression.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    transactional: bool = False,
+) -> bytes:
+    """As `encode_batch`, of keys and values that come in groups of one timestamp each: all that coordinators write."""
+    writer = native.codec.RecordWriter(0x7FFFFFFF, HEADER_SIZE)
+    for timestamp, group in records:
+        if not writer.append_all(timestamp, group):
+            raise OverflowError("A record batch must be smaller than 2 GiB")
+    base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
+    attributes = TRANSACTIONAL_MASK if transactional else 0
+    body = writer.take()
+    if compression != Compression.NONE:
+        body = _compressed(body, compression, None)
+        attributes |= compression
+    return sealed(
+        body,
+        0,
+        NO_PARTITION_LEADER_EPOCH,
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
         count,
     )
 

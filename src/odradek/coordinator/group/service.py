@@ -240,10 +240,7 @@ class GroupCoordinator:
     def delete_groups(self, group_ids: Sequence[str]) -> Deferred[list[DeletableGroupResult]]:
         """Empty groups, with their offsets."""
         writes = [
-            _answered(
-                self.runtime.write(partition, _deletion(ids)),
-                lambda code, ids=ids: [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in ids],  # type: ignore[misc]
-            )
+            self.runtime.write(partition, _deletion(ids), _Answer(_failed_deletion(ids)))
             for partition, ids in self._by_partition(group_ids).items()
         ]
         return _gather(writes)
@@ -273,22 +270,32 @@ class GroupCoordinator:
     def _write(
         self, group_id: str, operation: Callable[[GroupShard], CoordinatorResult[R]], failed: Callable[[ErrorCode], R]
     ) -> Deferred[R]:
-        return _answered(self.runtime.write(self.partition_for(group_id), operation), failed)
+        return self.runtime.write(self.partition_for(group_id), operation, _Answer(failed))
 
 
 def _deletion(group_ids: list[str]) -> Callable[[GroupShard], CoordinatorResult[list[DeletableGroupResult]]]:
     return lambda shard: shard.delete_groups(group_ids)
 
 
+def _failed_deletion(group_ids: list[str]) -> Callable[[ErrorCode], list[DeletableGroupResult]]:
+    return lambda code: [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in group_ids]
+
+
 def _code_of(error: BaseException) -> ErrorCode:
     return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def _answered(written: Deferred[R], failed: Callable[[ErrorCode], R]) -> Deferred[R]:
-    """The same with errors turned into what the client gets."""
-    response: Deferred[R] = Deferred()
-    written.add_callback(lambda done: _pass_on(done, response, failed))
-    return response
+class _Answer(Deferred[R]):
+    """A reply whose errors are turned into what the client gets."""
+
+    __slots__ = ("_failed",)
+
+    def __init__(self, failed: Callable[[ErrorCode], R]) -> None:
+        super().__init__()
+        self._failed = failed
+
+    def fail(self, error: BaseException) -> bool:
+        return self.complete(self._failed(_code_of(error)))
 
 
 def _pass_on(done: Deferred[R], response: Deferred[R], failed: Callable[[ErrorCode], R]) -> None:
