@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
@@ -148,11 +148,11 @@ class TransactionCoordinator:
     ) -> Deferred[None]:
         """AddPartitionsToTxn, and AddOffsetsToTxn with the partition of the group's offsets."""
         partitions = frozenset(added)
-        decided = self._decide(
-            transactional_id,
-            lambda shard, _: shard.add_partitions(transactional_id, producer_id, producer_epoch, partitions, client_version),
-        )
-        return _then(decided, lambda _: None)
+
+        def add(shard: TransactionShard, _: int | None) -> CoordinatorResult[None]:
+            return _answered(shard.add_partitions(transactional_id, producer_id, producer_epoch, partitions, client_version), None)
+
+        return self._decide(transactional_id, add)
 
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
@@ -168,13 +168,14 @@ class TransactionCoordinator:
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int
     ) -> Deferred[tuple[int, int]]:
         """EndTxn: the producer id and epoch to go on with."""
-        decided = self._decide(
-            transactional_id,
-            lambda shard, new_id: shard.end(
+
+        def end(shard: TransactionShard, new_id: int | None) -> CoordinatorResult[tuple[int, int]]:
+            decided = shard.end(
                 transactional_id, producer_id, producer_epoch, commit=commit, client_version=client_version, new_producer_id=new_id
-            ),
-        )
-        return _then(decided, _to_go_on_with)
+            )
+            return _answered(decided, decided.response.transaction.owner)
+
+        return self._decide(transactional_id, end)
 
     def describe(self, transactional_id: str) -> Transaction:
         """DescribeTransactions: what is committed. TRANSACTIONAL_ID_NOT_FOUND."""
@@ -214,33 +215,32 @@ class TransactionCoordinator:
 
     def _decide(self, transactional_id: str, operation: Callable[[TransactionShard, int | None], CoordinatorResult[T]]) -> Deferred[T]:
         """Runs the operation, with a new producer id when it turns out to need one."""
-        result: Deferred[T] = Deferred()
         if transactional_id == "":
-            result.fail(KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty"))
-            return result
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty"))
         home = self._home_of(transactional_id)
+        try:
+            return self.runtime.write(home, lambda shard: operation(shard, None))
+        except ProducerIdNeededError:
+            return self._decide_with_new_id(home, operation)
 
-        def attempt(new_id: int | None) -> None:
-            try:
-                written = self.runtime.write(home, lambda shard: operation(shard, new_id))
-            except ProducerIdNeededError:
-                self._producer_ids.next_id().add_callback(given)
-                return
-            written.add_callback(committed)
+    def _decide_with_new_id(
+        self, home: TopicPartition, operation: Callable[[TransactionShard, int | None], CoordinatorResult[T]]
+    ) -> Deferred[T]:
+        result: Deferred[T] = Deferred()
 
         def given(new_id: Deferred[int]) -> None:
             if new_id.error is not None:
                 result.fail(new_id.error)
             else:
-                attempt(new_id.result())
+                self.runtime.write(home, lambda shard: operation(shard, new_id.result())).add_callback(committed)
 
         def committed(done: Deferred[T]) -> None:
             if done.error is not None:
                 result.fail(done.error)
-                return
-            result.complete(done.result())
+            else:
+                result.complete(done.result())
 
-        attempt(None)
+        self._producer_ids.next_id().add_callback(given)
         return result
 
     def _write_markers(self, home: TopicPartition, prepared: Transaction) -> None:
@@ -275,8 +275,11 @@ def _initialized(decision: Decision) -> Transaction:
     return decision.transaction
 
 
-def _to_go_on_with(decision: Decision) -> tuple[int, int]:
-    return decision.transaction.owner
+def _answered(decided: CoordinatorResult[Decision], response: T) -> CoordinatorResult[T]:
+    """The decision with what its producer is to hear of it."""
+    answered = cast("CoordinatorResult[T]", decided)
+    answered.response = response
+    return answered
 
 
 def _then(done: Deferred[Decision], convert: Callable[[Decision], T]) -> Deferred[T]:
