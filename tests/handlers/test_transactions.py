@@ -196,6 +196,18 @@ def test_a_transaction_of_a_client_whose_partitions_are_added_on_the_way(broker:
     assert broker.state().transaction_state == "CompleteAbort"
 
 
+def test_who_waits_for_what_a_coordinator_writes_hears_of_it_at_once(broker: Transactions) -> None:
+    wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+    topics = [FetchRequest.FetchTopic(topic="__transaction_state", partitions=[wanted])]
+    waiting = broker.call(fetch.handle, FetchRequest(max_wait_ms=600_000, min_bytes=1, max_bytes=1_000_000, topics=topics), 12)
+    assert isinstance(waiting, Deferred)
+    broker.settle()
+    assert not waiting.done
+    broker.producer()
+    assert waiting.done
+    assert through_the_wire(waiting.result(), 12).responses[0].partitions[0].high_watermark == 1
+
+
 def test_records_of_a_partition_that_was_not_added_are_refused(broker: Transactions) -> None:
     who = broker.producer()
     assert broker.add(who, 0) == [0]

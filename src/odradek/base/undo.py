@@ -202,9 +202,38 @@ class VersionedDict(JournaledDict[K, V]):
         self._items.update(values)
 
     def _remember(self, key: K, value: V | _Missing) -> None:
-        self._remember_all({key: value})
+        # As `_remember_all` of one key, without the dictionaries.
+        journal = self._journal
+        if not journal.recording:
+            return
+        former = self._former
+        previous = self._items.get(key, _MISSING)
+        former.setdefault(key, previous)
+        self._uncommitted += 1
 
-    def _remember_all(self, values: Mapping[K, V | _Missing]) -> None:
+        def undo() -> None:
+            self._uncommitted -= 1
+            self._restore(key, previous)
+
+        def committed() -> None:
+            self._uncommitted -= 1
+            if self._uncommitted:
+                self._show_committed(key, value)
+            else:
+                former.clear()
+
+        journal.record(journal.offset, undo, committed)
+
+    def _restore(self, key: K, previous: V | _Missing) -> None:
+        items = self._items
+        committed_value = self._former.get(key, items.get(key, _MISSING))
+        if isinstance(previous, _Missing):
+            items.pop(key, None)
+        else:
+            items[key] = previous
+        self._show_committed(key, committed_value)
+
+    def _remember_all(self, values: Mapping[K, V]) -> None:
         journal = self._journal
         if not journal.recording:
             return
@@ -220,12 +249,7 @@ class VersionedDict(JournaledDict[K, V]):
         def undo() -> None:
             self._uncommitted -= 1
             for key, value in previous.items():
-                committed_value = former.get(key, items.get(key, _MISSING))
-                if isinstance(value, _Missing):
-                    items.pop(key, None)
-                else:
-                    items[key] = value
-                self._show_committed(key, committed_value)
+                self._restore(key, value)
 
         def committed() -> None:
             self._uncommitted -= 1

@@ -14,7 +14,6 @@ from odradek.storage.append import AppendOrigin, read_marker
 from odradek.storage.producer_state import VerificationGuard
 
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock
     from odradek.replication.partition import Partition
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log import Log
@@ -31,12 +30,11 @@ ALL_IN_SYNC = -1
 class PartitionLog:
     """Implements `coordinator.shard.CoordinatorLog` for as long as this broker leads the partition in the epoch it was opened in."""
 
-    def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, clock: Clock, *, runs: bool = False) -> None:
+    def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, *, runs: bool = False) -> None:
         """With `runs` it is read as such."""
         self._manager = manager
         self._partition = partition
         self._run_job = run_job
-        self._clock = clock
         self._leader_epoch = partition.leader_epoch
         self._runs = runs
 
@@ -69,7 +67,10 @@ class PartitionLog:
         log = partition.log
         if log is not None and log.log_end_offset - log.recovery_point >= log.config.flush_messages:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
-        self._clock.call_later(0, self._manager.delayed.drain)
+        # The shard itself looks after the high watermark: only whoever reads the partition has to be told.
+        delayed = self._manager.delayed
+        delayed.log_end_moved(partition.topic_partition)
+        delayed.drain_soon()
         return info.first_offset
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]:
@@ -111,9 +112,7 @@ class PartitionLog:
         return self._manager.delayed.listen(partition.topic_partition, changed)
 
 
-def open_partition_log(
-    manager: ReplicaManager, run_job: RunJob, clock: Clock, *, runs: bool = False
-) -> Callable[[TopicPartition], PartitionLog]:
+def open_partition_log(manager: ReplicaManager, run_job: RunJob, *, runs: bool = False) -> Callable[[TopicPartition], PartitionLog]:
     """What a CoordinatorRuntime opens logs with; KafkaError for a partition that this broker does not lead.
 
     `runs` where the shards implement EncodedReplay.
@@ -121,7 +120,7 @@ def open_partition_log(
 
     def open_log(topic_partition: TopicPartition) -> PartitionLog:
         partition = manager.partition(topic_partition)
-        log = PartitionLog(manager, partition, run_job, clock, runs=runs)
+        log = PartitionLog(manager, partition, run_job, runs=runs)
         partition.local_log(-1, leader_only=True)
         return log
 

@@ -16,7 +16,7 @@ class DelayedOperations:
     collection and the outermost `drain` handles them, so the stack stays flat.
     """
 
-    __slots__ = ("_changed", "_draining", "_listeners", "delete_records", "fetch", "produce")
+    __slots__ = ("_changed", "_clock", "_drain_due", "_draining", "_listeners", "delete_records", "fetch", "produce")
 
     def __init__(self, clock: Clock) -> None:
         self.produce: Purgatory[TopicPartition] = Purgatory("Produce", clock)
@@ -24,6 +24,8 @@ class DelayedOperations:
         self.delete_records: Purgatory[TopicPartition] = Purgatory("DeleteRecords", clock)
         self._changed: dict[TopicPartition, bool] = {}
         self._draining = False
+        self._clock = clock
+        self._drain_due = False
         self._listeners: dict[TopicPartition, list[Callable[[], object]]] = {}
 
     def listen(self, partition: TopicPartition, listener: Callable[[], object]) -> Callable[[], None]:
@@ -74,6 +76,16 @@ class DelayedOperations:
                     self.fetch.check_and_complete(partition)
         finally:
             self._draining = False
+
+    def drain_soon(self) -> None:
+        """`drain` on the loop's next turn, once for all that changes until then."""
+        if self._changed and not self._drain_due:
+            self._drain_due = True
+            self._clock.call_later(0, self._drain_now)
+
+    def _drain_now(self) -> None:
+        self._drain_due = False
+        self.drain()
 
     def close(self) -> None:
         """Answers everything that still waits with what there is."""

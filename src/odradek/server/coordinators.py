@@ -169,7 +169,7 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
             write_timeout_ms=config.integer("offsets.commit.timeout.ms"),
         ),
-        open_log=open_partition_log(services.replica_manager, run_job, clock, runs=True),
+        open_log=open_partition_log(services.replica_manager, run_job, runs=True),
         new_shard=lambda partition, journal, timers: GroupShard(
             partition, journal, timers, settings=settings, time_ms=clock.time_ms, new_id=lambda: random_uuid(services.random)
         ),
@@ -218,7 +218,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob) -> Transac
         ),
         producer_ids=services.producer_ids,
         markers=MarkerSender(clock, _Leaders(services), _marker_send(services)),
-        open_log=open_partition_log(services.replica_manager, run_job, clock),
+        open_log=open_partition_log(services.replica_manager, run_job),
         image=lambda: services.metadata.image,
         server_version=lambda: services.metadata.image.features.levels.get("transaction.version", 0),
         partition_of=lambda transactional_id: partition_of(
