@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
+from odradek.base.errors import KafkaError
+
 T = TypeVar("T")
 V = TypeVar("V")
 
@@ -34,7 +36,9 @@ class Deferred(Generic[T]):
 
     @staticmethod
     def failed(error: BaseException) -> Deferred[Any]:
-        """A deferred that has already failed, of whatever would have been its value."""
+        """A deferred that has already failed, of whatever would have been its value; see `fail`."""
+        if isinstance(error, KafkaError):
+            error.__traceback__ = None
         deferred: Deferred[Any] = Deferred()
         deferred._value = None
         deferred._error = error
@@ -53,9 +57,15 @@ class Deferred(Generic[T]):
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """Sets the exception and runs the callbacks; False, and nothing happens, when it was done already."""
+        """Sets the exception and runs the callbacks; False, and nothing happens, when it was done already.
+
+        A KafkaError, which is an answer, loses its traceback: whoever catches one and fails with it would hold the request and all that it
+        brought in a cycle, until the garbage collector comes by.
+        """
         if self._value is not _PENDING:
             return False
+        if isinstance(error, KafkaError):
+            error.__traceback__ = None
         self._value = None
         self._error = error
         self._run()

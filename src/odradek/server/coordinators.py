@@ -149,6 +149,7 @@ class Coordinators:
 def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordinator:
     from odradek.base.ids import random_uuid
     from odradek.coordinator.context import RuntimeOptions
+    from odradek.coordinator.group.memory import MemberMemory
     from odradek.coordinator.group.records import SERDE
     from odradek.coordinator.group.service import GroupCoordinator
     from odradek.coordinator.group.settings import GroupSettings
@@ -159,6 +160,7 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
 
     config, clock = services.config, services.clock
     settings = GroupSettings(services.dynamic_config)
+    memory = MemberMemory(clock.monotonic)
     runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
         "group coordinator",
         clock=clock,
@@ -171,10 +173,17 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
         ),
         open_log=open_partition_log(services.replica_manager, run_job, runs=True),
         new_shard=lambda partition, journal, timers: GroupShard(
-            partition, journal, timers, settings=settings, time_ms=clock.time_ms, new_id=lambda: random_uuid(services.random)
+            partition,
+            journal,
+            timers,
+            settings=settings,
+            time_ms=clock.time_ms,
+            new_id=lambda: random_uuid(services.random),
+            memory=memory,
         ),
         image=lambda: services.metadata.image,
     )
+    memory.count = lambda: sum(runtime.each_active(lambda shard: shard.member_bytes()))
     return GroupCoordinator(
         runtime,
         settings,

@@ -15,13 +15,15 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.base.undo import UndoJournal
-from odradek.coordinator.group.classic.group import join_error
+from odradek.coordinator.group.classic.group import ClassicGroup, join_error
+from odradek.coordinator.group.classic.joining import protocols_of
 from odradek.coordinator.group.classic.manager import ClassicGroups, DescribedGroup
 from odradek.coordinator.group.classic.rebalance import Outcome, nothing
 from odradek.coordinator.group.consumer.classic_members import ClassicMembers
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.coordinator.group.consumer.manager import ConsumerGroups, DescribedConsumerGroup
-from odradek.coordinator.group.group import Caller
+from odradek.coordinator.group.group import Caller, Group
+from odradek.coordinator.group.memory import GROUP_BYTES, MEMBER_BYTES, MemberMemory, bytes_of, group_bytes, protocol_bytes
 from odradek.coordinator.group.offsets import HIGHEST_VERSION, LEAST_VALUE, OffsetManager
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
@@ -71,11 +73,13 @@ class GroupShard:
         settings: GroupSettings,
         time_ms: Callable[[], int],
         new_id: Callable[[], UUID],
+        memory: MemberMemory | None = None,
     ) -> None:
-        """`new_id` makes the unique part of member ids."""
+        """`new_id` makes the unique part of member ids; without a `memory` members may take any."""
         self.topic_partition = topic_partition
         self._timers = timers
         self._settings = settings
+        self._memory = memory
         self.groups = Groups(journal, time_ms)
         self.classic = ClassicGroups(self.groups, timers, settings, time_ms, new_id)
         self.consumer = ConsumerGroups(self.groups, journal, timers, settings, time_ms, new_id, self.classic.rebalances)
@@ -142,6 +146,7 @@ class GroupShard:
     def join(self, caller: Caller, request: JoinGroupRequest, response: Deferred[JoinGroupResponse]) -> Outcome:
         """Whatever the group's type, as long as the migration policy permits it."""
         group = self.groups.find(request.group_id)
+        self._admit(group, request.member_id, protocol_bytes(protocols_of(request)))
         if not isinstance(group, ConsumerGroup):
             return self.classic.join(caller, request, response)
         if not group.is_empty:
@@ -176,7 +181,26 @@ class GroupShard:
     def consumer_heartbeat(
         self, caller: Caller, request: ConsumerGroupHeartbeatRequest
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        if request.member_epoch >= 0 and request.subscribed_topic_names is not None:
+            size = sum(map(len, request.subscribed_topic_names)) + len(request.subscribed_topic_regex or "")
+            self._admit(self.groups.find(request.group_id), request.member_id, size)
         return self.consumer.heartbeat(caller, request)
+
+    def _admit(self, group: Group | None, member_id: str, size: int) -> None:
+        """COORDINATOR_NOT_AVAILABLE when there is no room for a new member, or for what a known one says more of itself."""
+        if self._memory is None:
+            return
+        member = group.members.get(member_id) if isinstance(group, (ClassicGroup, ConsumerGroup)) else None
+        if member is None:
+            self._memory.admit(MEMBER_BYTES + size if group is not None else GROUP_BYTES + MEMBER_BYTES + size)
+        elif (more := MEMBER_BYTES + size - bytes_of(member)) > 0:
+            self._memory.admit(more)
+
+    def member_bytes(self) -> int:
+        """What all members take, roughly, and groups that nobody has stored anything in."""
+        stored = self.offsets.offsets
+        counted = [group for group in self.groups if not group.is_empty or not stored.topics(group.group_id, committed=False)]
+        return sum([group_bytes(group) for group in counted])
 
     # -- groups --------------------------------------------------------------------------------------------------------------------
 
