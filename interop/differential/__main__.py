@@ -73,10 +73,11 @@ class Comparison:
             except UnsupportedVersionError:
                 return []
             answer = peer.exchange(case.api_key, case.version, body, patience=case.patience)
-            if case.after is not None and not isinstance(answer, str) and hasattr(answer, "encode"):
+            decoded = not isinstance(answer, str) and hasattr(answer, "encode")
+            if case.after is not None and decoded:
                 case.after(peer, answer)
             bodies.append(body)
-            answers.append(answer)
+            answers.append(case.view(answer) if case.view is not None and decoded else answer)
         self.compare(case.label, *answers, case.api_key)
         return bodies
 

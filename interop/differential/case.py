@@ -13,7 +13,9 @@ Build = Callable[[Peer], Any]
 
 
 class Case:
-    """One request in one version, sent to both brokers. `after` sees each peer's decoded answer; `patience` is in seconds."""
+    """One request in one version, sent to both brokers. `after` sees each peer's decoded answer, `view` makes of it what is compared;
+    `patience` is in seconds.
+    """
 
     def __init__(
         self,
@@ -24,6 +26,7 @@ class Case:
         *,
         after: Callable[[Peer, Any], None] | None = None,
         before: Callable[[Peer], None] | None = None,
+        view: Callable[[Any], Any] | None = None,
         expect_silence: bool = False,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
@@ -33,4 +36,5 @@ class Case:
         self.build = build
         self.after = after
         self.before = before
+        self.view = view
         self.patience = QUIET_SECONDS if expect_silence else patience
