@@ -1,4 +1,4 @@
-"""A dispatcher behind a real listener, with nothing of a broker behind it but an empty cluster image."""
+"""A dispatcher behind a real listener, with nothing of a broker behind it but an empty cluster image and a quorum at level 0."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 from odradek.handlers.registration import BROKER
 from odradek.metadata.image import EMPTY
@@ -23,6 +24,7 @@ def bare_services() -> Services:
     services = Services()
     services.clock = LoopClock(asyncio.get_running_loop())
     services.metadata = MetadataCache(EMPTY)
+    services.kraft = SimpleNamespace(kraft_version=0)  # type: ignore[assignment]
     services.node_id = 1
     services.dispatcher = Dispatcher(services)
     return services

@@ -13,6 +13,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, StorageError
 from odradek.config.broker import standalone_config
 from odradek.network.transport import ClientConnection, dial
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -57,6 +58,26 @@ async def topic_names(loop: SimulatedLoop, broker: Broker) -> list[str | None]:
     response: MetadataResponse = await result(loop, connection.request(MetadataRequest(topics=None), MetadataResponse, 12))
     connection.close()
     return [topic.name for topic in response.topics]
+
+
+def test_clients_learn_the_levels_of_the_quorum_too() -> None:
+    async def finalized(loop: SimulatedLoop, **overrides: str) -> dict[str, int]:
+        broker = make_broker(loop, VirtualDisk(), **overrides)
+        await broker.start()
+        connection = await connect(loop, broker)
+        request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+        response: ApiVersionsResponse = await result(loop, connection.request(request, ApiVersionsResponse, 4))
+        connection.close()
+        await broker.stop()
+        return {each.name: each.max_version_level for each in response.finalized_features}
+
+    async def main(loop: SimulatedLoop) -> None:
+        dynamic = await finalized(loop)
+        assert dynamic["kraft.version"] == 1
+        assert dynamic["metadata.version"] == 30
+        assert "kraft.version" not in await finalized(loop, controller_quorum_voters="1@127.0.0.1:9093")
+
+    run(main)
 
 
 def test_a_node_starts_serves_and_stops() -> None:

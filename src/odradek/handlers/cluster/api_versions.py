@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.registration import BROKER, CONTROLLER, handler
-from odradek.metadata.features import supported_features
+from odradek.metadata.features import KRAFT_VERSION, supported_features
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -33,6 +33,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest, services: Servi
     if version >= 3 and not (_is_valid(request.client_software_name) and _is_valid(request.client_software_version)):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     image = services.metadata.image
+    # The quorum's own log says which level of kraft.version it has, the metadata do not.
+    finalized = {**image.features.finalized, KRAFT_VERSION: services.kraft.kraft_version}
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=api.api_key, min_version=api.min_version, max_version=api.max_version)
@@ -46,7 +48,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest, services: Servi
         finalized_features_epoch=image.offset,
         finalized_features=[
             ApiVersionsResponse.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in image.features.finalized.items()
+            for name, level in finalized.items()
             if level
         ],
     )
