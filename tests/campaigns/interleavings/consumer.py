@@ -17,6 +17,7 @@ from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.records import SERDE
+from odradek.coordinator.group.service import GroupCoordinator
 from odradek.coordinator.shard import LoadedBatch
 from odradek.metadata.delta import MetadataDelta
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -50,6 +51,7 @@ class Asking:
         self.story = story
         self.waiting: object | None = None
         self.alive = True
+        self.removals = 0
 
     def ask(self, call: Callable[[], Deferred[Any]], then: Callable[[Any], None], patience: float = PATIENCE_S) -> None:
         token = self.waiting = object()
@@ -66,6 +68,29 @@ class Asking:
 
         self.story.clock.call_later(patience, gave_up)
         self.story.net.call(call, arrived, connection=self)
+
+    def ask_coordinator(
+        self, request: Callable[[GroupCoordinator], Deferred[Any]], then: Callable[[Any, int], None], patience: float = PATIENCE_S
+    ) -> None:
+        """`then` hears the answer, and how often the member had been removed when the leader gave it; -1: a deposed one did.
+
+        A request that is repeated may get to both.
+        """
+        story = self.story
+        by_leader: list[tuple[Any, int]] = []
+
+        def call() -> Deferred[Any]:
+            coordinator = story.coordinator
+
+            def answered(done: Deferred[Any]) -> None:
+                if coordinator is story.nodes[-1].coordinator:
+                    by_leader.append((done.result(), self.removals))
+
+            answer = request(coordinator)
+            answer.add_callback(answered)
+            return answer
+
+        self.ask(call, lambda answer: then(answer, next((told_at for each, told_at in by_leader if each is answer), -1)), patience)
 
     def unheard(self) -> None:
         """The answer did not come."""
@@ -123,20 +148,10 @@ class Young(Asking):
             else None,
         )
         self.says_all = False
-        story, by_leader = self.story, True
-
-        def call() -> Deferred[Any]:
-            coordinator = story.coordinator
-
-            def answered(_: object) -> None:
-                nonlocal by_leader
-                by_leader = coordinator is story.nodes[-1].coordinator
-
-            answer = coordinator.consumer_group_heartbeat(Caller(1, "client", "/h"), request)
-            answer.add_callback(answered)
-            return answer
-
-        self.ask(call, lambda answer: self._answered(answer, by_leader))
+        self.ask_coordinator(
+            lambda coordinator: coordinator.consumer_group_heartbeat(Caller(1, "client", "/h"), request),
+            lambda answer, told_at: self._answered(answer, told_at >= 0),
+        )
 
     def unheard(self) -> None:
         self.says_all = True
@@ -178,7 +193,6 @@ class Old(Asking):
         self.generation = -1
         self.synced = -1
         """The epoch for which it was told what it has, as long as it has been a member since."""
-        self.removals = 0
         self.owned: Owned = {}
         self.rejoin = True
         self.shares: dict[str, bytes] | None = None
@@ -251,20 +265,7 @@ class Old(Asking):
                 SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=share) for member, share in shares.items()
             ],
         )
-        story, told_at = self.story, -1
-
-        def call() -> Deferred[Any]:
-            coordinator = story.coordinator
-
-            def answered(_: object) -> None:
-                nonlocal told_at
-                told_at = self.removals if coordinator is story.nodes[-1].coordinator else -1
-
-            answer = coordinator.sync_group(request)
-            answer.add_callback(answered)
-            return answer
-
-        self.ask(call, lambda answer: self._synced(answer, told_at), REBALANCE_MS / 1000 + 2)
+        self.ask_coordinator(lambda coordinator: coordinator.sync_group(request), self._synced, REBALANCE_MS / 1000 + 2)
 
     def removed(self) -> None:
         """Its session has ended, or it was fenced, which it need not know.
