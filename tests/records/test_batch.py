@@ -85,9 +85,13 @@ def test_groups_of_one_timestamp_are_written_as_their_records_would_be(
     groups: list[tuple[int, list[tuple[bytes | None, bytes | None]]]], compression: Compression
 ) -> None:
     records = [(timestamp, key, value, ()) for timestamp, group in groups for key, value in group]
-    assert encode_keyed(groups, compression=compression) == encode_batch(records, compression=compression)
+    size = len(encode_batch(records)) - HEADER_SIZE
+    assert encode_keyed(groups, size, compression=compression) == encode_batch(records, compression=compression)
     given_producer = {"producer_id": 3, "producer_epoch": 4, "transactional": True}
-    assert encode_keyed(groups, **given_producer) == encode_batch(records, **given_producer)
+    assert encode_keyed(groups, size + 9, **given_producer) == encode_batch(records, **given_producer)
+    if len(records) > 1:
+        with pytest.raises(OverflowError):
+            encode_keyed(groups, size - 1)
 
 
 def test_builder_keeps_its_limit_but_takes_one_record_of_any_size() -> None:

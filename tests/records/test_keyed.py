@@ -107,3 +107,21 @@ def test_refuses_what_makes_no_sense() -> None:
     assert run.put({}, 1) == native.codec.KEYED_END
     with pytest.raises(ValueError, match="between"):
         run.skip(1)
+
+
+numbers = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(st.lists(st.tuples(numbers, st.binary(max_size=40)), max_size=6), st.integers(0, 2**63 - 10))
+@settings(max_examples=100)
+def test_records_are_numbered_as_they_would_be_put(commits: list[tuple[int, bytes]], offset: int) -> None:
+    records = [(b"key" + struct.pack(">i", number), value) for number, value in commits]
+    table = {number: struct.pack(">q", offset + index) + value for index, (number, value) in enumerate(commits)}
+    assert native.codec.numbered(records, offset) == table
+    assert native.codec.total_size(records) == sum(7 + len(value) for _, value in commits)
+
+
+def test_a_key_without_a_number_is_refused_and_no_value_has_no_size() -> None:
+    with pytest.raises(IndexError):
+        native.codec.numbered([(b"abc", b"value")], 0)
+    assert native.codec.total_size([(b"abc", None), (b"", b"de")]) == 5

@@ -26,6 +26,7 @@ from odradek.base.undo import UndoJournal
 from odradek.coordinator.records import RecordSerde
 from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult, CoordinatorShard
 from odradek.coordinator.timers import Expire, Timers
+from odradek.records import native
 from odradek.records.batch import encode_keyed
 from odradek.records.compression import Compression
 
@@ -117,6 +118,7 @@ class ShardContext(Generic[S]):
         self._clock = clock
         self._serde = serde
         self._options = options
+        self._linger_s = max(options.linger_ms, 0) / 1000
         self.journal = UndoJournal()
         self.timers = Timers(clock, self._expired)
         self.shard = new_shard(topic_partition, self.journal, self.timers)
@@ -227,7 +229,7 @@ class ShardContext(Generic[S]):
             encoded = [self._serde.encode(record) for record in result.records]
         else:
             return self._take_nothing(result, deferred)
-        size = sum([_RECORD_OVERHEAD + len(key) + (0 if value is None else len(value)) for key, value in encoded])
+        size = native.codec.total_size(encoded) + _RECORD_OVERHEAD * len(encoded)
         try:
             limit = self.log.max_batch_bytes - BATCH_OVERHEAD
         except KafkaError as error:
@@ -258,7 +260,7 @@ class ShardContext(Generic[S]):
         self.next_offset = offset + len(encoded)
         self._gathered.append(_Waiting(deferred, self.next_offset, result.response, result.on_appended))
         if producer_id < 0 and self._flush_timer is None:
-            self._flush_timer = self._clock.call_later(max(self._options.linger_ms, 0) / 1000, self.flush)
+            self._flush_timer = self._clock.call_later(self._linger_s, self.flush)
         return deferred
 
     def _take_nothing(self, result: CoordinatorResult[T], deferred: Deferred[T]) -> Deferred[T]:
@@ -327,13 +329,14 @@ class ShardContext(Generic[S]):
         timer, self._flush_timer = self._flush_timer, None
         if timer is not None:
             timer.cancel()
-        records, count = self._records, self._count
+        records, count, size = self._records, self._count, self._size
         if not records:
             return
         self._records = []
         self._count = self._size = 0
         batch = encode_keyed(
             records,
+            size,
             compression=self._options.compression,
             producer_id=producer_id,
             producer_epoch=producer_epoch,

@@ -18,6 +18,15 @@ cdef int _MALFORMED
 @cython.locals(byte="unsigned char")
 cpdef bint is_compiled()
 
+@cython.locals(size="Py_ssize_t", key="bytes", value="bytes")
+cpdef Py_ssize_t total_size(records) except -1
+
+@cython.locals(
+    view="unsigned char[::1]", room="unsigned char*", key="bytes", value="bytes", size="Py_ssize_t", longest="Py_ssize_t",
+    octets="const unsigned char*", source="const unsigned char*",
+)
+cpdef dict numbered(records, long long offset)
+
 cdef class KeyedRun:
     cdef bytes _source
     cdef const unsigned char[::1] _view

@@ -5,6 +5,8 @@ What coordinators load is a log of values by key, mostly many values under keys 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.records import _frames, _raw, _runs
 
 KEYED_END = _END = 0
@@ -25,6 +27,41 @@ def is_compiled() -> bool:
     byte = len("C")
     byte += 255
     return byte == 0
+
+
+def total_size(records: Sequence[tuple[bytes, bytes | None]]) -> int:
+    """Bytes of all keys and values."""
+    size = 0
+    for key, value in records:
+        size += len(key)
+        if value is not None:
+            size += len(value)
+    return size
+
+
+def numbered(records: Sequence[tuple[bytes, bytes]], offset: int) -> dict[int, bytes]:
+    """Records whose keys differ in their last four bytes alone, at offsets that count up from `offset`: as a table of `KeyedRun` has them.
+
+    IndexError for a key that is too short. The last one of a number counts.
+    """
+    table: dict[int, bytes] = {}
+    longest = 0
+    for key, value in records:
+        if len(key) < 4:
+            raise IndexError(f"a key of {len(key)} bytes has no number")
+        size = len(value)
+        if size > longest:
+            longest = size
+    view = memoryview(bytearray(_OFFSET + longest))
+    room = _raw.room(view)
+    for key, value in records:
+        octets, source = key, value
+        size = len(value)
+        _raw.put64(room, 0, offset)
+        _raw.copy(room, _OFFSET, source, 0, size)
+        table[_raw.signed32(octets, len(key) - 4)] = bytes(room[0 : _OFFSET + size])
+        offset += 1
+    return table
 
 
 class KeyedRun:

@@ -43,7 +43,7 @@ def signed16(data: memoryview, at: int) -> int:
     return int.from_bytes(data[at : at + 2], "big", signed=True)
 
 
-def signed32(data: memoryview, at: int) -> int:
+def signed32(data: memoryview | bytes, at: int) -> int:
     """As `signed16`, four bytes."""
     return int.from_bytes(data[at : at + 4], "big", signed=True)
 

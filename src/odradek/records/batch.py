@@ -304,17 +304,22 @@ def encode_batch(
 
 def encode_keyed(
     records: Iterable[tuple[int, Sequence[tuple[bytes | None, bytes | None]]]],
+    size: int,
     *,
     compression: Compression = Compression.NONE,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     transactional: bool = False,
 ) -> bytes:
-    """As `encode_batch`, of keys and values that come in groups of one timestamp each: all that coordinators write."""
-    writer = native.codec.RecordWriter(0x7FFFFFFF, HEADER_SIZE)
+    """As `encode_batch`, of keys and values that come in groups of one timestamp each: all that coordinators write.
+
+    OverflowError when the records take more than `size` bytes uncompressed: so many are set aside, which for a few records is far less
+    than for any.
+    """
+    writer = native.codec.RecordWriter(min(HEADER_SIZE + size, 0x7FFFFFFF), HEADER_SIZE)
     for timestamp, group in records:
         if not writer.append_all(timestamp, group):
-            raise OverflowError("A record batch must be smaller than 2 GiB")
+            raise OverflowError(f"The records take more than {size} bytes")
     base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
     attributes = TRANSACTIONAL_MASK if transactional else 0
     body = writer.take()

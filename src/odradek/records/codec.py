@@ -25,6 +25,8 @@ from odradek.records._keyed import KEYED_MALFORMED as KEYED_MALFORMED
 from odradek.records._keyed import KEYED_MORE as KEYED_MORE
 from odradek.records._keyed import KEYED_OTHER as KEYED_OTHER
 from odradek.records._keyed import KeyedRun as KeyedRun
+from odradek.records._keyed import numbered as numbered
+from odradek.records._keyed import total_size as total_size
 from odradek.records._runs import RunFilter as RunFilter
 from odradek.records._runs import index_run as index_run
 from odradek.records._scan import COLUMNS as COLUMNS

@@ -7,11 +7,12 @@ what concerns a group or a deleted topic is found without walking over all offse
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NewType, cast
 
 from odradek.base.undo import JournaledDict, UndoJournal, VersionedDict
 from odradek.protocol.messages.group_records import OffsetCommitValue
+from odradek.records import native
 
 _SHORT: Final = struct.Struct(">h")
 _LONG: Final = struct.Struct(">q")
@@ -27,12 +28,9 @@ def stored_offset(record_offset: int, value: bytes) -> StoredOffset:
     return StoredOffset(_LONG.pack(record_offset) + value)
 
 
-def stored_offsets(record_offset: int, partitions: Iterable[int], values: Iterable[bytes]) -> dict[int, StoredOffset]:
-    """By partition, in records that follow one another, the first at `record_offset`; the last one of a partition counts."""
-    pack = _LONG.pack
-    each = enumerate(zip(partitions, values, strict=True), record_offset)
-    # Cast as a whole: StoredOffset, called for each, would be a function that does nothing.
-    return cast("dict[int, StoredOffset]", {partition: pack(offset) + value for offset, (partition, value) in each})
+def stored_offsets(record_offset: int, records: Sequence[tuple[bytes, bytes]]) -> dict[int, StoredOffset]:
+    """Of a topic's commits (keys and values that follow one another, the first at `record_offset`) by partition; the last one counts."""
+    return cast("dict[int, StoredOffset]", native.codec.numbered(records, record_offset))
 
 
 def record_offset_of(stored: StoredOffset) -> int:

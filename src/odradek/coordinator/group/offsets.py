@@ -355,7 +355,7 @@ class _Commits:
         self._group_id = group_id
         self._now_ms = now_ms
         self._expires_at = expires_at
-        self._topics: list[tuple[str, Sequence[Commit], list[tuple[bytes, bytes]]]] = []
+        self._topics: list[tuple[str, list[tuple[bytes, bytes]]]] = []
         self.records: list[tuple[bytes, bytes | None]] = []
 
     def add(self, topic: str, commits: Sequence[Commit], topic_id: UUID = ZERO_UUID) -> None:
@@ -363,17 +363,16 @@ class _Commits:
             self._group_id, topic, commits, commit_timestamp=self._now_ms, expire_timestamp=self._expires_at, topic_id=topic_id
         )
         self.records += encoded
-        self._topics.append((topic, commits, encoded))
+        self._topics.append((topic, encoded))
 
     def result(self, response: T) -> CoordinatorResult[T]:
         return CoordinatorResult([], response, encoded=EncodedRecords(self.records, self._replay) if self.records else None)
 
     def _replay(self, offset: int, producer_id: int) -> None:
-        for topic, commits, encoded in self._topics:
-            if commits:
-                stored = stored_offsets(offset, [each.partition_index for each in commits], [value for _, value in encoded])
-                self._offsets.replay_commits(producer_id, self._group_id, topic, stored)
-                offset += len(commits)
+        for topic, encoded in self._topics:
+            if encoded:
+                self._offsets.replay_commits(producer_id, self._group_id, topic, stored_offsets(offset, encoded))
+                offset += len(encoded)
 
 
 @lru_cache(_ANSWERS_KEPT)
