@@ -219,3 +219,27 @@ def test_levels_are_taken_over(tmp_path: Path, tool: Tool, order: str) -> None:
     with first:
         assert finalized(first) == {"metadata.version": 30, "transaction.version": 1}
         becomes(lambda: contents(first, "topic"), [b"first", b"second"])
+
+
+def test_a_release_as_a_whole_is_raised_by_jvm_kafka_and_kept(tmp_path: Path, tool: Tool) -> None:
+    """What docs/differences.md says of `upgrade --release-version`: levels that are not served are not raised, and not lost either."""
+    ours = OlderRelease(tmp_path, CONFIG)
+    release = ["upgrade", "--release-version", "4.3"]
+    with ours:
+        said = tool(ours, *release, status=1)
+        assert "7 out of 7 operation(s) failed." in said
+        assert "kraft.version" in said
+        assert finalized(ours) == {"metadata.version": 14}
+    theirs = JvmBroker(tmp_path, CONFIG, heap="512m", port=ours.port)
+    theirs.controller_port = ours.controller_port
+    theirs.start(SLOW_S)
+    try:
+        assert "kraft.version was upgraded to 1." in tool(theirs, *release)
+        every = {"metadata.version": 30, "kraft.version": 1, "group.version": 1, "transaction.version": 2}
+        every |= {"share.version": 1, "streams.version": 1, "eligible.leader.replicas.version": 1}
+        becomes(lambda: finalized(theirs), every)
+    finally:
+        theirs.stop()
+    with ours:
+        assert finalized(ours) == every
+        assert "kraft.version was upgraded to 1." in tool(ours, *release)
