@@ -196,6 +196,19 @@ def test_a_transaction_of_a_client_whose_partitions_are_added_on_the_way(broker:
     assert broker.state().transaction_state == "CompleteAbort"
 
 
+def test_a_producer_that_hears_of_its_commit_may_begin_again(broker: Transactions) -> None:
+    """Its next request is not served before the one turn of the loop in which the markers were written, too."""
+    who = broker.producer()
+    assert broker.add(who, 0) == [0]
+    request = EndTxnRequest(transactional_id="x", producer_id=who[0], producer_epoch=who[1], committed=True)
+    answer = broker.call(end_txn.handle, request, 4)
+    assert isinstance(answer, Deferred)
+    broker.clock.turn()
+    assert answer.done
+    assert broker.log_end("t") == 1
+    assert broker.state().transaction_state == "CompleteCommit"
+
+
 def test_who_waits_for_what_a_coordinator_writes_hears_of_it_at_once(broker: Transactions) -> None:
     wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
     topics = [FetchRequest.FetchTopic(topic="__transaction_state", partitions=[wanted])]

@@ -49,6 +49,15 @@ class HandClock:
         heapq.heappush(self._timers, (self._now + max(0.0, delay_s), next(self._count), callback, args, cancelled))
         return _Timer(cancelled)
 
+    def turn(self) -> None:
+        """One turn of a loop: runs what is due now, and not what that wants called without delay."""
+        due = [timer for timer in sorted(self._timers) if timer[0] <= self._now]
+        self._timers = [timer for timer in self._timers if timer not in due]
+        heapq.heapify(self._timers)
+        for _, _, callback, args, cancelled in due:
+            if not cancelled[0]:
+                callback(*args)
+
     def advance(self, milliseconds: float = 0) -> None:
         """Lets time pass; with 0 runs what is due now."""
         end = self._now + milliseconds / 1000

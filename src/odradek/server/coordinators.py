@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.base.deferred import Deferred
 from odradek.base.ids import TopicPartition
+from odradek.server.turns import Turns
 
 if TYPE_CHECKING:
+    from odradek.base.clock import Clock
     from odradek.base.errors import ErrorCode
     from odradek.coordinator.group.service import GroupCoordinator
     from odradek.coordinator.partition_log import RunJob
@@ -49,6 +51,8 @@ class Coordinators:
         self._transactions: TransactionCoordinator | None = None
         self._verifier: ChannelVerifier | None = None
         self._awaited: dict[Deferred[None], str] = {}
+        self._turns = Turns(services.clock)
+        """Of transactions: verification, decisions and markers."""
         self._closed = False
 
     @property
@@ -64,7 +68,7 @@ class Coordinators:
     def transactions(self) -> TransactionCoordinator:
         """As `groups`."""
         if self._transactions is None:
-            self._transactions = _new_transaction_coordinator(self._services, self._run_job)
+            self._transactions = _new_transaction_coordinator(self._services, self._run_job, self._turns)
             if self._closed:
                 self._transactions.close()
         return self._transactions
@@ -80,7 +84,7 @@ class Coordinators:
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
         """See `replication.verification.TransactionVerifier`: asks the transaction's coordinator, wherever it is."""
         if self._verifier is None:
-            self._verifier = _new_verifier(self._services)
+            self._verifier = _new_verifier(self._services, self._turns)
         return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support, again)
 
     def _made(self, topic: str, *, make: bool) -> _Coordinator | None:
@@ -209,14 +213,14 @@ def _marker_send(services: Services) -> Send:
     return lambda node, request: services.channel.send(node, request.API_KEY, request, 2, at_once=True)
 
 
-def _new_transaction_coordinator(services: Services, run_job: RunJob) -> TransactionCoordinator:
+def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clock) -> TransactionCoordinator:
     from odradek.coordinator.context import RuntimeOptions
     from odradek.coordinator.partition_log import open_partition_log
     from odradek.coordinator.partitioning import partition_of
     from odradek.coordinator.transaction.markers import MarkerSender
     from odradek.coordinator.transaction.service import TransactionCoordinator, TransactionSettings
 
-    config, clock = services.config, services.clock
+    config = services.config
     return TransactionCoordinator(
         clock=clock,
         options=RuntimeOptions(load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size")),
@@ -236,7 +240,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob) -> Transac
     )
 
 
-def _new_verifier(services: Services) -> ChannelVerifier:
+def _new_verifier(services: Services, clock: Clock) -> ChannelVerifier:
     from odradek.coordinator.partitioning import partition_of
     from odradek.server.transaction_verifier import ChannelVerifier
 
@@ -247,7 +251,7 @@ def _new_verifier(services: Services) -> ChannelVerifier:
 
     config = services.dynamic_config
     return ChannelVerifier(
-        services.clock,
+        clock,
         lambda node, request, version: services.channel.send(node, request.API_KEY, request, version, at_once=True),
         coordinator_of,
         retry_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.ms"),

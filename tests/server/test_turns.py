@@ -1,0 +1,78 @@
+"""Steps that follow from one another share a turn of the loop, in their order, and do not keep it for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.server.turns import Turns
+from tests.replication.support import HandClock
+
+
+@pytest.fixture
+def loop() -> HandClock:
+    return HandClock()
+
+
+def test_what_follows_comes_in_the_same_turn_after_what_was_there(loop: HandClock) -> None:
+    turns, seen = Turns(loop), []
+
+    def first(name: str) -> None:
+        seen.append(name)
+        turns.call_later(0, seen.append, f"after {name}")
+
+    turns.call_later(0, first, "a")
+    turns.call_later(-1, first, "b")
+    assert seen == []
+    loop.turn()
+    assert seen == ["a", "b", "after a", "after b"]
+    turns.call_later(0, seen.append, "the next turn")
+    loop.turn()
+    assert seen[4:] == ["the next turn"]
+
+
+def test_a_step_may_be_cancelled_and_cancelled_again(loop: HandClock) -> None:
+    turns, seen = Turns(loop), []
+    steps = [turns.call_later(0, seen.append, number) for number in range(3)]
+    steps[1].cancel()
+    loop.turn()
+    steps[1].cancel()
+    steps[2].cancel()
+    assert seen == [0, 2]
+
+
+def test_delays_and_times_are_the_clock_s(loop: HandClock) -> None:
+    turns, seen = Turns(loop), []
+    turns.call_later(0.5, seen.append, "late")
+    loop.advance(499)
+    assert seen == []
+    loop.advance(1)
+    assert seen == ["late"]
+    assert (turns.time_ms(), turns.monotonic()) == (loop.time_ms(), loop.monotonic())
+
+
+def test_what_goes_round_in_circles_lets_the_loop_go_on(loop: HandClock) -> None:
+    turns, count = Turns(loop), [0]
+
+    def again() -> None:
+        count[0] += 1
+        turns.call_later(0, again)
+
+    turns.call_later(0, again)
+    loop.turn()
+    assert 1 < count[0] < 100
+    before = count[0]
+    loop.turn()
+    assert count[0] > before
+
+
+def test_an_error_is_the_loop_s_and_the_others_have_their_turn(loop: HandClock) -> None:
+    turns, seen = Turns(loop), []
+    turns.call_later(0, [].pop)
+    turns.call_later(0, seen.append, "unharmed")
+    with pytest.raises(IndexError):
+        loop.turn()
+    loop.turn()
+    assert seen == ["unharmed"]
+    turns.call_later(0, seen.append, "later")
+    loop.turn()
+    assert seen == ["unharmed", "later"]
