@@ -337,6 +337,47 @@ def test_an_answer_for_a_peer_that_has_gone_is_released(run: Run) -> None:
     run(main())
 
 
+def test_answers_of_one_turn_are_sent_together_and_those_for_the_lost_are_released(run: Run) -> None:
+    async def main() -> None:
+        pending: list[Pending] = []
+        connections: list[Connection] = []
+        file = FakeFile(100)
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            connections.append(connection)
+            pending.append(Deferred())
+            return pending[-1]
+
+        async with listening(handle) as (_, bound), peer(bound) as one, peer(bound) as two, peer(bound) as gone:
+            for client in (one, two, gone):
+                client.send(b"wait")
+            await until(lambda: len(pending) == 3)
+            order = {connection.peer_port: deferred for connection, deferred in zip(connections, pending, strict=True)}
+            first, second, third = (order[client.writer.get_extra_info("sockname")[1]] for client in (one, two, gone))
+            first.complete([framed(b"first")])
+            third.complete([struct.pack(">i", 100), file])
+            second.complete([framed(b"second")])
+            assert all(connection.busy for connection in connections), "nothing is sent before the turn is over"
+            connections[pending.index(third)].abort()
+            assert [await one.frame(), await two.frame()] == [b"first", b"second"]
+            assert file.released == 1
+
+    run(main())
+
+
+def test_an_answer_that_is_ready_is_sent_before_the_acceptor_closes(run: Run) -> None:
+    async def main() -> None:
+        pending: Pending = Deferred()
+        async with listening(lambda connection, frame: pending) as (acceptor, bound), peer(bound) as client:
+            client.send(b"wait")
+            await until(lambda: any(connection.busy for connection in acceptor.connections))
+            pending.complete([framed(b"last")])
+            await acceptor.close()
+            assert await client.frame() == b"last"
+
+    run(main())
+
+
 def test_localhost_listens_on_both_families_with_one_port(run: Run) -> None:
     async def main() -> None:
         async with listening(host="localhost") as (_, bound):

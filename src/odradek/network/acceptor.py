@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Sequence
 from typing import Protocol
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
-from odradek.network.connection import SMALL_PIECE, Answer, Connection
+from odradek.network.connection import SMALL_PIECE, Answer, Chunk, Connection
 from odradek.network.frames import BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
 
@@ -78,6 +79,7 @@ class Acceptor:
         """The open ones, oldest first (a set would go through them in the order of their addresses in memory)."""
         self.listeners: list[BoundListener] = []
         self.quiet = False
+        self._answers: list[tuple[Connection, Sequence[Chunk]]] = []
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
         self._response_bytes = 0
@@ -142,6 +144,7 @@ class Acceptor:
     async def close(self) -> None:
         """Closes everything; what has been handed to the sockets is still sent if the peers take it within a second."""
         self.close_listeners()
+        self._send_answers()
         for connection in list(self.connections):
             connection.close()
         if self.connections:
@@ -207,6 +210,20 @@ class Acceptor:
             self._per_ip.pop(host, None)
         if not self.connections and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+
+    def send_soon(self, connection: Connection, answer: Sequence[Chunk]) -> None:
+        """Sends the answer to a parked request once all that become ready in this turn of the loop are there.
+
+        To wake a peer that sleeps costs more than the rest of a short answer: one that waits for many had better find them together.
+        """
+        if not self._answers:
+            self.loop.call_soon(self._send_answers)
+        self._answers.append((connection, answer))
+
+    def _send_answers(self) -> None:
+        answers, self._answers = self._answers, []
+        for connection, answer in answers:
+            connection.send_parked(answer)
 
     def take_piece(self, wanted: int) -> int:
         """Memory for file bytes on their way out: `wanted`, or SMALL_PIECE when the budget is used up."""

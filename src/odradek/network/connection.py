@@ -275,15 +275,18 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("closing %s: a request could not be answered", self.connection_id)
             self.abort()
             return
-        if self._transport is None:
-            if answer is not None:
-                release_chunks(answer)
-            return
-        if answer is not None:
-            self._send(answer)
-            if self._chunks is not None or self._write_paused:
-                return
-        self._answered()
+        if answer is None:
+            self._answered()
+        elif self._transport is None:
+            release_chunks(answer)
+        else:
+            self._acceptor.send_soon(self, answer)
+
+    def send_parked(self, answer: Sequence[Chunk]) -> None:
+        """Sends the answer that the acceptor was given by `send_soon`."""
+        self._send(answer)
+        if self._chunks is None and not self._write_paused:
+            self._answered()
 
     def _answered(self) -> None:
         """The answer is out: on with what has been received meanwhile."""
@@ -291,7 +294,8 @@ class Connection(asyncio.BufferedProtocol):
             # Not from here: another connection's request may be what completed this one, and chains of them must not nest.
             self._acceptor.loop.call_soon(self._continue)
         else:
-            self._continue()
+            self._busy = False
+            self._make_room()
 
     def _continue(self) -> None:
         self._busy = False
