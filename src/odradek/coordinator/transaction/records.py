@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from odradek.base.errors import StorageError
 from odradek.base.ids import TopicPartition
@@ -69,6 +70,9 @@ _NULL, _NONE = b"\0", b"\1"
 def _encoded_partitions(partitions: frozenset[TopicPartition]) -> bytes:
     if not partitions:
         return _NONE
+    if len(partitions) == 1:
+        (only,) = partitions
+        return _encoded_partition(only)
     topics = _numbers_by_topic(partitions)
     encoded = [_varint(len(topics) + 1)]
     for topic, numbers in topics.items():
@@ -77,7 +81,15 @@ def _encoded_partitions(partitions: frozenset[TopicPartition]) -> bytes:
     return b"".join(encoded)
 
 
+@lru_cache(1024)
+def _encoded_partition(partition: TopicPartition) -> bytes:
+    """The only one of a transaction, as most have it; each is written twice."""
+    name = partition.topic.encode()
+    return b"%b%b%b%b%b%b" % (_varint(2), _varint(len(name) + 1), name, _varint(2), _INT.pack(partition.partition), _NO_TAGS)
+
+
 _NO_TAGS = b"\0"
+_INT = struct.Struct(">i")
 
 
 def _varint(value: int) -> bytes:
