@@ -218,25 +218,8 @@ def test_we_start_on_the_metadata_of_a_jvm_broker_and_it_starts_on_ours(jvm_dire
         kafka.wait()
         listed = java("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", kafka.bootstrap, "--list")
         assert listed.stdout.split() == ["first", "second"], listed.stderr
-        described = java(
-            "org.apache.kafka.tools.ConfigCommand",
-            "--bootstrap-server",
-            kafka.bootstrap,
-            "--describe",
-            "--entity-type",
-            "brokers",
-            "--entity-default",
-        )
-        if described.returncode != 0:
-            described = java(
-                "kafka.admin.ConfigCommand",
-                "--bootstrap-server",
-                kafka.bootstrap,
-                "--describe",
-                "--entity-type",
-                "brokers",
-                "--entity-default",
-            )
+        words = ("--bootstrap-server", kafka.bootstrap, "--describe", "--entity-type", "brokers", "--entity-default")
+        described = java("kafka.admin.ConfigCommand", *words)
         assert "log.retention.ms=777" in described.stdout, described.stderr
         assert "background.threads=11" in described.stdout
     finally:
