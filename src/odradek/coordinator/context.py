@@ -334,15 +334,18 @@ class ShardContext(Generic[S]):
             return
         self._records = []
         self._count = self._size = 0
+        offset = self.next_offset - count
         batch = encode_keyed(
             records,
             size,
+            base_offset=offset,
             compression=self._options.compression,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             transactional=producer_id >= 0,
+            partition_leader_epoch=self.leader_epoch,
         )
-        self._write_out(batch, self.next_offset - count, guard)
+        self._write_out(batch, offset, guard)
 
     def _write_out(self, batch: bytes, offset: int, guard: object | None, transaction_version: int = 0) -> None:
         gathered, self._gathered = self._gathered, []

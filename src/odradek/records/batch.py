@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.records import crc32c, native
@@ -123,6 +123,10 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
 
 
+_new_header = cast("Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
+"""`BatchHeader._make` without the call of it: no append and no fetch does without."""
+
+
 class Record(NamedTuple):
     """One record as a consumer sees it. `timestamp` is milliseconds since the epoch, -1 when the producer sent none."""
 
@@ -148,7 +152,7 @@ def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
     if offset < 0 or remaining < HEADER_SIZE_UP_TO_MAGIC:
         raise ProtocolError(f"{max(remaining, 0)} bytes are left where a batch header should be")
     if remaining >= HEADER_SIZE and buffer[offset + MAGIC_OFFSET] == MAGIC_V2:
-        header = BatchHeader._make(_HEADER.unpack_from(buffer, offset))
+        header = _new_header(BatchHeader, _HEADER.unpack_from(buffer, offset))
         if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch size {header.batch_length} is less than a batch header")
         return header
@@ -306,10 +310,12 @@ def encode_keyed(
     records: Iterable[tuple[int, Sequence[tuple[bytes | None, bytes | None]]]],
     size: int,
     *,
+    base_offset: int = 0,
     compression: Compression = Compression.NONE,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     transactional: bool = False,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytes:
     """As `encode_batch`, of keys and values that come in groups of one timestamp each: all that coordinators write.
 
@@ -328,8 +334,8 @@ def encode_keyed(
         attributes |= compression
     return sealed(
         body,
-        0,
-        NO_PARTITION_LEADER_EPOCH,
+        base_offset,
+        partition_leader_epoch,
         attributes,
         count - 1,
         base_timestamp,

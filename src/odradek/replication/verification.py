@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.records.batch import BatchHeader, iter_headers
+from odradek.records.batch import HEADER_SIZE, TRANSACTIONAL_MASK, BatchHeader, iter_headers, read_header
 from odradek.replication.appender import Appender, Entry
 from odradek.replication.delayed_produce import Appends, PartitionAppend
 from odradek.replication.hosted_partitions import HostedPartitions
@@ -193,6 +193,10 @@ class VerifiedAppender:
 
 
 def _transactional_batches(entries: Sequence[Entry]) -> tuple[tuple[int, int] | None, dict[TopicPartition, BatchHeader]]:
+    if len(entries) == 1 and len(records := entries[0][1]) >= HEADER_SIZE and (only := read_header(records)).size == len(records):
+        # What nearly every request brings.
+        verified = only.attributes & TRANSACTIONAL_MASK and only.producer_id >= 0
+        return ((only.producer_id, only.producer_epoch), {entries[0][0]: only}) if verified else (None, {})
     producers: set[tuple[int, int]] = set()
     batches: dict[TopicPartition, BatchHeader] = {}
     for topic_partition, records in entries:

@@ -47,6 +47,9 @@ __all__ = ["AppendInfo", "AppendOrigin", "Flush", "Log", "LogRead", "OffsetPosit
 
 _BOUNDARIES_KEPT = 512
 
+_CLIENT, _RAFT_LEADER = AppendOrigin.CLIENT, AppendOrigin.RAFT_LEADER
+"""Looked up once: members of an enum are slow to come by."""
+
 
 class Log(LogBase):
     """See the module's text. One thread only, except where the package says otherwise.
@@ -64,7 +67,7 @@ class Log(LogBase):
         records: memoryview,
         leader_epoch: int,
         *,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
+        origin: AppendOrigin = _CLIENT,
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendInfo:
@@ -109,8 +112,8 @@ class Log(LogBase):
         transaction_version: int,
     ) -> AppendInfo:
         now_ms = self._clock.time_ms()
-        rules = self._rules if origin != AppendOrigin.RAFT_LEADER else self._rules._replace(max_message_bytes=0x7FFFFFFF)
-        valid = validate_append(batch, 0, header, rules, now_ms=now_ms, from_client=origin == AppendOrigin.CLIENT)
+        rules = self._rules if origin != _RAFT_LEADER else self._rules._replace(max_message_bytes=0x7FFFFFFF)
+        valid = validate_append(batch, 0, header, rules, now_ms=now_ms, from_client=origin == _CLIENT)
         batch, header, max_timestamp, _, _, _ = valid
         size = header.batch_length + LOG_OVERHEAD
         if size > self._segment_bytes:
@@ -128,7 +131,12 @@ class Log(LogBase):
                     return duplicate
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        self._write(patched_chunks(batch, base_offset, leader_epoch), size, base_offset, last_offset, max_timestamp, leader_epoch, now_ms)
+        if header.base_offset == base_offset and header.partition_leader_epoch == leader_epoch:
+            # A coordinator knew where its batch would come.
+            chunks: Sequence[memoryview | bytes] = (batch,)
+        else:
+            chunks = patched_chunks(batch, base_offset, leader_epoch)
+        self._write(chunks, size, base_offset, last_offset, max_timestamp, leader_epoch, now_ms)
         if header.producer_id >= 0:
             self._follow_producer(header, base_offset, max_timestamp, marker)
         self.producer_state.map_end_offset = last_offset + 1
@@ -145,7 +153,7 @@ class Log(LogBase):
     def _check_producer(self, header: BatchHeader, origin: AppendOrigin, guard: VerificationGuard | None) -> AppendInfo | None:
         state = self.producer_state
         transactional = header.is_transactional
-        if origin == AppendOrigin.CLIENT:
+        if origin == _CLIENT:
             duplicate = self._check_sequence(header)
             if duplicate is not None:
                 return AppendInfo(

@@ -189,10 +189,13 @@ class LogBase:
 
     def update_high_watermark(self, offset: int) -> int:
         """Sets it, kept within log start and end, and returns what it became. It may go back: a new leader may know less."""
-        bounded = min(max(offset, self.log_start_offset), self.log_end_offset)
+        bounded = offset if self.log_start_offset <= offset <= self.log_end_offset else self._within(offset)
         self.high_watermark = bounded
         self.producer_state.on_high_watermark(bounded)
         return bounded
+
+    def _within(self, offset: int) -> int:
+        return min(max(offset, self.log_start_offset), self.log_end_offset)
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Raises the log start, for retention and DeleteRecords; True when it moved.
