@@ -229,6 +229,20 @@ def test_the_offsets_of_a_deleted_topic_go() -> None:
     assert broker.log_end("__consumer_offsets") == 2
 
 
+@pytest.mark.parametrize("version", range(2, 11))
+def test_offsets_are_those_of_the_topic_that_had_the_name(version: int) -> None:
+    broker = Groups()
+    assert broker.commit(version) is ErrorCode.NONE
+    again = broker.create_topic("t", number=3, partitions=2, former=broker.topic)
+    assert broker.commit(version, 6, partition=1, topic_id=again) is ErrorCode.NONE
+    broker.clock.advance()
+    found = {topic_id: broker.fetch(10, topic_id=topic_id).groups[0].topics[0].partitions[0] for topic_id in (broker.topic, again)}
+    assert found[broker.topic].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert (found[again].error_code, found[again].committed_offset) == (ErrorCode.NONE, -1)
+    (topic,) = broker.fetch(8, everything=True).groups[0].topics
+    assert [(partition.partition_index, partition.committed_offset) for partition in topic.partitions] == [(1, 6)]
+
+
 def test_after_the_shutdown_nobody_coordinates() -> None:
     broker = Groups()
     broker.commit(8)

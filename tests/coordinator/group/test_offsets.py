@@ -267,11 +267,21 @@ def test_offsets_go_with_their_topic() -> None:
     world.commit(1)
     world.commit(2, topic="kept")
     txn_commit(world, 3)
-    world.runtime.write_all(lambda shard: shard.topics_deleted(["t"]))
+    world.runtime.write_all(lambda shard: shard.topics_deleted({"t": {TOPIC_ID}}))
     world.settle()
     end(world, committed=True)
     assert world.fetch()[0] == -1
     assert world.fetch("kept")[0] == 2
+
+
+def test_offsets_of_a_new_topic_of_the_same_name_stay() -> None:
+    world = World()
+    world.commit(1, topic_id=TOPIC_ID)
+    world.commit(2, topic_id=UUID(int=78), partition=1)
+    world.commit(3, partition=2)
+    world.runtime.write_all(lambda shard: shard.topics_deleted({"t": {TOPIC_ID}}))
+    world.settle()
+    assert [world.fetch(partition=number)[0] for number in range(3)] == [-1, 2, -1]
 
 
 # -- expiry --------------------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ require stable offsets run as write operations and so wait for everything that i
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 from uuid import UUID
@@ -239,16 +239,19 @@ class OffsetManager:
         ]
         return records
 
-    def topics_deleted(self, names: Iterable[str]) -> list[CoordinatorRecord]:
-        """Tombstones for all offsets of topics that are no more."""
-        deleted = frozenset(names)
+    def topics_deleted(self, deleted: Mapping[str, Container[UUID]]) -> list[CoordinatorRecord]:
+        """Tombstones for all offsets of topics that are no more, by name and ids; not for those of new topics of the same names."""
         records: list[CoordinatorRecord] = []
         for group_id, topics in self.offsets.groups.items():
             for topic in sorted(name for name in deleted if name in topics):
-                records += [offset_tombstone(group_id, topic, partition) for partition in topics[topic]]
+                ids = deleted[topic]
+                for partition, stored in topics[topic].items():
+                    topic_id = decoded(stored).topic_id
+                    if topic_id == ZERO_UUID or topic_id in ids:
+                        records.append(offset_tombstone(group_id, topic, partition))
         records += [
             offset_tombstone(group_id, topic, partition)
-            for group_id, topic, partition in self.pending.of_topics(deleted)
+            for group_id, topic, partition in self.pending.of_topics(frozenset(deleted))
             if self.offsets.get(group_id, topic, partition) is None
         ]
         return records

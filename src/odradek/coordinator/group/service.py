@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
@@ -256,7 +257,9 @@ class GroupCoordinator:
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Each new image of the cluster, after the partitions have taken their roles."""
         before = delta.topics.image.by_id
-        deleted = frozenset(before[topic_id].name for topic_id in delta.topics.deleted_topic_ids if topic_id in before)
+        deleted: dict[str, set[UUID]] = {}
+        for topic_id in delta.topics.deleted_topic_ids & before.keys():
+            deleted.setdefault(before[topic_id].name, set()).add(topic_id)
         if deleted:
             self.runtime.write_all(lambda shard: shard.topics_deleted(deleted))
         self.runtime.publish(delta, image)

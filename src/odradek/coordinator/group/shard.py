@@ -7,7 +7,7 @@ It holds every type of group side by side in one registry. A type beyond the cla
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -241,9 +241,9 @@ class GroupShard:
             results.append(DeletableGroupResult(group_id=group_id, error_code=code))
         return CoordinatorResult(records, results, atomic=False)
 
-    def topics_deleted(self, names: Iterable[str]) -> CoordinatorResult[None]:
+    def topics_deleted(self, deleted: Mapping[str, Container[UUID]]) -> CoordinatorResult[None]:
         """The offsets of topics that are no more go, too."""
-        return CoordinatorResult(self.offsets.topics_deleted(names), None, atomic=False)
+        return CoordinatorResult(self.offsets.topics_deleted(deleted), None, atomic=False)
 
     # -- expiry --------------------------------------------------------------------------------------------------------------------
 

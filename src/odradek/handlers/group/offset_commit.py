@@ -40,7 +40,8 @@ def handle(
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused.append(_refusal(topic, [partition.partition_index for partition in topic.partitions], code))
             continue
-        topic.name = found.name
+        # By name as well: the record says of which topic of that name the offsets are.
+        topic.name, topic.topic_id = found.name, found.topic_id
         known = found.partitions
         missing = [each.partition_index for each in topic.partitions if each.partition_index not in known]
         if missing:
