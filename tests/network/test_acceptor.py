@@ -365,6 +365,28 @@ def test_answers_of_one_turn_are_sent_together_and_those_for_the_lost_are_releas
     run(main())
 
 
+def test_short_answers_wait_for_the_turn_to_end_and_long_ones_do_not_overtake_them(run: Run) -> None:
+    async def main() -> None:
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return [framed(bytes(frame) * (5000 if frame[:1] == b"l" else 1))]
+
+        async with listening(handle) as (acceptor, bound), peer(bound) as client:
+            client.send(b"s1")
+            assert await client.frame() == b"s1"
+            (connection,) = acceptor.connections
+            for body in (b"s2", b"l3", b"s4"):
+                # As if they came one by one within a turn.
+                space = connection.get_buffer(-1)
+                space[: len(framed(body))] = framed(body)
+                connection.buffer_updated(len(framed(body)))
+            assert [await client.frame() for _ in range(3)] == [b"s2", b"l3" * 5000, b"s4"]
+            client.send(b"end")
+            client.writer.write_eof()
+            assert await client.frame() == b"end"
+
+    run(main())
+
+
 def test_an_answer_that_is_ready_is_sent_before_the_acceptor_closes(run: Run) -> None:
     async def main() -> None:
         pending: Pending = Deferred()

@@ -80,6 +80,7 @@ class Acceptor:
         self.listeners: list[BoundListener] = []
         self.quiet = False
         self._answers: list[tuple[Connection, Sequence[Chunk]]] = []
+        self._writers: list[Connection] = []
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
         self._response_bytes = 0
@@ -212,16 +213,25 @@ class Acceptor:
             self._drained.set_result(None)
 
     def send_soon(self, connection: Connection, answer: Sequence[Chunk]) -> None:
-        """Sends the answer to a parked request once all that become ready in this turn of the loop are there.
-
-        To wake a peer that sleeps costs more than the rest of a short answer: one that waits for many had better find them together.
-        """
-        if not self._answers:
-            self.loop.call_soon(self._send_answers)
+        """Has the answer to a parked request sent at the end of the loop's turn."""
+        self._schedule_sending()
         self._answers.append((connection, answer))
+
+    def write_soon(self, connection: Connection) -> None:
+        """Has the connection told that the loop's turn is over (`Connection.turn_over`)."""
+        self._schedule_sending()
+        self._writers.append(connection)
+
+    def _schedule_sending(self) -> None:
+        # To wake a peer that sleeps costs more than the rest of a short answer: one that waits for many had better find them together.
+        if not self._answers and not self._writers:
+            self.loop.call_soon(self._send_answers)
 
     def _send_answers(self) -> None:
         answers, self._answers = self._answers, []
+        writers, self._writers = self._writers, []
+        for connection in writers:
+            connection.turn_over()
         for connection, answer in answers:
             connection.send_parked(answer)
 

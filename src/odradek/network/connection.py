@@ -69,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         "_busy",
         "_chunks",
         "_in_process",
+        "_outgoing",
         "_piece_in_flight",
         "_position",
         "_reading_executor",
@@ -99,6 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._chunks: list[Chunk] | None = None  # the answer's rest, last chunk first
         self._position = 0  # within the chunk being sent
+        self._outgoing = b""  # short answers that leave at the end of the loop's turn
         self._piece_in_flight = 0
         self._reading_executor = False
         self.delayed = False  # not read yet, because of the connection rate
@@ -164,6 +166,7 @@ class Connection(asyncio.BufferedProtocol):
             self._process()
 
     def eof_received(self) -> bool:
+        self._write_outgoing()
         return False
 
     def pause_writing(self) -> None:
@@ -182,7 +185,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests --------------------------------------------------------------------------------------------------------------
 
     def _process(self) -> None:
-        """Serves the whole frames that are there, until one has to wait. Short answers leave in one write for all of them."""
+        """Serves the whole frames that are there, until one has to wait. Short answers leave together, at the end of the loop's turn."""
         receiver = self._receiver
         short: list[bytes] = []
         self._in_process = True
@@ -214,11 +217,9 @@ class Connection(asyncio.BufferedProtocol):
                             return
                 self._busy = False
             if short:
-                self._flush(short)
-                if self._write_paused:
-                    self._busy = True
-                    self._park()
-                    return
+                if not self._outgoing:
+                    self._acceptor.write_soon(self)
+                self._outgoing += short[0] if len(short) == 1 else b"".join(short)
         except ProtocolError as error:
             self._flush(short)
             self._reject(error)
@@ -232,11 +233,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self, short: list[bytes]) -> None:
         """Writes the answers put by so far."""
-        if short:
-            transport = self._transport
-            if transport is not None and not transport.is_closing():
-                transport.write(short[0] if len(short) == 1 else b"".join(short))
-            short.clear()
+        self._outgoing += b"".join(short)
+        short.clear()
+        self._write_outgoing()
+
+    def _write_outgoing(self) -> None:
+        outgoing, self._outgoing = self._outgoing, b""
+        transport = self._transport
+        if outgoing and transport is not None and not transport.is_closing():
+            transport.write(outgoing)
+
+    def turn_over(self) -> None:
+        """Writes what was left to the end of the loop's turn; a peer that does not take it gets no further requests answered."""
+        self._write_outgoing()
+        if self._write_paused and not self._busy:
+            self._busy = True
+            self._park()
 
     def _park(self) -> None:
         """The answer comes later: until then one more read at most, into the memory that is there."""
@@ -456,6 +468,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Closes after what has been handed to the transport is sent."""
+        self._write_outgoing()
         if self._transport is not None:
             self._transport.close()
 
