@@ -160,7 +160,7 @@ class ScriptLog:
                     header.producer_id if header.is_transactional else -1,
                     header.producer_epoch,
                     None if marker is None else not marker.aborted,
-                    [(base + record.offset, record.key, record.value) for record in records],
+                    [(base - header.base_offset + record.offset, record.key, record.value) for record in records],
                 )
             )
             if self.on_appended is not None:
