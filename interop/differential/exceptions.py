@@ -214,9 +214,8 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         )
         for topic, why in {
             r"zstd|(compression|policy|sizes|stamps)-\d+-\d+": "recompressed by the broker: two builds of a codec write different bytes",
-            r"produce-(9|1\d)": "has more where JVM Kafka takes a request with tagged fields that we refuse (see there)",
+            r"produce-(9|1\d)|__consumer_offsets": "has more where JVM Kafka takes a request with tagged fields that we refuse (see there)",
             r"shortened-both-\d": "the cleaner takes the segments whose records were deleted when it comes by: every 15 s on either side",
-            r"__consumer_offsets": "JVM Kafka keeps the topic's id with every committed offset, we do with those that were committed by it",
         }.items()
     ),
     Excepted(
