@@ -28,6 +28,8 @@ PIECE = 1024 * 1024
 SMALL_PIECE = 64 * 1024
 _SHORT_ANSWER = 4096
 """Bytes up to which an answer waits for those to the requests that arrived along with its own."""
+_MUCH = 64 * 1024
+"""Bytes of such answers that leave before the turn is over."""
 
 
 class FileChunk(Protocol):
@@ -220,6 +222,13 @@ class Connection(asyncio.BufferedProtocol):
                 if not self._outgoing:
                     self._acceptor.write_soon(self)
                 self._outgoing += short[0] if len(short) == 1 else b"".join(short)
+                if len(self._outgoing) > _MUCH:
+                    # One turn may bring read after read: a peer that floods has to feel at once that its answers are not taken.
+                    self._write_outgoing()
+                    if self._write_paused:
+                        self._busy = True
+                        self._park()
+                        return
         except ProtocolError as error:
             self._flush(short)
             self._reject(error)
