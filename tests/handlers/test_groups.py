@@ -347,3 +347,11 @@ class TestFirstCoordinator:
         assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
         assert self.look_up(broker).done is False
         broker.services.coordinators.close()
+
+    def test_the_log_says_once_why_there_is_no_topic(self, caplog: pytest.LogCaptureFixture) -> None:
+        broker, controller = self.broker()
+        for code in (ErrorCode.INVALID_REPLICATION_FACTOR,) * 3 + (ErrorCode.POLICY_VIOLATION,):
+            self.look_up(broker)
+            controller.answer(code)
+        said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+        assert [message.rsplit(": ", 2)[1] for message in said] == ["INVALID_REPLICATION_FACTOR", "POLICY_VIOLATION"]

@@ -23,6 +23,10 @@ logger = logging.getLogger(__name__)
 _being_created: WeakKeyDictionary[Services, dict[str, Deferred[bool]]] = WeakKeyDictionary()
 """Per broker, the topics whose automatic creation is under way: asking again must not create them twice."""
 
+_REFUSED_KNOWN = 1000
+_refused: WeakKeyDictionary[Services, dict[str, str]] = WeakKeyDictionary()
+"""Per broker, why topics could not be created when they were last asked for: clients ask again and again, and the log says it once."""
+
 
 def create_topics(services: Services, names: Iterable[str], client_id: str | None) -> dict[str, Deferred[bool]]:
     """Asks the controller for the topics that `client_id` wanted; the client will ask again.
@@ -36,16 +40,24 @@ def create_topics(services: Services, names: Iterable[str], client_id: str | Non
     if not wanted:
         return answers
     under_way.update(wanted)
-    logger.info("creating topics %s, which %s asked for", ", ".join(wanted), client_id)
+    refused = _refused.setdefault(services, {})
+    if not refused.keys() >= wanted.keys():
+        logger.info("creating topics %s, which %s asked for", ", ".join(wanted), client_id)
 
     def created(done: Deferred[Message]) -> None:
         for name in wanted:
             del under_way[name]
         errors: dict[str, str] = dict.fromkeys(wanted, str(done.error)) if done.error is not None else _errors(done.result())
         for name, answer in wanted.items():
-            if name in errors:
-                logger.warning("topic %s could not be created: %s", name, errors[name])
-            answer.complete(name not in errors)
+            why = errors.get(name)
+            if why is None:
+                refused.pop(name, None)
+            elif refused.get(name) != why:
+                logger.warning("topic %s could not be created: %s", name, why)
+                if len(refused) >= _REFUSED_KNOWN:
+                    refused.clear()
+                refused[name] = why
+            answer.complete(why is None)
 
     request = creation_request(services.config, wanted)
     services.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, 7).add_callback(created)
