@@ -274,6 +274,29 @@ def test_a_static_member_whose_new_id_cannot_be_stored_keeps_the_old_one() -> No
     assert world.heartbeat(members["a"], generation, "a") is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("stored", [0, 1, 2])
+def test_static_members_that_follow_one_another_before_they_are_stored(stored: int) -> None:
+    """`stored`: how many of the two."""
+    world = World(group_initial_rebalance_delay_ms="3000")
+    members, generation = static_group(world, "a", "b")
+    world.settle = lambda: None  # type: ignore[method-assign]
+    protocols = [("range", subscription("t"))]
+    answers = [world.join(instance="a", protocols=protocols)]
+    if stored == 1:
+        world.clock.advance()
+    world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS if stored < 2 else None
+    answers.append(world.join(instance="a", protocols=protocols))
+    ids = [members["a"], *[member for member in world.group().members if member not in members.values()]]
+    world.clock.advance()
+    first, second = (answer.result() for answer in answers)
+    assert second.error_code == (ErrorCode.NONE if stored == 2 else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert first.error_code == (ErrorCode.NONE if stored == 1 else ErrorCode.FENCED_INSTANCE_ID)
+    last = {0: ids[0], 1: first.member_id, 2: second.member_id}[stored]
+    assert world.heartbeat(last, generation, "a") is ErrorCode.NONE
+    assert set(world.group().members) == {members["b"], last}
+    assert all(member.replaces is None for member in world.group().members.values())
+
+
 def test_a_static_member_that_changes_the_protocol_begins_a_rebalance() -> None:
     world = World(group_initial_rebalance_delay_ms="3000")
     static_group(world, "a", "b")

@@ -177,10 +177,10 @@ class Joining:
         instance_id = request.group_instance_id
         assert instance_id is not None
         leader_before = group.leader_id
+        old = group.members[old_id]
         member = group.replace_static(instance_id, old_id, new_id)
         self._rebalances.forget(group, old_id)
         self._rebalances.keep_alive(group, member)
-        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms, response)
         reason = f"static member {instance_id} is {new_id} now; {_reason(request)}"
         if group.is_in(State.COMPLETING_REBALANCE):
@@ -191,20 +191,32 @@ class Joining:
         if group.select_protocol() != group.protocol_name:
             return self._rebalances.prepare_or_complete(group, reason)
         logger.info("group %s: %s, without a rebalance", group.group_id, reason)
+        # The next one may come before this one is stored, and neither of them be stored.
+        member.replaces = old.replaces or old
 
         def appended(error: KafkaError | None) -> None:
             if error is None:
+                member.replaces = None
+                current = group.members.get(group.static_member_id(instance_id) or "")
+                if current is not None and current.replaces is not None:
+                    current.replaces = member
                 self._answer_replaced(caller, group, member, leader_before)
-                return
-            logger.warning("group %s: static member %s stays %s: %s", group.group_id, instance_id, old_id, error)
-            if group.members.get(new_id) is member:
-                group.complete_join(member, join_error("", error.code))
-                group.update(member, *before, None)
-                self._rebalances.forget(group, new_id)
-                self._rebalances.keep_alive(group, group.replace_static(instance_id, new_id, old_id))
+            elif group.members.get(new_id) is member:
+                self._take_back(group, member, error)
 
         assignments = {each.member_id: each.assignment for each in group.members.values()}
         return CoordinatorResult([group.record(assignments)], None, replay=False, on_appended=appended)
+
+    def _take_back(self, group: ClassicGroup, member: ClassicMember, error: KafkaError) -> None:
+        """The group has the static member again that the log has."""
+        stored, instance_id = member.replaces, member.group_instance_id
+        assert stored is not None
+        assert instance_id is not None
+        logger.warning("group %s: static member %s stays %s: %s", group.group_id, instance_id, stored.member_id, error)
+        group.complete_join(member, join_error("", error.code))
+        group.update(member, stored.protocols, stored.rebalance_timeout_ms, stored.session_timeout_ms, None)
+        self._rebalances.forget(group, member.member_id)
+        self._rebalances.keep_alive(group, group.replace_static(instance_id, member.member_id, stored.member_id))
 
     def _answer_replaced(self, caller: Caller, group: ClassicGroup, member: ClassicMember, leader_before: str | None) -> None:
         if member.awaiting_join is None or not group.is_in(State.STABLE, State.COMPLETING_REBALANCE):

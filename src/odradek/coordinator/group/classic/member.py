@@ -27,6 +27,7 @@ class ClassicMember:
         "protocol_type",
         "protocols",
         "rebalance_timeout_ms",
+        "replaces",
         "session_timeout_ms",
     )
 
@@ -58,6 +59,9 @@ class ClassicMember:
         """The parked SyncGroup."""
         self.is_new = False
         """Waits for its first JoinGroup to be answered, and does not know its id: it cannot send heartbeats."""
+
+        self.replaces: ClassicMember | None = None
+        """Whom the log still has in its place, until it is stored that this static member has replaced it."""
 
     @property
     def is_static(self) -> bool:
