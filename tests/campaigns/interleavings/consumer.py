@@ -74,10 +74,12 @@ class Asking:
     ) -> None:
         """`then` hears the answer, and how often the member had been removed when the leader gave it; -1: a deposed one did.
 
-        A request that is repeated may get to both.
+        A request that is repeated may get to both; only what the first copy is answered is heard, as no client reads on where it has
+        given up.
         """
         story = self.story
         by_leader: list[tuple[Any, int]] = []
+        copies: list[Deferred[Any]] = []
 
         def call() -> Deferred[Any]:
             coordinator = story.coordinator
@@ -87,10 +89,17 @@ class Asking:
                     by_leader.append((done.result(), self.removals))
 
             answer = request(coordinator)
+            copies.append(answer)
             answer.add_callback(answered)
             return answer
 
-        self.ask(call, lambda answer: then(answer, next((told_at for each, told_at in by_leader if each is answer), -1)), patience)
+        def heard(answer: Any) -> None:
+            if copies[0].done and copies[0].result() is answer:
+                then(answer, next((told_at for each, told_at in by_leader if each is answer), -1))
+            else:
+                self.unheard()
+
+        self.ask(call, heard, patience)
 
     def unheard(self) -> None:
         """The answer did not come."""
