@@ -287,22 +287,20 @@ def encode_batch(
     if control:
         attributes |= CONTROL_MASK
     base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
-    body = writer.take()
-    if compression != Compression.NONE and count:
-        body = _compressed(body, compression, level)
-        attributes |= compression
-    return sealed(
-        body,
-        base_offset,
-        partition_leader_epoch,
-        attributes,
-        count - 1 if count else 0,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
+    return seal_batch(
+        writer.take(),
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        compression=compression,
+        level=level,
+        last_offset_delta=max(count - 1, 0),
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=count,
     )
 
 

@@ -85,6 +85,18 @@ def test_counting_does_not_take_the_loops_time() -> None:
     assert counted * 0.1 < 0.05 * now
 
 
+def test_what_was_loaded_counts() -> None:
+    world, memory = small(200 * KIB)
+    for number in range(5):
+        world.beat(f"m{number}", topics=["x" * 200])
+    taken = world.shard.member_bytes()
+    memory._most, memory._limit = 0, taken + MEMBER_BYTES
+    world.shard._memory = memory
+    world.shard.on_loaded(world.cluster.image)
+    assert memory._most == taken
+    assert world.code("late", topics=["x" * 200]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 @pytest.mark.parametrize("version", [3, 9])
 def test_offsets_alone_do_not_count(version: int) -> None:
     world, _ = small(5 * KIB)

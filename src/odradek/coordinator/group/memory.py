@@ -60,7 +60,7 @@ class MemberMemory:
         self._monotonic = monotonic
         self._limit = limit
         self._most = 0
-        """There is not more than this."""
+        """There is not more than this: all that has been loaded and admitted since it was last counted."""
         self._count_at = 0.0
         self.count: Callable[[], int] = lambda: 0
 
@@ -74,6 +74,10 @@ class MemberMemory:
                 )
         self._most += size
 
+    def loaded(self, size: int) -> None:
+        """What the log holds is taken, however much it is."""
+        self._most += size
+
     def _look(self) -> None:
         begin = self._monotonic()
         if begin < self._count_at:
@@ -81,4 +85,5 @@ class MemberMemory:
         self._most = self.count()
         end = self._monotonic()
         self._count_at = end + max(_COUNT_AGAIN_S, _COUNT_SHARE * (end - begin))
-        logger.warning("the members of groups take %d of %d bytes", self._most, self._limit)
+        level = logging.WARNING if self._most > self._limit // 2 else logging.INFO
+        logger.log(level, "the members of groups take %d of %d bytes", self._most, self._limit)

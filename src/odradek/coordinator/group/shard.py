@@ -16,14 +16,13 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.base.undo import UndoJournal
 from odradek.coordinator.group.classic.group import ClassicGroup, join_error
-from odradek.coordinator.group.classic.joining import protocols_of
 from odradek.coordinator.group.classic.manager import ClassicGroups, DescribedGroup
 from odradek.coordinator.group.classic.rebalance import Outcome, nothing
 from odradek.coordinator.group.consumer.classic_members import ClassicMembers
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.coordinator.group.consumer.manager import ConsumerGroups, DescribedConsumerGroup
 from odradek.coordinator.group.group import Caller, Group
-from odradek.coordinator.group.memory import GROUP_BYTES, MEMBER_BYTES, MemberMemory, bytes_of, group_bytes, protocol_bytes
+from odradek.coordinator.group.memory import GROUP_BYTES, MEMBER_BYTES, MemberMemory, bytes_of, group_bytes
 from odradek.coordinator.group.offsets import HIGHEST_VERSION, LEAST_VALUE, OffsetManager
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
@@ -131,6 +130,8 @@ class GroupShard:
         self.offsets.loaded()
         self.classic.loaded()
         self.consumer.loaded(image)
+        if self._memory is not None:
+            self._memory.loaded(self.member_bytes())
         logger.info("%s is loaded with %d groups and %d offsets", self.topic_partition, len(self.groups), len(self.offsets.offsets))
         self._schedule_expiry()
 
@@ -146,7 +147,7 @@ class GroupShard:
     def join(self, caller: Caller, request: JoinGroupRequest, response: Deferred[JoinGroupResponse]) -> Outcome:
         """Whatever the group's type, as long as the migration policy permits it."""
         group = self.groups.find(request.group_id)
-        self._admit(group, request.member_id, protocol_bytes(protocols_of(request)))
+        self._admit(group, request.member_id, sum([len(each.name) + len(each.metadata) for each in request.protocols]))
         if not isinstance(group, ConsumerGroup):
             return self.classic.join(caller, request, response)
         if not group.is_empty:
