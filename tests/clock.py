@@ -23,7 +23,7 @@ class ManualClock:
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
-        self._timers: list[tuple[float, int, Timer, Callable[[], object]]] = []
+        self._timers: list[tuple[float, int, Timer, Callable[..., object], tuple[Any, ...]]] = []
         self._numbers = itertools.count()
 
     def time_ms(self) -> int:
@@ -34,18 +34,33 @@ class ManualClock:
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
         timer = Timer()
-        heapq.heappush(self._timers, (self.now + max(delay_s, 0), next(self._numbers), timer, lambda: callback(*args)))
+        heapq.heappush(self._timers, (self.now + max(delay_s, 0), next(self._numbers), timer, callback, args))
         return timer
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float = 0.0) -> None:
         """Runs what falls due within `seconds`, in order, each at its time."""
         end = self.now + seconds
         while self._timers and self._timers[0][0] <= end:
-            at, _, timer, run = heapq.heappop(self._timers)
+            at, _, timer, callback, args = heapq.heappop(self._timers)
             self.now = max(self.now, at)
             if not timer.cancelled:
-                run()
+                callback(*args)
         self.now = end
+
+    def turn(self) -> None:
+        """Runs what is due by now, and leaves what that schedules to the next turn, as a loop does."""
+        due = [entry for entry in sorted(self._timers) if entry[0] <= self.now]
+        for entry in due:
+            self._timers.remove(entry)
+        heapq.heapify(self._timers)
+        for _, _, timer, callback, args in due:
+            if not timer.cancelled:
+                callback(*args)
+
+    @property
+    def pending(self) -> list[str]:
+        """What is still to be called."""
+        return [repr(callback) for _, _, timer, callback, _ in self._timers if not timer.cancelled]
 
     def advance_to_next(self) -> None:
         """To the timer that is due first."""

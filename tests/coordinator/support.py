@@ -1,11 +1,8 @@
-"""A partition in memory, a clock that is turned by hand, and a shard that counts: enough to drive the coordinator runtime."""
+"""A partition in memory and a shard that counts: with a clock that is turned by hand enough to drive the coordinator runtime."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
@@ -20,52 +17,6 @@ from odradek.storage.append import read_marker
 
 PARTITION = TopicPartition("__consumer_offsets", 0)
 SERDE = RecordSerde([(OffsetCommitKey, OffsetCommitValue)])
-
-
-class _Handle:
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._queue: list[tuple[float, int, _Handle, Callable[..., object], tuple[Any, ...]]] = []
-        self._numbers = itertools.count()
-
-    def time_ms(self) -> int:
-        return 1_700_000_000_000 + int(self.now * 1000)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> _Handle:
-        handle = _Handle()
-        heapq.heappush(self._queue, (self.now + max(delay_s, 0), next(self._numbers), handle, callback, args))
-        return handle
-
-    def advance(self, seconds: float = 0.0) -> None:
-        """Runs what is due up to `seconds` from now, in order."""
-        end = self.now + seconds
-        while self._queue and self._queue[0][0] <= end:
-            due, _, handle, callback, args = heapq.heappop(self._queue)
-            self.now = max(self.now, due)
-            if not handle.cancelled:
-                callback(*args)
-        self.now = end
-
-    def turn(self) -> None:
-        """Runs what is due by now, and leaves what that schedules to the next turn, as a loop does."""
-        due = [entry for entry in sorted(self._queue) if entry[0] <= self.now]
-        for entry in due:
-            self._queue.remove(entry)
-        heapq.heapify(self._queue)
-        for _, _, handle, callback, args in due:
-            if not handle.cancelled:
-                callback(*args)
 
 
 class MemoryLog:

@@ -12,7 +12,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.context import RuntimeOptions
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.coordinator.shard import CoordinatorResult
-from tests.coordinator.support import PARTITION, SERDE, ManualClock, MemoryLog, Table
+from tests.clock import ManualClock
+from tests.coordinator.support import PARTITION, SERDE, MemoryLog, Table
 
 
 class World:

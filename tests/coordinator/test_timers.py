@@ -8,7 +8,7 @@ import pytest
 
 from odradek.coordinator.shard import CoordinatorResult
 from odradek.coordinator.timers import Expire, Timers
-from tests.coordinator.support import ManualClock
+from tests.clock import ManualClock
 
 
 class Turns:

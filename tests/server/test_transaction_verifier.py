@@ -13,7 +13,7 @@ from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from odradek.replication.verification import support_of_produce
 from odradek.server.transaction_verifier import ChannelVerifier
-from tests.coordinator.support import ManualClock
+from tests.clock import ManualClock
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

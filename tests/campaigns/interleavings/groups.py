@@ -34,7 +34,8 @@ from odradek.protocol.messages.group_records import OffsetCommitValue
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.campaigns.interleavings.world import Clock, Net, ScriptLog, calm, expect, trouble
+from tests.campaigns.interleavings.world import Net, ScriptLog, calm, expect, trouble
+from tests.clock import ManualClock
 
 HOME = TopicPartition("__consumer_offsets", 0)
 GROUP = "g"
@@ -102,7 +103,7 @@ class CommittedOffsets:
 class Node:
     """One broker's group coordinator."""
 
-    def __init__(self, story: GroupStory, clock: Clock) -> None:
+    def __init__(self, story: GroupStory, clock: ManualClock) -> None:
         self.shards: list[GroupShard] = []
 
         def new_shard(partition: TopicPartition, journal: UndoJournal, timers: Timers) -> GroupShard:
@@ -133,7 +134,7 @@ class GroupStory:
     def __init__(self, rng: random.Random, configured: GroupSettings) -> None:
         self.rng = rng
         self.settings = configured
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.net = Net(rng, self.clock)
         self.log = ScriptLog()
         self.image: MetadataImage = EMPTY
@@ -209,7 +210,7 @@ class GroupStory:
 
     def _replayed(self) -> Node:
         self.replays += 1
-        node = Node(self, Clock())
+        node = Node(self, ManualClock())
         node.runtime.load(HOME, 0)
         return node
 

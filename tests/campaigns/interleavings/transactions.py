@@ -26,7 +26,8 @@ from odradek.coordinator.transaction.state import AT_REST, MAX_EPOCH, Transactio
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.schema import Message
 from odradek.records.batch import encode_batch
-from tests.campaigns.interleavings.world import Clock, Net, ScriptLog, calm, expect, trouble
+from tests.campaigns.interleavings.world import Net, ScriptLog, calm, expect, trouble
+from tests.clock import ManualClock
 
 HOME = TopicPartition(TOPIC, 0)
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
@@ -255,7 +256,7 @@ class Producer:
 class Story:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.net = Net(rng, self.clock)
         self.version = rng.choice((0, 1, 2, 2, 2))
         self.timeout_ms = rng.choice((3_000, 20_000))
@@ -575,7 +576,7 @@ class Story:
 
         runtime = CoordinatorRuntime(
             "shadow",
-            clock=Clock(),
+            clock=ManualClock(),
             serde=SERDE,
             options=OPTIONS,
             open_log=lambda _: self.log.open(self.log.leader_epoch),

@@ -14,7 +14,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.shard import LoadedBatch
 from odradek.records.batch import decode_batch, iter_headers
 from odradek.storage.append import read_marker
-from tests.coordinator.support import ManualClock
+from tests.clock import ManualClock
 
 T = TypeVar("T")
 
@@ -30,13 +30,6 @@ class ViolationError(AssertionError):
 def expect(condition: object, invariant: str, detail: object = "") -> None:
     if not condition:
         raise ViolationError(invariant, detail)
-
-
-class Clock(ManualClock):
-    @property
-    def pending(self) -> list[str]:
-        """What is scheduled and not cancelled."""
-        return [repr(callback) for _, _, handle, callback, _ in self._queue if not handle.cancelled]
 
 
 class Lost(NamedTuple):
@@ -58,7 +51,7 @@ NETWORKS = (
 class Net:
     """Requests to a coordinator and their answers: lost, repeated, delayed, so that they overtake one another."""
 
-    def __init__(self, rng: random.Random, clock: Clock) -> None:
+    def __init__(self, rng: random.Random, clock: ManualClock) -> None:
         self._rng = rng
         self._clock = clock
         self.kind = rng.choice(NETWORKS)

@@ -31,7 +31,8 @@ from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.records.batch import decode_batch, iter_headers
-from tests.coordinator.support import ManualClock, MemoryLog
+from tests.clock import ManualClock
+from tests.coordinator.support import MemoryLog
 
 PARTITION = TopicPartition("__consumer_offsets", 0)
 GROUP = "g"

@@ -17,7 +17,8 @@ from odradek.coordinator.transaction.service import TOPIC, TransactionCoordinato
 from odradek.coordinator.transaction.state import AT_REST, Transaction, TransactionState
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.schema import Message
-from tests.coordinator.support import ManualClock, MemoryLog
+from tests.clock import ManualClock
+from tests.coordinator.support import MemoryLog
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 HOME = TopicPartition(TOPIC, 0)
