@@ -10,7 +10,7 @@ SETUP  := pyproject.toml setup.py $(wildcard src/odradek/*/*.pxd) $(patsubst %.p
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test lint interop bench campaign java jvm clean
+.PHONY: help install demo test lint interop bench campaign mutants java jvm clean
 help:
 	@echo "make install   Odradek into $(VENV)"
 	@echo "make demo      a broker, 336,776 flights, a Spark pipeline, checked (data in demo-data)"
@@ -19,6 +19,7 @@ help:
 	@echo "make interop   the tests against JVM Kafka, which is fetched from Maven Central"
 	@echo "make bench     the figures, JVM Kafka beside"
 	@echo "make campaign  the long runs"
+	@echo "make mutants   plants bugs one at a time: which do the tests notice? (MUTANTS_ARGS='--room storage')"
 	@echo "make clean     removes what was built, caches and demo-data"
 
 $(BIN)/python:
@@ -98,6 +99,9 @@ campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.coordinator_moves --seed 1 --seeds 500
 	$(BIN)/python -m tests.campaigns.history --histories 1000 --seed 1
 	$(BIN)/python -m tests.campaigns.history_cost
+
+mutants: $(VENV)/.installed-dev | java
+	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
 clean:
 	rm -rf build dist demo-data src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,202 @@
+"""Plants one bug at a time and runs the tests: which are noticed?
+
+    python -m tests.mutants [--room ROOM ...] [--only NAME ...] [--slice N --seed S] [--jobs N] [--json FILE]
+
+For each mutant the sources are copied, the copy is edited, and the tests that the mutant names run against the copy; when they pass, the
+tests of its room run; when those pass, all tests without JVM Kafka (`--first-only` stops after the named ones). It is noticed when a test
+fails, or when the run hangs until its limit. Before any of this the named tests must pass without a mutant.
+
+Exit status 1 when less than 90 % of what is not explained as equivalent is noticed, or when a slice leaves one unnoticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.mutants.mutant import Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "src"
+_OTHER_MODULES = ("__init__", "__main__", "mutant", "test_list")
+ROOMS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _OTHER_MODULES))
+LEAST_SCORE = 0.9
+_NAMED_LIMIT_S = 300
+_ALL_LIMIT_S = 1800
+
+
+class Planted(NamedTuple):
+    room: str
+    mutant: Mutant
+
+    @property
+    def title(self) -> str:
+        return f"{self.room}/{self.mutant.name}"
+
+
+class Verdict(NamedTuple):
+    """`by`: which tests noticed ("named", "room", "all"), or "equivalent"; `test`: the first that failed."""
+
+    planted: Planted
+    noticed: bool
+    by: str
+    test: str
+    seconds: float
+
+
+def load(rooms: tuple[str, ...] = ROOMS) -> list[Planted]:
+    """Every mutant of the rooms, in order. ValueError for a name that is not its own, or for a text that does not stand exactly once."""
+    found = [Planted(room, mutant) for room in rooms for mutant in import_module(f"tests.mutants.{room}").MUTANTS]
+    seen: set[str] = set()
+    for planted in found:
+        if planted.title in seen:
+            raise ValueError(f"{planted.title}: the name is taken")
+        seen.add(planted.title)
+        edited(planted)
+    return found
+
+
+def edited(planted: Planted) -> str:
+    """The text of the file with the bug in it."""
+    mutant = planted.mutant
+    text = (SOURCES / "odradek" / mutant.path).read_text()
+    if (times := text.count(mutant.before)) != 1:
+        raise ValueError(f"{planted.title}: the text stands {times} times in {mutant.path}")
+    if mutant.before == mutant.after:
+        raise ValueError(f"{planted.title}: the edit changes nothing")
+    return text.replace(mutant.before, mutant.after)
+
+
+def plant(planted: Planted | None, folder: Path) -> Path:
+    """A copy of the sources with the bug in it; where the edited module is compiled, the copy runs interpreted."""
+    copy = folder / "src"
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    if planted is not None:
+        target = copy / "odradek" / planted.mutant.path
+        target.write_text(edited(planted))
+        if target.with_suffix(".pxd").exists() or list(target.parent.glob(f"{target.stem}.*.so")):
+            for compiled in target.parent.glob("_*.so"):
+                compiled.unlink()
+    return copy
+
+
+def failure(copy: Path, arguments: list[str], limit_s: float) -> str:
+    """The first test that fails on the copy, or "time is over"; "" when all pass. RuntimeError when no test ran at all."""
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not jvm", *arguments]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "time is over"
+    if done.returncode in (4, 5):
+        raise RuntimeError(f"{shlex.join(arguments)}: {done.stdout.decode()[-2000:]}{done.stderr.decode()[-2000:]}")
+    if done.returncode == 0:
+        return ""
+    failed = [line for line in done.stdout.decode().splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return failed[0].split(" ")[1] if failed else f"exit status {done.returncode}"
+
+
+def named(mutant: Mutant) -> list[str]:
+    """The tests of a mutant, as arguments: what is a path is below tests/."""
+    return [f"tests/{word}" if (ROOT / "tests" / word.partition("::")[0]).exists() else word for word in shlex.split(mutant.tests)]
+
+
+def judge(planted: Planted, *, first_only: bool) -> Verdict:
+    if planted.mutant.equivalent:
+        return Verdict(planted, False, "equivalent", "", 0.0)
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="odradek-mutant-") as folder:
+        copy = plant(planted, Path(folder))
+        room = ROOT / "tests" / planted.room
+        stages = [("named", named(planted.mutant), _NAMED_LIMIT_S)]
+        if not first_only:
+            stages += [("room", [str(room)], _ALL_LIMIT_S)] if room.is_dir() else []
+            stages.append(("all", [], _ALL_LIMIT_S))
+        for by, arguments, limit_s in stages:
+            if failed := failure(copy, arguments, limit_s):
+                return Verdict(planted, True, by, failed, time.monotonic() - begin)
+    return Verdict(planted, False, "", "", time.monotonic() - begin)
+
+
+def without_mutant(planted: list[Planted], jobs: int) -> list[str]:
+    """The named tests that fail without any bug, or do not exist: such a test notices nothing."""
+    wanted = sorted({planted_.mutant.tests for planted_ in planted if not planted_.mutant.equivalent})
+    with tempfile.TemporaryDirectory(prefix="odradek-mutant-") as folder, ThreadPoolExecutor(jobs) as pool:
+        copy = plant(None, Path(folder))
+        arguments = [named(planted[0].mutant._replace(tests=tests)) for tests in wanted]
+        failures = list(pool.map(lambda each: failure(copy, each, _NAMED_LIMIT_S), arguments))
+    return [tests for tests, failed in zip(wanted, failures, strict=True) if failed]
+
+
+def report(verdicts: list[Verdict]) -> float:
+    """Prints the score of each room and every survivor; the score of all."""
+    rooms: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        rooms[verdict.planted.room].append(verdict)
+    print(f"\n{'room':14} {'planted':>8} {'noticed':>8} {'equivalent':>11}")
+    for room, those in rooms.items():
+        print(f"{room:14} {len(those):8} {sum(each.noticed for each in those):8} {sum(each.by == 'equivalent' for each in those):11}")
+    counted = [verdict for verdict in verdicts if verdict.by != "equivalent"]
+    noticed = sum(verdict.noticed for verdict in counted)
+    score = noticed / len(counted) if counted else 1.0
+    print(f"{'all':14} {len(verdicts):8} {noticed:8} {len(verdicts) - len(counted):11}   {score:.1%} of {len(counted)} noticed")
+    for verdict in verdicts:
+        mutant = verdict.planted.mutant
+        if verdict.by == "equivalent":
+            print(f"equivalent: {verdict.planted.title} ({mutant.path}): {mutant.equivalent}")
+        elif not verdict.noticed:
+            print(f"SURVIVED: {verdict.planted.title} ({mutant.path}): {mutant.breaks}")
+    return score
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--room", nargs="+", default=list(ROOMS), choices=ROOMS)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="mutants whose name contains one of these words")
+    parser.add_argument("--slice", type=int, default=0, metavar="N", help="as many, drawn by the seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--first-only", action="store_true", help="run only the tests that a mutant names")
+    parser.add_argument("--json", type=Path, help="where to keep the verdicts")
+    options = parser.parse_args()
+    planted = [each for each in load(tuple(options.room)) if not options.only or any(word in each.title for word in options.only)]
+    if options.slice:
+        planted = random.Random(options.seed).sample(planted, min(options.slice, len(planted)))
+    if not planted:
+        parser.error("no such mutant")
+    if broken := without_mutant(planted, options.jobs):
+        print("These tests do not pass without a mutant:", *broken, sep="\n  ")
+        return 1
+    verdicts = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for verdict in pool.map(lambda each: judge(each, first_only=options.first_only), planted):
+            verdicts.append(verdict)
+            word = verdict.by if verdict.noticed or verdict.by else "SURVIVED"
+            print(f"{verdict.planted.title:60} {word:10} {verdict.seconds:6.1f} s  {verdict.test}", flush=True)
+    score = report(verdicts)
+    if options.json:
+        rows = [
+            {"mutant": each.planted.title, "noticed": each.noticed, "by": each.by, "seconds": round(each.seconds, 1)} for each in verdicts
+        ]
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    survivors = any(not each.noticed and each.by != "equivalent" for each in verdicts)
+    return 1 if score < LEAST_SCORE or (options.slice and survivors) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

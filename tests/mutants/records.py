@@ -1,0 +1,9 @@
+"""Bugs of the room records."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = ()
