@@ -83,6 +83,10 @@ def edited(planted: Planted) -> str:
 def plant(planted: Planted | None, folder: Path) -> Path:
     """A copy of the sources with the bug in it; where the edited module is compiled, the copy runs interpreted."""
     copy = folder / "src"
+    for entry in ROOT.iterdir():
+        # Tests look beside the sources, for the documents.
+        if entry.name not in ("src", ".git"):
+            (folder / entry.name).symlink_to(entry)
     shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     if planted is not None:
         target = copy / "odradek" / planted.mutant.path
