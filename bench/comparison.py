@@ -1,33 +1,59 @@
-"""What every benchmark of brokers shares: rounds on one broker and then on the other, targets, the table of medians and ratios."""
+"""What every benchmark of brokers shares: rows, warm passes in turns, targets, tables, and results that are kept.
+
+The rules:
+- Both brokers are warm before a row counts: passes are run on each until two that follow one another differ by less than 5 % in the
+  figure that the row settles by (at most `most_passes` of them; a row that does not settle says so). Rows that measure a start are cold by
+  nature, and each of their rounds has processes of its own.
+- Then both are measured in turns, and they take turns at going first. The one that is not measured is stopped (SIGSTOP), so that it takes
+  nothing from the other; sessions are an hour long, so that it does not notice.
+- Every row has a target, also where the JVM is ahead.
+- The broker's CPU and the load generator's are told apart.
+- `bench/results/<name>.json` keeps the figures with the machine and the commit; `python -m bench.page` makes docs/performance.md of them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
 import shutil
+import signal
 import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker, answers_api_versions
 
 MB = 1_000_000
 Figures = dict[str, float]
-Rows = dict[str, Figures]
-Measure = Callable[[str, Path, Callable[[str], bool], float], Rows]
-"""(broker's name, its empty folder, which rows are wanted, scale of the volumes) -> the rows of one round."""
-
 SIDES = ("odradek", "jvm")
+RESULTS = REPOSITORY / "bench" / "results"
+ALIKE = 0.05
+"""Two passes that differ by less than this share are alike."""
+
+OVERRIDES = {
+    "log.retention.check.interval.ms": "3600000",
+    "log.segment.delete.delay.ms": "1000",
+    # The broker that is not measured is stopped, and must not be taken for dead by its own controller.
+    "broker.session.timeout.ms": "3600000",
+}
+"""What both brokers of every benchmark are given."""
 
 
-class Target:
-    """What a figure is held to: ours against theirs, `ratio` (ours/theirs) at least or at most, or `limit` on ours."""
+class Target(NamedTuple):
+    """What a figure is held to: `ratio` (ours/theirs) at least or at most, or `limit` on ours."""
 
-    def __init__(self, text: str, *, ratio_min: float | None = None, ratio_max: float | None = None, limit: float | None = None) -> None:
-        self.text, self.ratio_min, self.ratio_max, self.limit = text, ratio_min, ratio_max, limit
+    text: str
+    ratio_min: float | None = None
+    ratio_max: float | None = None
+    limit: float | None = None
 
     def met(self, ours: float, ratio: float) -> bool:
         if self.ratio_min is not None:
@@ -37,69 +63,286 @@ class Target:
         return self.limit is not None and ours <= self.limit
 
 
-def compare(measure: Measure, rounds: int, wanted: Callable[[str], bool], scale: float, folder: Path) -> list[dict[str, Rows]]:
-    """Each side once a round, in a fresh folder, removed afterwards; one broker lives at a time, and they take turns at being first."""
-    results = []
+def at_least(ratio: float) -> Target:
+    """Ours at least `ratio` times theirs."""
+    return Target(f">= {ratio:g}x", ratio_min=ratio)
+
+
+def at_most(ratio: float) -> Target:
+    """Ours at most `ratio` times theirs."""
+    return Target(f"<= {ratio:g}x", ratio_max=ratio)
+
+
+def below(limit: float, unit: str) -> Target:
+    """Ours at most `limit`, whatever theirs is."""
+    return Target(f"<= {limit:g} {unit}", limit=limit)
+
+
+class Row(NamedTuple):
+    """Something measured over and over on brokers that go on running.
+
+    `work(broker, label)` is one pass; `label` is new for each, for the names of topics and groups. `prepare(broker)` runs once on each.
+    """
+
+    name: str
+    work: Callable[[BrokerProcess, str], Figures]
+    settles: str
+    """The figure by which a broker is known to be warm."""
+    targets: Mapping[str, Target]
+    prepare: Callable[[BrokerProcess], object] | None = None
+    most_passes: int = 8
+
+
+class ColdRow(NamedTuple):
+    """Something measured on a process of its own each time, such as a start.
+
+    `prepare(folder)` makes once, in the folder, what both then share; `work(broker, folder)` starts the broker itself, which has a home of
+    its own and has not been formatted. The JVM's log says what it does where `talking` names a logger.
+    """
+
+    name: str
+    work: Callable[[BrokerProcess, Path], Figures]
+    targets: Mapping[str, Target]
+    prepare: Callable[[Path], object] | None = None
+    talking: str = ""
+
+
+AnyRow = Row | ColdRow
+
+
+class Measured(NamedTuple):
+    """The rounds of a row: figures by side. `passes`: how many warmed it up, by side; 0 where it is cold by nature."""
+
+    row: AnyRow
+    rounds: list[dict[str, Figures]]
+    passes: dict[str, int]
+    settled: dict[str, bool]
+
+
+class _TalkingJvmBroker(JvmBroker):
+    """Logs what one of its loggers says at the level info."""
+
+    logger = ""
+
+    def start_command(self) -> list[str]:
+        java, *rest = super().start_command()
+        return [java, f"-Dorg.slf4j.simpleLogger.log.{self.logger}=info", *rest]
+
+
+def make_broker(side: str, home: Path, overrides: Mapping[str, str] | None = None, talking: str = "") -> BrokerProcess:
+    settings = {**OVERRIDES, **(overrides or {})}
+    if side == "odradek":
+        return OdradekBroker(home, settings)
+    broker = _TalkingJvmBroker(home, settings)
+    broker.logger = talking or "none"
+    return broker
+
+
+class Peers:
+    """Both brokers, running, of which one is awake at a time."""
+
+    def __init__(self, folder: Path, overrides: Mapping[str, str]) -> None:
+        self.brokers = {side: make_broker(side, folder / side, overrides) for side in SIDES}
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Peers]:
+        try:
+            for broker in self.brokers.values():
+                broker.start(180)
+                os.kill(broker.pid, signal.SIGSTOP)
+            yield self
+        finally:
+            for broker in self.brokers.values():
+                broker.kill()
+
+    @contextlib.contextmanager
+    def turn(self, side: str) -> Iterator[BrokerProcess]:
+        """The broker, awake and answering."""
+        broker = self.brokers[side]
+        os.kill(broker.pid, signal.SIGCONT)
+        deadline = time.monotonic() + 30
+        while not answers_api_versions(broker.port):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{side} does not answer any more: {broker.log_tail()}")
+        # What its timers have to catch up with.
+        time.sleep(0.2)
+        try:
+            yield broker
+        finally:
+            os.kill(broker.pid, signal.SIGSTOP)
+
+
+def order(number: int) -> Sequence[str]:
+    """Who goes first in a round."""
+    return SIDES if number % 2 == 0 else SIDES[::-1]
+
+
+def settle(row: Row, peers: Peers, side: str) -> tuple[int, bool]:
+    """Warms a broker up; how many passes it took, and whether two were alike at last."""
+    before: float | None = None
+    for number in range(row.most_passes):
+        with peers.turn(side) as broker:
+            now = row.work(broker, f"warm-{number}")[row.settles]
+        if before is not None and abs(now - before) <= ALIKE * max(now, before):
+            return number + 1, True
+        before = now
+    return row.most_passes, False
+
+
+def measure(row: Row, peers: Peers, rounds: int) -> Measured:
+    passes: dict[str, int] = {}
+    settled: dict[str, bool] = {}
+    for side in SIDES:
+        if row.prepare is not None:
+            with peers.turn(side) as broker:
+                row.prepare(broker)
+        passes[side], settled[side] = settle(row, peers, side)
+    figures = []
     for number in range(rounds):
-        result = {}
-        for name in SIDES if number % 2 == 0 else reversed(SIDES):
-            home = folder / f"{name}-{number}"
-            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
-            result[name] = measure(name, home, wanted, scale)
+        one: dict[str, Figures] = {}
+        for side in order(number):
+            os.sync()
+            with peers.turn(side) as broker:
+                one[side] = row.work(broker, f"round-{number}")
+        figures.append(one)
+    return Measured(row, figures, passes, settled)
+
+
+def measure_cold(row: ColdRow, folder: Path, overrides: Mapping[str, str], rounds: int) -> Measured:
+    shared = folder / "shared"
+    shared.mkdir(parents=True)
+    if row.prepare is not None:
+        row.prepare(shared)
+    figures = []
+    for number in range(rounds):
+        one: dict[str, Figures] = {}
+        for side in order(number):
+            home = folder / f"{side}-{number}"
+            broker = make_broker(side, home, overrides, row.talking)
+            os.sync()
+            try:
+                one[side] = row.work(broker, shared)
+            finally:
+                if broker.process is not None:
+                    broker.kill()
             shutil.rmtree(home, ignore_errors=True)
-        results.append(result)
-    return results
+        figures.append(one)
+    shutil.rmtree(folder)
+    return Measured(row, figures, dict.fromkeys(SIDES, 0), dict.fromkeys(SIDES, True))
 
 
-def summarize(results: list[dict[str, Rows]], targets: Mapping[tuple[str, str], Target]) -> list[dict[str, Any]]:
+def summarize(measured: Measured) -> list[dict[str, Any]]:
     """One line a figure: both medians, and the median of the rounds' ratios."""
-    table = []
-    for row, figures in results[0]["odradek"].items():
-        for figure in figures:
-            ours = [result["odradek"][row][figure] for result in results]
-            theirs = [result["jvm"][row][figure] for result in results]
-            ratio = statistics.median(mine / other if other else 0.0 for mine, other in zip(ours, theirs, strict=True))
-            target = targets.get((row, figure))
-            median = statistics.median(ours)
-            table.append(
-                {
-                    "row": row,
-                    "figure": figure,
-                    "odradek": median,
-                    "jvm": statistics.median(theirs),
-                    "ratio": ratio,
-                    "target": target.text if target else "",
-                    "met": target.met(median, ratio) if target else None,
-                }
-            )
-    return table
+    lines = []
+    for figure in measured.rounds[0]["odradek"]:
+        ours = [each["odradek"][figure] for each in measured.rounds]
+        theirs = [each["jvm"][figure] for each in measured.rounds]
+        ratio = statistics.median(mine / other if other else 0.0 for mine, other in zip(ours, theirs, strict=True))
+        target = measured.row.targets.get(figure)
+        median = statistics.median(ours)
+        lines.append(
+            {
+                "row": measured.row.name,
+                "figure": figure,
+                "odradek": median,
+                "jvm": statistics.median(theirs),
+                "ratio": ratio,
+                "target": target.text if target else "",
+                "met": target.met(median, ratio) if target else None,
+                "warm": measured.passes,
+                "settled": all(measured.settled.values()),
+            }
+        )
+    return lines
 
 
-def print_table(table: list[dict[str, Any]]) -> None:
-    print(f"{'':36} {'figure':22} {'Odradek':>10} {'JVM':>10} {'ratio':>7}  target")
-    for line in table:
+def print_lines(lines: list[dict[str, Any]]) -> None:
+    for line in lines:
         verdict = {True: "met", False: "MISSED", None: ""}[line["met"]]
         figures = f"{line['odradek']:10.2f} {line['jvm']:10.2f} {line['ratio']:7.2f}"
-        print(f"{line['row']:36} {line['figure']:22} {figures}  {line['target']:9} {verdict}")
+        unsettled = "" if line["settled"] else "  (did not settle)"
+        print(f"{line['row']:38} {line['figure']:22} {figures}  {line['target']:11} {verdict}{unsettled}", flush=True)
 
 
-def run(description: str | None, measure: Measure, targets: Mapping[tuple[str, str], Target], name: str, *, rounds: int = 3) -> None:
-    """The command line of a benchmark: measures, prints the table, leaves `bench/results/<name>.json`."""
+def machine() -> dict[str, Any]:
+    """What the figures were measured on, without names of the machine."""
+    model = next((line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    memory = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.partition("\n")[0]
+    return {
+        "cpu": model,
+        "cpus": os.cpu_count(),
+        "memory GiB": round(memory / (1 << 20)),
+        "kernel": platform.release().partition("-")[0],
+        "python": platform.python_version(),
+        "java": java,
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text(errors="replace").splitlines()
+
+
+def commit() -> str:
+    """The commit that is checked out, with "+" when the tree has changes; "unknown" outside of a clone."""
+    git = ["git", "-C", str(REPOSITORY)]
+    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
+    if head.returncode:
+        return "unknown"
+    changes = subprocess.run([*git, "status", "--porcelain", "--", "src"], capture_output=True, text=True, check=False).stdout
+    return head.stdout.strip() + ("+" if changes.strip() else "")
+
+
+def keep(path: Path, lines: list[dict[str, Any]], **more: object) -> None:
+    """Leaves the results; rows of an earlier run of the same file that were not measured now are not kept."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rounded = [{key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in line.items()} for line in lines]
+    path.write_text(json.dumps({"machine": machine(), "commit": commit(), **more, "table": rounded}, indent=1) + "\n")
+
+
+def rows_without_target(rows: Sequence[AnyRow]) -> list[str]:
+    return [row.name for row in rows if not row.targets]
+
+
+def run(
+    description: str | None,
+    name: str,
+    rows: Callable[[float], Sequence[AnyRow]],
+    *,
+    overrides: Mapping[str, str] | None = None,
+    arguments: Sequence[str] | None = None,
+) -> None:
+    """The command line of a benchmark: measures, prints the table, leaves `bench/results/<name>.json`.
+
+    `rows(scale)` are the rows with their volumes multiplied by `scale`.
+    """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], help="rows whose name contains one of these words")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the volume of every row")
-    parser.add_argument("--json", type=Path, default=Path(f"bench/results/{name}.json"))
+    parser.add_argument("--json", type=Path, help=f"where to keep the results (default with all rows: bench/results/{name}.json)")
     parser.add_argument("--folder", type=Path, help="where the brokers keep their data (default: a temporary folder)")
-    options = parser.parse_args()
-
-    def wanted(row: str) -> bool:
-        return not options.only or any(word in row for word in options.only)
-
+    options = parser.parse_args(arguments)
+    everything = rows(options.scale)
+    wanted = [row for row in everything if not options.only or any(word in row.name for word in options.only)]
+    if not wanted:
+        parser.error("no such row")
+    print(f"{'':38} {'figure':22} {'Odradek':>10} {'JVM':>10} {'ratio':>7}  target")
+    lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="odradek-bench-") as folder:
-        results = compare(measure, options.rounds, wanted, options.scale, Path(folder))
-    table = summarize(results, targets)
-    print_table(table)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()}
-    options.json.write_text(json.dumps({"machine": machine, "rounds": results, "table": table}, indent=2) + "\n")
+        for number, row in enumerate(row for row in wanted if isinstance(row, ColdRow)):
+            lines += _shown(summarize(measure_cold(row, Path(folder) / f"cold-{number}", overrides or {}, options.rounds)))
+        warm = [row for row in wanted if isinstance(row, Row)]
+        if warm:
+            with Peers(Path(folder), overrides or {}).running() as peers:
+                for row in warm:
+                    lines += _shown(summarize(measure(row, peers, options.rounds)))
+    target = options.json or (RESULTS / f"{name}.json" if wanted == list(everything) and options.scale == 1.0 else None)
+    if target is not None:
+        keep(target, lines, rounds=options.rounds, scale=options.scale)
+        print(f"kept in {target}", file=sys.stderr)
+
+
+def _shown(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    print_lines(lines)
+    return lines

@@ -2,11 +2,12 @@
 
     python -m bench.groups [--rounds N] [--only ROW ...] [--scale FACTOR] [--json FILE]
 
+How it is measured: bench/comparison.py.
 - 1,000 members: of one group over a topic with as many partitions, by raw requests over a thousand connections from one process; seconds
   from the first request until all members are in one generation and each has its partition, heartbeats every half second (and group.
-  initial.rebalance.delay.ms=0). "CPU s" and "RSS MB" are the broker's.
+  initial.rebalance.delay.ms=0). "CPU s" is the broker's, "client CPU s" the generator's.
 - offset commits: by raw requests over a hundred connections, a group each; one request under way on every connection. The generator
-  takes part of the machine from both brokers alike; "CPU us" is the broker's for one commit.
+  takes part of the machine from both brokers alike; "CPU us" is the broker's for one commit, "client CPU us" the generator's.
 - loading: one partition of `__consumer_offsets` with a million live offsets of ten thousand groups, ten in a batch, the same bytes for
   both. "load s" is what the broker's own log says, "served s" runs from the start of the process until the offsets of a group are
   answered, "RSS MB" is what the broker then holds.
@@ -19,21 +20,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shutil
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.comparison import MB, Figures, Rows, Target, run
+from bench.brokers import create_topic, delete_topic
+from bench.comparison import MB, AnyRow, ColdRow, Figures, Row, at_least, at_most, below, run
 from bench.recovery import WallClock, share
 from bench.wire import GROUP, TRANSACTION, await_coordinator, connect, generate, until
-from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
+from interop.peers import BrokerProcess, OdradekBroker
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.config.topic import TopicConfig
@@ -45,58 +45,36 @@ from odradek.records.batch import encode_batch
 from odradek.storage.disk import OsDisk
 from odradek.storage.loader import load_log
 
-CLASSIC, CONSUMER = "1,000 members, classic protocol", "1,000 members, consumer protocol"
-COMMITS, COMMITS_10 = "offset commits", "offset commits of 10 partitions"
-LOADING = "loading 1,000,000 offsets"
-START = "start with groups"
 PROTOCOLS = ("classic", "consumer")
-OVERRIDES = {
-    "log.retention.check.interval.ms": "3600000",
-    "group.consumer.heartbeat.interval.ms": "500",
-    "group.consumer.min.heartbeat.interval.ms": "500",
-}
-TARGETS = {
-    (LOADING, "load s"): Target("<= 1x", ratio_max=1),
-    (LOADING, "served s"): Target("<= 1x", ratio_max=1),
-    (START, "start s"): Target("<= 0.35 s", limit=0.35),
-    **{(f"subscribe, {protocol}, raw", "p50 ms"): Target("< 100 ms", limit=100) for protocol in PROTOCOLS},
-    **{(f"subscribe, {protocol}, librdkafka", "p50 ms"): Target("< 100 ms", limit=100) for protocol in PROTOCOLS},
-}
+OVERRIDES = {"group.consumer.heartbeat.interval.ms": "500", "group.consumer.min.heartbeat.interval.ms": "500"}
 _OFFSETS_PARTITION = 7
 _GROUP_OFFSETS = 100
 _BATCH_RECORDS = 10
 
 
-def create_topic(broker: BrokerProcess, name: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(120)
+def members(broker: BrokerProcess, protocol: str, count: int, label: str) -> Figures:
+    topic = f"members-{protocol}-{label}"
+    create_topic(broker, topic, partitions=count)
+    cpu = broker.cpu_seconds()
+    figures = generate("bench.members", broker.port, protocol=protocol, topic=topic, members=count)
+    used = broker.cpu_seconds() - cpu
+    delete_topic(broker, topic)
+    return {"s": figures["s"], "CPU s": used, "client CPU s": figures["client CPU s"]}
 
 
-def members(broker: BrokerProcess, protocol: str, count: int) -> Figures:
-    for topic, size in ((f"few-{protocol}", count // 5), (f"members-{protocol}", count)):
-        # A small group first, so that a broker that compiles what it does often has begun to.
-        create_topic(broker, topic, size)
-        cpu = broker.cpu_seconds()
-        figures = generate("bench.members", broker.port, protocol=protocol, topic=topic, members=size)
-    return {
-        "s": figures["s"],
-        "CPU s": broker.cpu_seconds() - cpu,
-        "RSS MB": broker.rss_bytes() / MB,
-        "generator CPU s": figures["generator CPU s"],
-    }
-
-
-def commits(broker: BrokerProcess, partitions: int, seconds: float) -> Figures:
-    topic = f"commits-{partitions}"
-    create_topic(broker, topic, 10)
+def commits(broker: BrokerProcess, partitions: int, seconds: float, label: str) -> Figures:
+    topic = f"commits-{partitions}-{label}"
+    create_topic(broker, topic, partitions=10)
     cpu = broker.cpu_seconds()
     figures = generate("bench.commits", broker.port, topic=topic, connections=100, partitions=partitions, seconds=seconds)
     used = broker.cpu_seconds() - cpu
-    # The warm-up takes a quarter of the time besides.
+    delete_topic(broker, topic)
     return {
         "commits/s": figures["commits/s"],
         "p99 ms": figures["p99 ms"],
+        # The warm-up takes a quarter of the time besides.
         "CPU us": used / 1.25 / (figures["commits/s"] * figures["elapsed"]) * 1e6,
+        "client CPU us": figures["client CPU us"],
     }
 
 
@@ -161,14 +139,6 @@ def make_offsets(home: Path, count: int) -> None:
 _GROUPS = group_names(10_000)
 
 
-class _TalkingJvmBroker(JvmBroker):
-    """Says how long the loading of its groups took."""
-
-    def start_command(self) -> list[str]:
-        java, *rest = super().start_command()
-        return [java, "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime=info", *rest]
-
-
 _LOADED = re.compile(
     rf"(?:Finished loading of metadata from|loaded \d+ records of) __consumer_offsets-{_OFFSETS_PARTITION} .*?in (\d+) ?ms"
 )
@@ -187,11 +157,13 @@ async def _served(port: int, group: str) -> None:
     wire.close()
 
 
+_RUNTIME = "org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime"
+
+
 def loading(broker: BrokerProcess, source: Path, count: int) -> Figures:
-    share(source, broker.data)
+    share(source / "offsets" / "data", broker.data)
     for path in (broker.data / f"__consumer_offsets-{_OFFSETS_PARTITION}").iterdir():
         path.read_bytes()
-    os.sync()
     begin = time.perf_counter()
     broker.start(timeout=120)
     started = broker.cpu_seconds()
@@ -214,19 +186,21 @@ def loading(broker: BrokerProcess, source: Path, count: int) -> Figures:
 
 
 def fill(broker: BrokerProcess, topic: str) -> None:
-    create_topic(broker, topic, 1)
+    create_topic(broker, topic)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(topic, b"first", partition=0)
     if producer.flush(30):
         raise RuntimeError("a record was not acknowledged")
 
 
-def subscribe_librdkafka(broker: BrokerProcess, protocol: str, topic: str, count: int) -> Figures:
+def subscribe_librdkafka(protocol: str, count: int, broker: BrokerProcess, label: str) -> Figures:
+    topic = f"librdkafka-{protocol}-{label}"
+    fill(broker, topic)
     times: list[float] = []
-    for number in range(count + 1):
+    for number in range(count):
         settings = {
             "bootstrap.servers": broker.bootstrap,
-            "group.id": f"librdkafka-{protocol}-{number}",
+            "group.id": f"{topic}-{number}",
             "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -239,70 +213,62 @@ def subscribe_librdkafka(broker: BrokerProcess, protocol: str, topic: str, count
         if message is None or message.error():
             raise RuntimeError(f"no record came: {message and message.error()}")
         consumer.close()
-    return {"first ms": times[0], "p50 ms": statistics.median(times[1:]), "max ms": max(times[1:])}
+    delete_topic(broker, topic)
+    return {"p50 ms": statistics.median(times), "max ms": max(times)}
 
 
-def start_with_groups(broker: BrokerProcess) -> Figures:
+def subscribe_raw(protocol: str, count: int, broker: BrokerProcess, label: str) -> Figures:
+    topic = f"raw-{protocol}-{label}"
+    fill(broker, topic)
+    figures = generate("bench.subscribing", broker.port, protocol=protocol, topic=topic, count=count)
+    delete_topic(broker, topic)
+    return figures
+
+
+def start_with_groups(broker: BrokerProcess, _: Path) -> Figures:
+    broker.start(180)
     for kind in (GROUP, TRANSACTION):
         asyncio.run(use_coordinator(broker.port, ["first"], kind))
     broker.stop()
     begin = time.perf_counter()
-    broker.start()
+    broker.start(180)
     elapsed = time.perf_counter() - begin
     cpu = broker.cpu_seconds()
     time.sleep(2)
     return {"start s": elapsed, "CPU s": cpu, "RSS idle MB": broker.rss_bytes() / MB}
 
 
-def live_rows(broker: BrokerProcess, wanted: Callable[[str], bool], scale: float) -> Rows:
-    """What is measured on one running broker."""
-    rows = Rows()
+def rows(scale: float) -> Sequence[AnyRow]:
+    offsets, seconds, size = int(1_000_000 * scale), 5 * scale, int(1000 * scale)
+    made: list[AnyRow] = [
+        ColdRow(
+            "loading 1,000,000 offsets",
+            lambda broker, source: loading(broker, source, offsets),
+            {"load s": at_most(1), "served s": at_most(1), "RSS MB": at_most(0.5)},
+            prepare=lambda source: make_offsets(source / "offsets", offsets),
+            talking=_RUNTIME,
+        ),
+        ColdRow("start with groups", start_with_groups, {"start s": below(0.35, "s")}),
+    ]
     for protocol in PROTOCOLS:
-        topic = f"first-{protocol}"
-        if wanted(f"subscribe, {protocol}, raw") or wanted(f"subscribe, {protocol}, librdkafka"):
-            fill(broker, topic)
-        if wanted(row := f"subscribe, {protocol}, raw"):
-            rows[row] = generate("bench.subscribing", broker.port, protocol=protocol, topic=topic, count=20)
-        if wanted(row := f"subscribe, {protocol}, librdkafka"):
-            rows[row] = subscribe_librdkafka(broker, protocol, topic, 10)
-    for row, partitions in ((COMMITS, 1), (COMMITS_10, 10)):
-        if wanted(row):
-            rows[row] = commits(broker, partitions, 10 * scale)
-    for row, protocol in ((CLASSIC, "classic"), (CONSUMER, "consumer")):
-        if wanted(row):
-            rows[row] = members(broker, protocol, int(1000 * scale))
-    return rows
+        raw = partial(subscribe_raw, protocol, 20)
+        client = partial(subscribe_librdkafka, protocol, 5)
+        made.append(Row(f"subscribe, {protocol}, raw", raw, "p50 ms", {"p50 ms": at_most(1)}))
+        made.append(Row(f"subscribe, {protocol}, librdkafka", client, "p50 ms", {"p50 ms": at_most(1)}))
+    for partitions, text, least in ((1, "offset commits", 1.5), (10, "offset commits of 10 partitions", 1)):
 
+        def commit(broker: BrokerProcess, label: str, partitions: int = partitions) -> Figures:
+            return commits(broker, partitions, seconds, label)
 
-def measure(name: str, home: Path, wanted: Callable[[str], bool], scale: float) -> Rows:
-    make = OdradekBroker if name == "odradek" else _TalkingJvmBroker
-    rows = Rows()
-    if wanted(LOADING):
-        count = int(1_000_000 * scale)
-        source = home.parent / "source-loading"
-        if not source.exists():
-            make_offsets(source, count)
-        broker = make(home / "loading", OVERRIDES)
-        try:
-            rows[LOADING] = loading(broker, source / "data", count)
-        finally:
-            broker.kill()
-        shutil.rmtree(broker.data)
-    if wanted(START):
-        broker = make(home / "start", OVERRIDES)
-        broker.start()
-        try:
-            rows[START] = start_with_groups(broker)
-        finally:
-            broker.kill()
-    broker = make(home / "live", OVERRIDES)
-    broker.start()
-    try:
-        rows.update(live_rows(broker, wanted, scale))
-    finally:
-        broker.kill()
-    return rows
+        made.append(Row(text, commit, "CPU us", {"commits/s": at_least(least), "CPU us": at_most(1)}))
+    for protocol in PROTOCOLS:
+
+        def join(broker: BrokerProcess, label: str, protocol: str = protocol) -> Figures:
+            return members(broker, protocol, size, label)
+
+        made.append(Row(f"1,000 members, {protocol} protocol", join, "s", {"s": at_most(1), "CPU s": at_most(0.5)}))
+    return made
 
 
 if __name__ == "__main__":
-    run(__doc__, measure, TARGETS, "groups")
+    run(__doc__, "groups", rows, overrides=OVERRIDES)

@@ -187,7 +187,7 @@ async def main(port: int, *, protocol: str, topic: str, members: int) -> Figures
         raise TimeoutError(f"{len(group.assigned)} of {members} members have something after {elapsed} s")
     for each in running:
         each.cancel()
-    return {"s": elapsed, "requests": group.requests, "generator CPU s": time.process_time() - cpu}
+    return {"s": elapsed, "requests": group.requests, "client CPU s": time.process_time() - cpu}
 
 
 if __name__ == "__main__":

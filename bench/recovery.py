@@ -1,7 +1,8 @@
 """Starting on what a crash or a shutdown left, Odradek and JVM Kafka 4.3.1 side by side on this machine.
 
-    python -m bench.recovery [--rounds N] [--only ROW ...] [--scale FACTOR] [--quick]
+    python -m bench.recovery [--rounds N] [--only ROW ...] [--scale FACTOR]
 
+How it is measured: bench/comparison.py; a start is cold by nature.
 - recovery of 5 GB after kill -9: five partitions whose whole active segment was never flushed (recovery point 0), 1 KB records in batches
   of 16 KB. The bytes are made once and shared: nothing in them is damaged, so that neither broker changes a `.log` file, and both rebuild
   all indexes. They are in the page cache for both. "start s" runs from the start of the process until it serves, "recovery s" is what
@@ -16,30 +17,21 @@ import os
 import random
 import re
 import shutil
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.comparison import MB, Figures, Rows, Target, run
-from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
+from bench.comparison import MB, OVERRIDES, AnyRow, ColdRow, Figures, Target, at_most, run
+from interop.peers import BrokerProcess, OdradekBroker
 from odradek.base.ids import TopicPartition
 from odradek.config.topic import TopicConfig
 from odradek.records.batch import encode_batch
 from odradek.storage.disk import OsDisk
 from odradek.storage.loader import load_log
 
-RECOVERY = "recovery of 5 GB after kill -9"
-CLEAN_START = "clean start with 5,000 partitions"
-TARGETS = {
-    (RECOVERY, "recovery s"): Target("<= 0.33x", ratio_max=1 / 3),
-    (CLEAN_START, "start s"): Target("<= 1x", ratio_max=1),
-    (CLEAN_START, "RSS MB"): Target("<= 0.5x", ratio_max=0.5),
-}
-OVERRIDES = {"log.retention.check.interval.ms": "3600000"}
 _PARTITIONS = 5
 _BATCH_RECORDS = 15
 _CHECKPOINTS = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
@@ -143,14 +135,6 @@ def start_on(broker: BrokerProcess) -> Figures:
     return {"start s": elapsed, "CPU s": broker.cpu_seconds()}
 
 
-class _TalkingJvmBroker(JvmBroker):
-    """Says how long the loading of its logs took."""
-
-    def start_command(self) -> list[str]:
-        java, *rest = super().start_command()
-        return [java, "-Dorg.slf4j.simpleLogger.log.kafka.log.LogManager=info", *rest]
-
-
 _LOADED = re.compile(r"Loaded \d+ logs .*?in ([0-9.]+) ?(ms|s)\b")
 
 
@@ -163,7 +147,7 @@ def loading_seconds(broker: BrokerProcess) -> float:
 
 
 def recovery(broker: BrokerProcess, source: Path) -> Figures:
-    share(source, broker.data)
+    share(source / "unflushed" / "data", broker.data)
     warm(broker.data)
     figures = start_on(broker)
     seconds = loading_seconds(broker)
@@ -176,7 +160,7 @@ def recovery(broker: BrokerProcess, source: Path) -> Figures:
 
 
 def clean_start(broker: BrokerProcess, source: Path) -> Figures:
-    share(source, broker.data)
+    share(source / "many" / "data", broker.data)
     # The first start after the other broker's shutdown may have something to make up for; the second is what is asked for.
     start_on(broker)
     broker.stop()
@@ -185,27 +169,23 @@ def clean_start(broker: BrokerProcess, source: Path) -> Figures:
     return {**figures, "RSS MB": broker.rss_bytes() / MB}
 
 
-def measure(name: str, home: Path, wanted: Callable[[str], bool], scale: float) -> Rows:
-    rows = Rows()
-    make = OdradekBroker if name == "odradek" else _TalkingJvmBroker
-    for row, prepare, work in (
-        (RECOVERY, lambda source: make_unflushed(source, int(5000 * MB * scale)), recovery),
-        (CLEAN_START, lambda source: make_partitions(source, 5, max(1, int(1000 * scale))), clean_start),
-    ):
-        if not wanted(row):
-            continue
-        source = home.parent / f"source-{row.split()[0]}"
-        if not source.exists():
-            prepare(source)
-        broker = make(home / row.split()[0], OVERRIDES)
-        try:
-            rows[row] = work(broker, source / "data")
-        finally:
-            broker.kill()
-    return rows
+def rows(scale: float) -> Sequence[AnyRow]:
+    return (
+        ColdRow(
+            "recovery of 5 GB after kill -9",
+            recovery,
+            {"recovery s": Target("<= 0.33x", ratio_max=1 / 3), "start s": at_most(1), "CPU s": at_most(0.5)},
+            prepare=lambda source: make_unflushed(source / "unflushed", int(5000 * MB * scale)),
+            talking="kafka.log.LogManager",
+        ),
+        ColdRow(
+            "clean start with 5,000 partitions",
+            clean_start,
+            {"start s": at_most(1), "RSS MB": at_most(0.5), "CPU s": at_most(0.5)},
+            prepare=lambda source: make_partitions(source / "many", 5, max(1, int(1000 * scale))),
+        ),
+    )
 
 
 if __name__ == "__main__":
-    if "--quick" in sys.argv:
-        sys.argv[sys.argv.index("--quick") :] = ["--rounds", "1", "--scale", "0.02"]
-    run(__doc__, measure, TARGETS, "recovery")
+    run(__doc__, "recovery", rows)

@@ -114,7 +114,7 @@ async def subscribe(port: int, protocol: str, group: str, topic: str) -> float:
 
 
 async def main(port: int, *, protocol: str, topic: str, count: int) -> Figures:
-    groups = [f"raw-{protocol}-{number}" for number in range(count)]
+    groups = [f"{topic}-{number}" for number in range(count)]
     wire = await connect(port)
     await await_coordinator(wire, groups)
     wire.close()

@@ -135,8 +135,14 @@ async def throughput(port: int, topic: str, partitions: int, producers: int, rec
 
     await run(seconds / 4)
     latencies.clear()
+    cpu = time.process_time()
     elapsed = await run(seconds)
-    return {"transactions/s": len(latencies) / elapsed, "p99 ms": percentile(latencies, 0.99) * 1000, "elapsed": elapsed}
+    return {
+        "transactions/s": len(latencies) / elapsed,
+        "p99 ms": percentile(latencies, 0.99) * 1000,
+        "elapsed": elapsed,
+        "client CPU us": (time.process_time() - cpu) / len(latencies) * 1e6,
+    }
 
 
 class Reader:
