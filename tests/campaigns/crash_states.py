@@ -41,7 +41,8 @@ from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.campaigns.crash_model import Batch, Found, History, Violation, check, owners_of
-from tests.storage.support import NOW_MS, ManualClock, marker, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import NOW_MS, marker, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
 DATA = "/data"
@@ -133,10 +134,10 @@ class World:
         history, log = self.pick()
         rng = self.rng
         self.counter += 1
-        self.clock.now_ms += rng.choice((1, 20))
+        self.clock.advance_ms(rng.choice((1, 20)))
         records = [
             (
-                self.clock.now_ms,
+                self.clock.time_ms(),
                 b"k%d" % rng.randrange(6),
                 None if history.compacted and rng.random() < 0.15 else b"%d:%d" % (self.counter, index) + b"." * rng.choice((0, 10, 90)),
                 (),
@@ -169,7 +170,7 @@ class World:
         if history.open:
             producer_id = self.rng.choice(sorted(history.open))
             commit = self.rng.random() < 0.5
-            data = marker(producer_id, 0, commit=commit, timestamp=self.clock.now_ms)
+            data = marker(producer_id, 0, commit=commit, timestamp=self.clock.time_ms())
             if not commit:
                 history.begin_abort(producer_id)
             history.decided(self.append(history, log, data, AppendOrigin.COORDINATOR))
@@ -265,7 +266,7 @@ class World:
             raise Violation(f"deletes: {errors}")
 
     def do_compact(self) -> None:
-        self.clock.now_ms += self.rng.choice((0, 200))
+        self.clock.advance_ms(self.rng.choice((0, 200)))
         cleaner = self.opened.cleaner
         plan = cleaner.grab_filthiest(self.clock.time_ms())
         if plan is None:

@@ -18,7 +18,8 @@ from odradek.records.compression import Compression
 from odradek.storage.disk import OsDisk
 from odradek.storage.loader import LogOptions, load_log
 from odradek.storage.log import Log
-from tests.storage.support import ManualClock, marker
+from tests.clock import ManualClock
+from tests.storage.support import marker
 
 EPOCHS = 4
 JVM_PARTITIONS = 8
@@ -43,7 +44,7 @@ def raise_epochs(broker: OdradekBroker, create: Callable[[Peer], object]) -> Non
 
 def make_log(rng: random.Random, folder: Path, now_ms: int, *, gaps: bool, closed: bool) -> tuple[int, list[int]]:
     """A log in `folder`; its end and the base offsets of its segments."""
-    clock = ManualClock(now_ms)
+    clock = ManualClock(wall_start_ms=now_ms)
     folder.mkdir(parents=True, exist_ok=True)
     config = TopicConfig.build(None, {"internal.segment.bytes": str(rng.choice((1500, 3000, 6000))), "index.interval.bytes": "200"})
     log = load_log(OsDisk(), clock, TopicPartition("x", 0), str(folder), config, clean=True, options=LogOptions(verify_transactions=False))
@@ -51,18 +52,18 @@ def make_log(rng: random.Random, folder: Path, now_ms: int, *, gaps: bool, close
     open_transactions: set[int] = set()
     for index in range(rng.randrange(20, 60)):
         epoch = index * EPOCHS // 60
-        clock.now_ms += rng.randrange(20)
+        clock.advance_ms(rng.randrange(20))
         count = rng.randrange(1, 6)
         producer = rng.choice((-1, -1, *sequences))
         if gaps and rng.random() < 0.3:
-            _skip(log, rng.randrange(1, 9), epoch, clock.now_ms, rng)
+            _skip(log, rng.randrange(1, 9), epoch, clock.time_ms(), rng)
             continue
         if producer in open_transactions and rng.random() < 0.4:
-            _append(log, bytes(marker(producer, 0, commit=rng.random() < 0.5, timestamp=clock.now_ms)), epoch)
+            _append(log, bytes(marker(producer, 0, commit=rng.random() < 0.5, timestamp=clock.time_ms())), epoch)
             open_transactions.discard(producer)
             continue
         transactional = producer >= 200
-        records = [(clock.now_ms + n, b"k%d" % rng.randrange(9), rng.randbytes(rng.randrange(60)), ()) for n in range(count)]
+        records = [(clock.time_ms() + n, b"k%d" % rng.randrange(9), rng.randbytes(rng.randrange(60)), ()) for n in range(count)]
         data = encode_batch(
             records,
             compression=Compression(rng.randrange(5)),

@@ -71,12 +71,12 @@ def test_two_members_whose_sessions_live_own_nothing_together() -> None:
     first, second = _member(story), _member(story)
     for member in (first, second):
         member.given = (2,)
-    story.clock.advance(20)
-    first._lives(story.clock.now)
-    second.heard_at = story.clock.now
+    story.clock.advance_s(20)
+    first._lives(story.clock.now_s)
+    second.heard_at = story.clock.now_s
     assert second.owned == (), "an assignment alone is not taken"
     with pytest.raises(ViolationError, match="one-living-owner"):
-        second._lives(story.clock.now)
+        second._lives(story.clock.now_s)
 
 
 def _synced(removed: Callable[[consumer.Old], None]) -> consumer.Old:

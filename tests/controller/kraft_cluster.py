@@ -48,7 +48,7 @@ class Quorum:
     """Nodes 1..n; node k listens at host `node<k>`."""
 
     def __init__(self, nodes: int = 1, *, dynamic: bool = False, settings: dict[str, str] | None = None) -> None:
-        self.clock = ManualClock(100.0)
+        self.clock = ManualClock(now_s=100.0)
         self.ids = range(1, nodes + 1)
         self.dynamic = dynamic
         self.settings = settings or {}
@@ -126,7 +126,7 @@ class Quorum:
         for _ in range(int(seconds * 100)):
             if condition():
                 return
-            self.clock.advance(0.01)
+            self.clock.advance_s(0.01)
         raise AssertionError(f"not within {seconds} s; faults: {self.faults}")
 
     def wait_for_leader(self) -> KRaftNode:

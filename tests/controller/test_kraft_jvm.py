@@ -124,7 +124,7 @@ def open_node(config: BrokerConfig) -> KRaftNode:
         cluster_id=properties.cluster_id,
         directory_id=properties.directory_id,
         disk=OsDisk(),
-        clock=ManualClock(100.0),
+        clock=ManualClock(now_s=100.0),
         rng=random.Random(1),
     )
     node.start()

@@ -218,7 +218,7 @@ def test_snapshots_are_written_at_the_thresholds() -> None:
         node.submit(set_config("key", f"value {number}"))
     by_size = len(node.log.snapshots)
     assert by_size >= 1
-    quorum.clock.advance(61)
+    quorum.clock.advance_s(61)
     node.submit(set_config("key", "late"))
     assert len(node.log.snapshots) == by_size + 1
 
@@ -226,7 +226,7 @@ def test_snapshots_are_written_at_the_thresholds() -> None:
 def test_no_op_records_are_written_while_idle() -> None:
     quorum = started(metadata_max_idle_interval_ms="500")
     before = quorum.nodes[1].next_offset
-    quorum.clock.advance(5.1)
+    quorum.clock.advance_s(5.1)
     assert quorum.nodes[1].next_offset - before == 10
     assert quorum.nodes[1].image.offset == quorum.nodes[1].next_offset - 1
 

@@ -57,7 +57,7 @@ def error_of(deferred: Deferred[Any]) -> ErrorCode | None:
 def active(log: MemoryLog | None = None, **options: Any) -> World:
     world = World(log, **options)
     world.runtime.load(PARTITION, 1)
-    world.clock.advance()
+    world.clock.run_due()
     return world
 
 
@@ -65,7 +65,7 @@ def test_many_operations_one_append() -> None:
     world = active()
     replies = [world.put("a", number) for number in range(5)]
     assert not any(reply.done for reply in replies)
-    world.clock.advance()
+    world.clock.run_due()
     assert [reply.result() for reply in replies] == [None, 0, 1, 2, 3]
     assert len(world.log.batches) == 1
 
@@ -74,7 +74,7 @@ def test_a_reply_waits_for_the_commit_and_so_does_what_saw_its_state() -> None:
     world = active(MemoryLog(auto_commit=False))
     first = world.put("a", 1)
     seen = world.runtime.write(PARTITION, lambda shard: CoordinatorResult([], shard.values.get("a")))
-    world.clock.advance()
+    world.clock.run_due()
     assert not first.done
     assert not seen.done
     assert world.committed("a") is None
@@ -87,16 +87,16 @@ def test_a_reply_waits_for_the_commit_and_so_does_what_saw_its_state() -> None:
 def test_a_failed_append_takes_back_the_whole_batch_and_nothing_before_it() -> None:
     world = active(MemoryLog(auto_commit=False))
     before = world.put("a", 1)
-    world.clock.advance()
+    world.clock.run_due()
     world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
     replies = [world.put("a", 2), world.put("b", 3)]
-    world.clock.advance()
+    world.clock.run_due()
     assert [error_of(reply) for reply in replies] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
     assert dict(world.shard.values.items()) == {"a": 1}
     assert not before.done
     world.log.fail_with = None
     world.put("c", 4)
-    world.clock.advance()
+    world.clock.run_due()
     world.log.commit(2)
     assert before.done
     assert dict(world.shard.values.committed_items()) == {"a": 1, "c": 4}
@@ -105,7 +105,7 @@ def test_a_failed_append_takes_back_the_whole_batch_and_nothing_before_it() -> N
 def test_what_is_not_committed_fails_when_the_partition_is_lost() -> None:
     world = active(MemoryLog(auto_commit=False))
     written, gathered = world.put("a", 1), None
-    world.clock.advance()
+    world.clock.run_due()
     gathered = world.put("a", 2)
     world.log.lose()
     assert error_of(written) is error_of(gathered) is ErrorCode.NOT_COORDINATOR
@@ -118,9 +118,9 @@ def test_what_is_not_committed_fails_when_the_partition_is_lost() -> None:
 def test_not_replicated_in_time() -> None:
     world = active(MemoryLog(auto_commit=False), write_timeout_ms=5_000)
     first = world.put("a", 1)
-    world.clock.advance(4.9)
+    world.clock.advance_s(4.9)
     assert not first.done
-    world.clock.advance(0.2)
+    world.clock.advance_s(0.2)
     assert error_of(first) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.shard.values.get("a") == 1, "the record is in the log and may yet be committed"
     world.log.commit(1)
@@ -132,13 +132,13 @@ def test_loading_replays_and_answers_that_it_does() -> None:
     filled = active(log)
     for number in range(10):
         filled.put(f"k{number % 3}", number)
-        filled.clock.advance()
+        filled.clock.run_due()
     filled.put("k0", None)
-    filled.clock.advance()
+    filled.clock.run_due()
     world = World(log, load_slice_records=2)
     world.runtime.load(PARTITION, 2)
     assert error_of(world.put("x", 1)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    world.clock.advance()
+    world.clock.run_due()
     assert dict(world.shard.values.items()) == {"k1": 7, "k2": 8}
     assert len(world.shard.replayed) == 11
     assert world.shard.loaded == 1
@@ -151,7 +151,7 @@ def test_a_newer_epoch_loads_again_and_an_older_one_is_ignored() -> None:
     world.runtime.unload(PARTITION, 1)
     assert len(world.shards) == 1
     world.runtime.load(PARTITION, 2)
-    world.clock.advance()
+    world.clock.run_due()
     assert len(world.shards) == 2
     assert world.shards[0].unloaded == 1
     world.runtime.unload(PARTITION, 3)
@@ -166,7 +166,7 @@ def test_a_load_that_is_overtaken_does_nothing_more() -> None:
     world.runtime.load(PARTITION, 1)
     world.runtime.unload(PARTITION, 2)
     log.reads[0].complete([])
-    world.clock.advance()
+    world.clock.run_due()
     assert world.shard.loaded == 0
     assert error_of(world.put("a", 1)) is ErrorCode.NOT_COORDINATOR
 
@@ -204,7 +204,7 @@ def test_a_batch_too_large_is_refused_and_changes_nothing() -> None:
     reply = world.put("k" * 300, 1)
     assert error_of(reply) is ErrorCode.UNKNOWN_SERVER_ERROR
     fitting = [world.put(f"k{number}", number) for number in range(20)]
-    world.clock.advance()
+    world.clock.run_due()
     assert all(error_of(each) is None for each in fitting)
     assert len(log.batches) > 3
     assert len(world.shard.values) == 20
@@ -216,10 +216,10 @@ def test_soft_state_is_told_of_its_append() -> None:
     result = CoordinatorResult(world.shard.put("a", 1).records, "done", replay=False, on_appended=told.append)
     world.log.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
     failed = world.runtime.write(PARTITION, lambda _: result)
-    world.clock.advance()
+    world.clock.run_due()
     world.log.fail_with = None
     kept = world.runtime.write(PARTITION, lambda _: result)
-    world.clock.advance()
+    world.clock.run_due()
     assert error_of(failed) is ErrorCode.NOT_COORDINATOR
     assert kept.result() == "done"
     assert [None if error is None else error.code for error in told] == [ErrorCode.NOT_COORDINATOR, None]
@@ -231,17 +231,17 @@ def test_timers_write_and_try_again() -> None:
     shard = world.shard
     shard.timers.schedule("t", 100, lambda: CoordinatorResult(shard.put("a", 1).records, None))
     world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
-    world.clock.advance(0.2)
+    world.clock.advance_s(0.2)
     assert not len(shard.values)
     world.log.fail_with = None
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert shard.values.get("a") == 1
     assert not len(shard.timers)
     shard.timers.schedule("u", 100, lambda: CoordinatorResult(shard.put("a", 2).records, None))
     shard.timers.cancel("u")
     shard.timers.schedule("v", 100, lambda: CoordinatorResult(shard.put("a", 3).records, None))
     world.runtime.unload(PARTITION, None)
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert shard.values.get("a") == 1
 
 
@@ -255,7 +255,7 @@ def test_state_is_always_the_log_replayed(seed: int) -> None:
     world = World(log)
     epoch = 1
     world.runtime.load(PARTITION, epoch)
-    world.clock.advance()
+    world.clock.run_due()
     replies: list[Deferred[Any]] = []
     for _ in range(200):
         action = rng.random()
@@ -271,7 +271,7 @@ def test_state_is_always_the_log_replayed(seed: int) -> None:
         elif action < 0.65:
             replies.append(world.runtime.end_transaction(PARTITION, rng.randrange(3), 0, 1, committed=rng.random() < 0.5, version=1))
         elif action < 0.8:
-            world.clock.advance()
+            world.clock.run_due()
         elif action < 0.9:
             log.commit(rng.choice(log.boundaries()))
         elif action < 0.95:
@@ -282,11 +282,11 @@ def test_state_is_always_the_log_replayed(seed: int) -> None:
             log.high_watermark = min(log.high_watermark, log.log_end_offset)
             epoch += 1
             world.runtime.load(PARTITION, epoch)
-            world.clock.advance()
+            world.clock.run_due()
         log_only = active(_copy(log, log.high_watermark))
         assert dict(world.shard.values.committed_items()) == dict(log_only.shard.values.items())
     log.fail_with = None
-    world.clock.advance()
+    world.clock.run_due()
     log.commit(log.log_end_offset)
     everything = active(_copy(log, log.log_end_offset))
     assert dict(world.shard.values.items()) == dict(everything.shard.values.items())
@@ -322,13 +322,13 @@ def test_a_partition_that_is_lost_unheard_of_refuses_in_the_words_of_a_coordinat
     log = LosingLog()
     world = active(log)
     world.put("a", 1)
-    world.clock.advance()
+    world.clock.run_due()
     log.lost = True
     assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
     assert world.committed("a") == 1
     log.lost = False
     world.put("b", 1)
-    world.clock.advance()
+    world.clock.run_due()
     assert world.committed("b") == 1
 
 
@@ -336,13 +336,13 @@ def test_a_partition_that_is_lost_while_it_is_loaded_is_not_coordinated() -> Non
     log = LosingLog()
     before = active(log)
     before.put("a", 1)
-    before.clock.advance()
+    before.clock.run_due()
     log.reads = []
     world = World(log)
     world.runtime.load(PARTITION, 2)
     log.lost = True
     log.reads[0].complete([])
-    world.clock.advance()
+    world.clock.run_due()
     assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
 
 
@@ -350,7 +350,7 @@ def test_a_reply_waits_for_what_was_loaded_and_is_not_committed() -> None:
     log = MemoryLog(auto_commit=False)
     before = active(log)
     before.put("a", 1)
-    before.clock.advance()
+    before.clock.run_due()
     world = active(log)
     reply = world.runtime.write(PARTITION, lambda shard: CoordinatorResult([], shard.values.get("a")))
     assert not reply.done
@@ -361,9 +361,9 @@ def test_a_reply_waits_for_what_was_loaded_and_is_not_committed() -> None:
 def test_a_reply_waits_for_what_took_too_long() -> None:
     world = active(MemoryLog(auto_commit=False))
     late = world.put("a", 1)
-    world.clock.advance(6)
+    world.clock.advance_s(6)
     assert error_of(late) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     reply = world.runtime.write(PARTITION, lambda shard: CoordinatorResult([], shard.values.get("a")))
     assert not reply.done
-    world.clock.advance(6)
+    world.clock.advance_s(6)
     assert error_of(reply) is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -30,7 +30,8 @@ from odradek.server.metadata_cache import MetadataCache
 from odradek.server.services import Services
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
-from tests.replication.support import HandClock, batch
+from tests.clock import ManualClock
+from tests.replication.support import batch
 
 M = TypeVar("M", bound=Message)
 
@@ -45,8 +46,8 @@ def topic_id(number: int) -> UUID:
 class Broker:
     """One node of a cluster; the test says what the metadata is."""
 
-    def __init__(self, *, node: int = NODE, nodes: tuple[int, ...] = (1, 2), clock: HandClock | None = None, **config: str) -> None:
-        self.clock = clock or HandClock()
+    def __init__(self, *, node: int = NODE, nodes: tuple[int, ...] = (1, 2), clock: ManualClock | None = None, **config: str) -> None:
+        self.clock = clock or ManualClock()
         self.disk = VirtualDisk()
         self.disk.makedirs("/data")
         settings = {"node.id": str(node), "log.dirs": "/data"} | {key.replace("_", "."): value for key, value in config.items()}

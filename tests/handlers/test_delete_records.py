@@ -134,9 +134,9 @@ class TestWithAFollower:
     def test_time_runs_out_for_those_that_did_not_follow(self, broker: Broker) -> None:
         answer = ask(broker, 2, ("topic", 0, 6), ("topic", 9, 6), timeout_ms=500)
         self.fetch(broker, 10, 3)
-        broker.clock.advance(499)
+        broker.clock.advance_ms(499)
         assert not answer.done
-        broker.clock.advance(1)
+        broker.clock.advance_ms(1)
         assert plain(through_the_wire(answer.result(), 2)) == {
             ("topic", 0): (3, ErrorCode.REQUEST_TIMED_OUT),
             ("topic", 9): (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -158,5 +158,5 @@ class TestWithAFollower:
     def test_no_time_to_wait(self, broker: Broker) -> None:
         for timeout_ms in (0, -5):
             answer = ask(broker, 2, ("topic", 0, 6), timeout_ms=timeout_ms)
-            broker.clock.advance(0)
+            broker.clock.run_due()
             assert plain(through_the_wire(answer.result(), 2))[("topic", 0)][1] == ErrorCode.REQUEST_TIMED_OUT

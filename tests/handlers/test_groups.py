@@ -52,12 +52,12 @@ class Groups(Broker):
         super().__init__(group_initial_rebalance_delay_ms="0", **config)
         self.offsets_id = self.create_topic("__consumer_offsets", number=9, cleanup_policy="compact")
         self.topic = self.create_topic("t", number=2, partitions=2)
-        self.clock.advance()
+        self.clock.run_due()
 
     def ask(self, handle: Any, request: Message, version: int) -> Any:
         answer = self.call(handle, request, version)
-        self.clock.advance()
-        self.clock.advance()
+        self.clock.run_due()
+        self.clock.run_due()
         return through_the_wire(answer.result(), version) if isinstance(answer, Deferred) else answer
 
     def join(self, version: int, member: str = "") -> Any:
@@ -208,8 +208,8 @@ def test_the_coordinator_goes_with_the_leadership_and_finds_everything_when_it_c
     broker.move_leader(broker.offsets_id, 2)
     assert broker.commit(8, 6) is ErrorCode.NOT_COORDINATOR
     broker.move_leader(broker.offsets_id, 1)
-    broker.clock.advance()
-    broker.clock.advance()
+    broker.clock.run_due()
+    broker.clock.run_due()
     assert broker.fetch(8).groups[0].topics[0].partitions[0].committed_offset == 5
     beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
     assert broker.ask(heartbeat.handle, beat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -224,7 +224,7 @@ def test_the_offsets_of_a_deleted_topic_go() -> None:
     after = delta.apply(MetadataProvenance(image.offset + 1, 1, 0))
     broker.services.metadata.image = after
     broker.services.coordinators.publish(delta, after)
-    broker.clock.advance()
+    broker.clock.run_due()
     assert broker.fetch(8).groups[0].topics[0].partitions[0].committed_offset == -1
     assert broker.log_end("__consumer_offsets") == 2
 
@@ -235,7 +235,7 @@ def test_offsets_are_those_of_the_topic_that_had_the_name(version: int) -> None:
     assert broker.commit(version) is ErrorCode.NONE
     again = broker.create_topic("t", number=3, partitions=2, former=broker.topic)
     assert broker.commit(version, 6, partition=1, topic_id=again) is ErrorCode.NONE
-    broker.clock.advance()
+    broker.clock.run_due()
     found = {topic_id: broker.fetch(10, topic_id=topic_id).groups[0].topics[0].partitions[0] for topic_id in (broker.topic, again)}
     assert found[broker.topic].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert (found[again].error_code, found[again].committed_offset) == (ErrorCode.NONE, -1)
@@ -270,7 +270,7 @@ def test_transactional_offsets_wait_for_the_marker(version: int) -> None:
     unstable = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[wanted])], require_stable=True)
     assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
     broker.services.groups.runtime.end_transaction(OFFSETS, 5, 0, 0, committed=True, version=0)
-    broker.clock.advance()
+    broker.clock.run_due()
     assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].committed_offset == 7
 
 
@@ -340,9 +340,9 @@ class TestFirstCoordinator:
         if refused:
             controller.answer(ErrorCode.INVALID_REPLICATION_FACTOR)
         else:
-            broker.clock.advance(900)
+            broker.clock.advance_ms(900)
             assert not answer.done
-            broker.clock.advance(200)
+            broker.clock.advance_ms(200)
         (found,) = answer.result().coordinators
         assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
         assert self.look_up(broker).done is False

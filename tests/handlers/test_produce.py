@@ -185,7 +185,7 @@ def test_acks_all_times_out_without_the_follower() -> None:
     broker.create_topic("orders", replicas=(1, 2))
     pending = broker.call(produce.handle, request(batch(b"a"), 9), 9)
     assert isinstance(pending, Deferred)
-    broker.clock.advance(1000)
+    broker.clock.advance_ms(1000)
     assert pending.result().responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
     assert broker.log_end("orders") == 1
 

@@ -96,7 +96,7 @@ class Transactions(Broker):
 
     def settle(self) -> None:
         for _ in range(6):
-            self.clock.advance()
+            self.clock.run_due()
 
     def ask(self, module: ModuleType, request: Message, version: int) -> Any:
         answer = self.call(module.handle, request, version)

@@ -1,10 +1,8 @@
-"""A small world for replicas: a clock that is moved by hand, logs on a virtual disk, a controller that answers when told."""
+"""A small world for replicas: logs on a virtual disk, a controller that answers when told."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -23,63 +21,11 @@ from odradek.storage.append import AppendOrigin
 from odradek.storage.loader import LogOptions, load_log
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk
+from tests.clock import ManualClock
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 TP = TopicPartition("orders", 0)
 MAX_LAG_MS = 30_000
-
-
-class HandClock:
-    """`base.clock.Clock`; `advance` runs the timers that fall due."""
-
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
-        self._start_ms = start_ms
-        self._now = 0.0
-        self._timers: list[tuple[float, int, Callable[..., object], tuple[Any, ...], list[bool]]] = []
-        self._count = itertools.count()
-
-    def time_ms(self) -> int:
-        return self._start_ms + round(self._now * 1000)
-
-    def monotonic(self) -> float:
-        return self._now
-
-    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> _Timer:
-        cancelled = [False]
-        heapq.heappush(self._timers, (self._now + max(0.0, delay_s), next(self._count), callback, args, cancelled))
-        return _Timer(cancelled)
-
-    def turn(self) -> None:
-        """One turn of a loop: runs what is due now, and not what that wants called without delay."""
-        due = [timer for timer in sorted(self._timers) if timer[0] <= self._now]
-        self._timers = [timer for timer in self._timers if timer not in due]
-        heapq.heapify(self._timers)
-        for _, _, callback, args, cancelled in due:
-            if not cancelled[0]:
-                callback(*args)
-
-    def advance(self, milliseconds: float = 0) -> None:
-        """Lets time pass; with 0 runs what is due now."""
-        end = self._now + milliseconds / 1000
-        while self._timers and self._timers[0][0] <= end + 1e-9:
-            due, _, callback, args, cancelled = heapq.heappop(self._timers)
-            self._now = max(self._now, due)
-            if not cancelled[0]:
-                callback(*args)
-        self._now = end
-
-    @property
-    def pending(self) -> int:
-        """Timers set and not cancelled."""
-        return sum(1 for timer in self._timers if not timer[4][0])
-
-
-class _Timer:
-    def __init__(self, cancelled: list[bool]) -> None:
-        self._cancelled = cancelled
-
-    def cancel(self) -> None:
-        self._cancelled[0] = True
 
 
 class Brokers:
@@ -141,7 +87,7 @@ def topic_config(**overrides: str) -> TopicConfig:
 
 
 def new_log(
-    clock: HandClock,
+    clock: ManualClock,
     *,
     disk: VirtualDisk | None = None,
     directory: str = "/data/orders-0",
@@ -163,7 +109,7 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **options: Any) ->
 class Node:
     """One broker with one replica, as far as a partition needs it."""
 
-    def __init__(self, node_id: int, clock: HandClock, brokers: Brokers, **config: str) -> None:
+    def __init__(self, node_id: int, clock: ManualClock, brokers: Brokers, **config: str) -> None:
         self.id = node_id
         self.clock = clock
         self.controller = Controller()

@@ -7,12 +7,13 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.replication.alter_partition import AlterPartitionManager, IsrAnswer, IsrChange
-from tests.replication.support import TOPIC_ID, HandClock
+from tests.clock import ManualClock
+from tests.replication.support import TOPIC_ID
 
 
 class World:
     def __init__(self) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.sent: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []
         self.manager = AlterPartitionManager(self._send, self.clock, 1, lambda: 55)
 
@@ -40,9 +41,9 @@ class World:
 def test_changes_of_one_turn_share_a_request_and_later_ones_wait() -> None:
     world = World()
     first, second = world.submit(0), world.submit(1)
-    world.clock.advance()
+    world.clock.run_due()
     third = world.submit(2)
-    world.clock.advance()
+    world.clock.run_due()
     [(request, _)] = world.sent
     assert request.encode(3)
     assert (request.broker_id, request.broker_epoch) == (1, 55)
@@ -65,12 +66,12 @@ def test_changes_of_one_turn_share_a_request_and_later_ones_wait() -> None:
 def test_no_answer_and_a_refusal_of_the_whole_are_tried_again() -> None:
     world = World()
     change = world.submit(0)
-    world.clock.advance()
+    world.clock.run_due()
     world.sent.pop()[1].fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
-    world.clock.advance(50)
+    world.clock.advance_ms(50)
     world.answer(error=ErrorCode.STALE_BROKER_EPOCH)
     assert not change.done
-    world.clock.advance(50)
+    world.clock.advance_ms(50)
     world.answer((0, ErrorCode.NONE))
     assert change.done
 
@@ -78,7 +79,7 @@ def test_no_answer_and_a_refusal_of_the_whole_are_tried_again() -> None:
 def test_a_partition_the_answer_forgets_fails() -> None:
     world = World()
     change = world.submit(0)
-    world.clock.advance()
+    world.clock.run_due()
     world.answer()
     assert isinstance(change.error, KafkaError)
 

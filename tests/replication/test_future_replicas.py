@@ -29,7 +29,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import PowerCut, VirtualDisk
-from tests.replication.support import HandClock
+from tests.clock import ManualClock
 
 TP = TopicPartition("orders", 0)
 TOPIC = UUID(int=(1 << 64) + 7)
@@ -41,7 +41,7 @@ class World:
     """A broker with two log directories; jobs run when the test says so, the controller agrees when it does."""
 
     def __init__(self, disk: VirtualDisk | None = None, *, settings: dict[str, str] | None = None, directory: UUID = A) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.disk = disk or VirtualDisk()
         for path in PATHS.values():
             self.disk.makedirs(path)
@@ -114,7 +114,7 @@ class World:
         if self.jobs:
             self.run_job()
         else:
-            self.clock.advance(20)
+            self.clock.advance_ms(20)
 
     def accept(self) -> None:
         directory, done = self.assigned.pop(0)
@@ -250,7 +250,7 @@ def test_the_copy_follows_truncations_and_the_log_start() -> None:
 def test_a_truncation_while_a_piece_is_read_does_not_bring_it_back() -> None:
     world = filled()
     world.alter("/b")
-    world.clock.advance(20)
+    world.clock.advance_ms(20)
     assert len(world.jobs) == 1  # the first piece is on its way
     world.log.truncate_to(3)
     for index in range(3, 10):
@@ -282,7 +282,7 @@ def test_another_target_starts_over_and_the_same_directory_cancels() -> None:
     world.alter("/b")
     world.settle(until=lambda: bool(world.assigned), accept=False)
     world.assigned.pop(0)[1].complete(None)
-    world.clock.advance(0)
+    world.clock.run_due()
     world.alter("/a")
     assert not world.moving
     assert [directory for directory, _ in world.assigned] == [A]  # the controller hears that it stays
@@ -310,7 +310,7 @@ def test_moving_to_where_it_is_does_nothing() -> None:
 def test_a_topic_that_is_deleted_takes_its_move_along() -> None:
     world = filled()
     world.alter("/b")
-    world.clock.advance(20)
+    world.clock.advance_ms(20)
     world.apply(RemoveTopicRecord(topic_id=TOPIC))
     assert not world.moving
     while world.jobs:

@@ -17,7 +17,8 @@ from odradek.replication.isr import PendingExpandIsr, PendingShrinkIsr
 from odradek.replication.partition import NO_EPOCH, Partition, Role
 from odradek.replication.replica import Replica
 from odradek.storage.log import Log
-from tests.replication.support import MAX_LAG_MS, Brokers, HandClock, Node, State, content, fetch_as, replicate, wanted
+from tests.clock import ManualClock
+from tests.replication.support import MAX_LAG_MS, Brokers, Node, State, content, fetch_as, replicate, wanted
 
 IDS = (1, 2, 3)
 
@@ -27,7 +28,7 @@ class History:
 
     def __init__(self, seed: int, min_isr: int) -> None:
         self.random = random.Random(seed)
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.brokers = Brokers({id_: 10 * id_ for id_ in IDS})
         self.nodes = {id_: Node(id_, self.clock, self.brokers, min_insync_replicas=str(min_isr)) for id_ in IDS}
         self.truth = State(leader=1, replicas=IDS, isr=IDS)
@@ -51,7 +52,7 @@ class History:
             self.tell,
         ]
         self.random.choice(actions)()
-        self.clock.advance()
+        self.clock.run_due()
         self.check()
 
     def pick(self) -> Node:
@@ -70,7 +71,7 @@ class History:
             replicate(leader, follower, broker_epoch=10 * follower.id, max_bytes=self.random.choice((1, 100, 1 << 20)))
 
     def time_passes(self) -> None:
-        self.clock.advance(self.random.choice((100, MAX_LAG_MS / 2, MAX_LAG_MS + 1)))
+        self.clock.advance_ms(self.random.choice((100, MAX_LAG_MS / 2, MAX_LAG_MS + 1)))
         self.pick().partition.maybe_shrink_isr()
 
     def controller_decides(self) -> None:

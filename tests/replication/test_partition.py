@@ -15,14 +15,15 @@ from odradek.replication.isr import CommittedIsr, PendingExpandIsr, PendingShrin
 from odradek.replication.partition import Role
 from odradek.storage.append import AppendOrigin
 from odradek.testing.disk import VirtualDisk
-from tests.replication.support import MAX_LAG_MS, TP, Brokers, HandClock, Node, State, batch, content, fetch_as, replicate, wanted
+from tests.clock import ManualClock
+from tests.replication.support import MAX_LAG_MS, TP, Brokers, Node, State, batch, content, fetch_as, replicate, wanted
 
 
 class Pair:
     """Broker 1 leads, broker 2 follows."""
 
     def __init__(self, isr: tuple[int, ...] = (1, 2), **config: str) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.brokers = Brokers({1: 10, 2: 20})
         self.leader = Node(1, self.clock, self.brokers, **config)
         self.follower = Node(2, self.clock, self.brokers, **config)
@@ -86,7 +87,7 @@ def test_an_append_with_too_small_an_isr_is_refused_before_it_is_written() -> No
 
 
 def test_min_insync_replicas_is_capped_by_the_number_of_replicas() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     node = Node(1, clock, Brokers({1: 10}), min_insync_replicas="3")
     node.partition.make_leader(State(replicas=(1,), isr=(1,)), node.log)
     node.append(b"a", acks=-1)
@@ -167,9 +168,9 @@ class TestInSyncReplicas:
         pair = Pair()
         pair.leader.append(b"a")
         pair.replicate()
-        pair.clock.advance(MAX_LAG_MS)
+        pair.clock.advance_ms(MAX_LAG_MS)
         assert not pair.leader.partition.maybe_shrink_isr()
-        pair.clock.advance(1)
+        pair.clock.advance_ms(1)
         assert pair.leader.partition.maybe_shrink_isr()
         assert pair.leader.controller.proposed() == [1]
         assert isinstance(pair.leader.partition.isr, PendingShrinkIsr)
@@ -184,7 +185,7 @@ class TestInSyncReplicas:
         pair.leader.append(b"a")
         pair.replicate()
         pair.replicate()
-        pair.clock.advance(10 * MAX_LAG_MS)
+        pair.clock.advance_ms(10 * MAX_LAG_MS)
         assert not pair.leader.partition.maybe_shrink_isr()
 
     def test_a_follower_always_a_little_behind_stays(self) -> None:
@@ -192,7 +193,7 @@ class TestInSyncReplicas:
         for _ in range(5):
             pair.leader.append(b"a")
             pair.replicate()
-            pair.clock.advance(MAX_LAG_MS / 2)
+            pair.clock.advance_ms(MAX_LAG_MS / 2)
             pair.leader.append(b"b")  # before the follower asks again: it never reaches the log end
         assert not pair.leader.partition.maybe_shrink_isr()
 
@@ -225,7 +226,7 @@ class TestInSyncReplicas:
         pair = Pair(isr=(1,))
         pair.replicate()
         pair.leader.controller.refuse(code)
-        pair.clock.advance(1000)
+        pair.clock.advance_ms(1000)
         assert pair.leader.partition.isr.in_flight
         assert not pair.leader.controller.changes
         pair.leader.partition.make_leader(State(isr=(1, 2), partition_epoch=2), pair.leader.log)
@@ -235,7 +236,7 @@ class TestInSyncReplicas:
         pair = Pair(isr=(1,))
         pair.replicate()
         pair.leader.controller.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-        pair.clock.advance()
+        pair.clock.run_due()
         assert pair.leader.controller.proposed() == [1, 2]
 
     def test_an_answer_after_newer_metadata_is_ignored(self) -> None:
@@ -294,14 +295,14 @@ class TestAcksAll:
         assert not answer.done
         self.pair.replicate()
         assert [(append.error, append.base_offset) for append in answer.result()] == [(ErrorCode.NONE, 0)]
-        assert self.pair.clock.pending == 0
+        assert self.pair.clock.pending == []
         assert len(self.pair.leader.delayed.produce) == 0
 
     def test_times_out(self) -> None:
         answer = self.produce(timeout_ms=1000)
-        self.pair.clock.advance(999)
+        self.pair.clock.advance_ms(999)
         assert not answer.done
-        self.pair.clock.advance(1)
+        self.pair.clock.advance_ms(1)
         assert [(append.error, append.base_offset) for append in answer.result()] == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
         assert self.pair.leader.delayed.produce.watched(TP) == 0
 
@@ -325,12 +326,12 @@ class TestAcksAll:
         pair.replicate()
         assert answer.result()[0].error is ErrorCode.NONE
         answer = self.produce(timeout_ms=10 * MAX_LAG_MS)
-        pair.clock.advance(MAX_LAG_MS + 1)
+        pair.clock.advance_ms(MAX_LAG_MS + 1)
         pair.leader.partition.maybe_shrink_isr()
         pair.leader.controller.accept()
         assert not answer.done, "below the minimum the high watermark stands still"
         assert pair.leader.log.high_watermark == 1
-        pair.clock.advance(10 * MAX_LAG_MS)
+        pair.clock.advance_ms(10 * MAX_LAG_MS)
         assert answer.result()[0].error is ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -344,14 +345,14 @@ class TestDelayedFetch:
         pair.leader.append(b"b" * 100)
         [(_, read)] = answer.result()
         assert len(content(read)) >= 200
-        assert pair.clock.pending == 0
+        assert pair.clock.pending == []
 
     def test_answers_with_what_there_is_when_time_is_up(self) -> None:
         pair = Pair(isr=(1,))
         answer = pair.leader.reader.fetch(fetch_as(-1, max_wait_ms=500, min_bytes=1 << 20), [wanted(0)])
         assert isinstance(answer, Deferred)
         pair.leader.append(b"a")
-        pair.clock.advance(500)
+        pair.clock.advance_ms(500)
         [(_, read)] = answer.result()
         assert content(read) != b""
 
@@ -385,7 +386,7 @@ def test_roles_change_only_as_the_table_says() -> None:
 
 
 def test_a_flush_that_is_due_holds_back_acknowledgement_and_high_watermark() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     node = Node(1, clock, Brokers({1: 10}), flush_messages="1")
     node.partition.make_leader(State(replicas=(1,), isr=(1,)), node.log)
     jobs: list[tuple[object, Deferred[None]]] = []
@@ -412,7 +413,7 @@ def test_a_flush_that_is_due_holds_back_acknowledgement_and_high_watermark() -> 
 
 
 def test_a_failed_flush_is_never_a_success() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     node = Node(1, clock, Brokers({1: 10}), flush_messages="1")
     node.partition.make_leader(State(replicas=(1,), isr=(1,)), node.log)
     appender = Appender(node.hosted, node.delayed, Flusher(VirtualDisk(), lambda job: Deferred.failed(OSError(5, "gone"))))

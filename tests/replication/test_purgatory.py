@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.base.ids import TopicPartition
 from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.purgatory import DelayedOperation, Purgatory
-from tests.replication.support import HandClock
+from tests.clock import ManualClock
 
 
 class Waiting(DelayedOperation[str]):
@@ -29,7 +29,7 @@ class Waiting(DelayedOperation[str]):
 
 
 def test_completes_by_a_check_and_is_gone() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     purgatory: Purgatory[str] = Purgatory("test", clock)
     operation = Waiting(needs=2)
     purgatory.watch(operation, ("a", "b"), 1000)
@@ -38,22 +38,22 @@ def test_completes_by_a_check_and_is_gone() -> None:
     assert purgatory.check_and_complete("b") == 1
     assert operation.looked == ["a", "b"]
     assert (operation.ended, operation.expired) == (1, 0)
-    assert (len(purgatory), purgatory.watched("a"), purgatory.watched("b"), clock.pending) == (0, 0, 0, 0)
+    assert (len(purgatory), purgatory.watched("a"), purgatory.watched("b"), clock.pending) == (0, 0, 0, [])
     assert not operation.force_complete()
 
 
 def test_completes_by_its_timer_and_is_gone() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     purgatory: Purgatory[str] = Purgatory("test", clock)
     operation = Waiting()
     purgatory.watch(operation, ("a",), 1000)
-    clock.advance(1000)
+    clock.advance_ms(1000)
     assert (operation.ended, operation.expired) == (1, 1)
     assert (len(purgatory), purgatory.watched("a")) == (0, 0)
 
 
 def test_a_full_purgatory_ends_the_newcomer_at_once() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     purgatory: Purgatory[str] = Purgatory("test", clock, max_operations=2)
     operations = [Waiting() for _ in range(3)]
     for operation in operations:
@@ -67,7 +67,7 @@ def test_one_that_fails_does_not_keep_the_others_waiting() -> None:
         def on_complete(self) -> None:
             raise ValueError("cannot be answered")
 
-    purgatory: Purgatory[str] = Purgatory("test", HandClock())
+    purgatory: Purgatory[str] = Purgatory("test", ManualClock())
     second = Waiting()
     for operation in (Failing(), second):
         purgatory.watch(operation, ("a",), 1000)
@@ -77,7 +77,7 @@ def test_one_that_fails_does_not_keep_the_others_waiting() -> None:
 
 
 def test_close_answers_everything() -> None:
-    purgatory: Purgatory[str] = Purgatory("test", HandClock())
+    purgatory: Purgatory[str] = Purgatory("test", ManualClock())
     operations = [Waiting() for _ in range(3)]
     for operation in operations:
         purgatory.watch(operation, ("a",), 1000)
@@ -109,7 +109,7 @@ class Chain(DelayedOperation[TopicPartition]):
 
 
 def test_wake_ups_caused_by_wake_ups_do_not_nest() -> None:
-    delayed = DelayedOperations(HandClock())
+    delayed = DelayedOperations(ManualClock())
     depth = [0, 0]
     first = TopicPartition("t", 0)
     delayed.produce.watch(Chain(delayed, depth, 5000), (first,), 1000)
@@ -120,7 +120,7 @@ def test_wake_ups_caused_by_wake_ups_do_not_nest() -> None:
 
 
 def test_followers_alone_are_woken_while_the_high_watermark_stands_still() -> None:
-    delayed = DelayedOperations(HandClock())
+    delayed = DelayedOperations(ManualClock())
     key = TopicPartition("t", 0)
     done: list[str] = []
 

@@ -148,7 +148,7 @@ def test_a_failed_directory_takes_its_partitions_offline_and_answers_who_waits()
     broker.create_topic("orders", replicas=(1, 2))
     waiting = append(broker, acks=-1)
     broker.services.log_manager.directory_failed("/data", OSError(5, "gone"))
-    broker.clock.advance()
+    broker.clock.run_due()
     assert waiting.result()[0].error is ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.manager.partition(TP).role is Role.OFFLINE
     broker.move_leader(topic_id(1), 2)
@@ -173,9 +173,9 @@ def test_a_lagging_follower_is_reported_to_the_controller() -> None:
     broker = Broker(replica_lag_time_max_ms="1000")
     broker.create_topic("orders", replicas=(1, 2))
     append(broker)
-    broker.clock.advance(1001)
+    broker.clock.advance_ms(1001)
     broker.manager.shrink_isrs()
-    broker.clock.advance()
+    broker.clock.run_due()
     [(request, _)] = broker.alter_partition_requests
     [partition] = request.topics[0].partitions
     assert [(state.broker_id, state.broker_epoch) for state in partition.new_isr_with_epochs] == [(1, 100)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from tests.replication.support import Brokers, HandClock, Node, State, topic_config
+from tests.clock import ManualClock
+from tests.replication.support import Brokers, Node, State, topic_config
 
 
 def leader(isr: tuple[int, ...]) -> Node:
-    clock = HandClock()
+    clock = ManualClock()
     node = Node(1, clock, Brokers({1: 1, 2: 1}))
     node.partition.make_leader(State(isr=isr), node.log)
     return node

@@ -74,7 +74,7 @@ def partition(number: int) -> TopicIdPartition:
 def test_what_comes_together_goes_together() -> None:
     world = World()
     done = [world.manager.assign(partition(number), B) for number in (0, 1)]
-    world.clock.advance(0)
+    world.clock.run_due()
     request = world.answer()
     assert (request.broker_id, request.broker_epoch) == (1, 42)
     assert [(each.id, [p.partition_index for topic in each.topics for p in topic.partitions]) for each in request.directories] == [
@@ -88,7 +88,7 @@ def test_what_the_metadata_has_is_not_sent() -> None:
     world = World()
     assert world.manager.assign(partition(0), A).done is False
     unknown = world.manager.assign(TopicIdPartition(UUID(int=1), "gone", 0), B)
-    world.clock.advance(0)
+    world.clock.run_due()
     assert not world.channel.sent
     assert unknown.done
 
@@ -96,7 +96,7 @@ def test_what_the_metadata_has_is_not_sent() -> None:
 def test_an_old_cluster_is_not_told() -> None:
     world = World(level=16)
     done = world.manager.assign(partition(0), B)
-    world.clock.advance(0)
+    world.clock.run_due()
     assert done.done
     assert not world.channel.sent
 
@@ -106,7 +106,7 @@ def test_failures_are_sent_again(how: str) -> None:
     world = World()
     done = world.manager.assign(partition(0), B)
     for _ in range(3):
-        world.clock.advance(15)
+        world.clock.advance_s(15)
         assert len(world.channel.sent) == 1
         if how == "no answer":
             world.channel.fail()
@@ -115,7 +115,7 @@ def test_failures_are_sent_again(how: str) -> None:
         else:
             world.answer(ErrorCode.UNKNOWN_SERVER_ERROR)
         assert not done.done
-    world.clock.advance(15)
+    world.clock.advance_s(15)
     world.answer()
     assert done.error is None
     assert done.done
@@ -124,12 +124,12 @@ def test_failures_are_sent_again(how: str) -> None:
 def test_the_last_wish_counts() -> None:
     world = World()
     first = world.manager.assign(partition(0), B)
-    world.clock.advance(0)
+    world.clock.run_due()
     second = world.manager.assign(partition(0), A)
     world.answer(ErrorCode.UNKNOWN_SERVER_ERROR)
     assert isinstance(first.error, KafkaError)
     world.image = image(B)
-    world.clock.advance(15)
+    world.clock.advance_s(15)
     assert world.answer().directories[0].id == A
     assert second.done
     assert second.error is None

@@ -21,7 +21,7 @@ from odradek.testing.broker import SimulatedBroker
 from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
 from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
 from odradek.testing.network import on_host
-from tests.replication.support import HandClock
+from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, latest
 from tests.storage.support import PARTITION
 
@@ -55,7 +55,7 @@ class Bench:
 
     def __init__(self, logs: int = 1, **settings: str) -> None:
         self.made = Cleanery()
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.jobs = HeldJobs()
         self.config = DynamicBrokerConfig(standalone_config({key.replace("_", "."): value for key, value in settings.items()}))
         for number in range(1, logs):
@@ -66,7 +66,7 @@ class Bench:
                 self.made.put((f"k{number % 3}", f"v{number}"))
         self.cleaner = LogCleaner(self.config, self.clock, cast(Jobs, self.jobs), self.made.disk, self.made.logs)
         self.cleaner.start()
-        self.clock.advance(0)
+        self.clock.run_due()
 
     def cleaned(self) -> int:
         manager = self.cleaner.manager
@@ -78,15 +78,15 @@ def test_it_cleans_what_is_dirty_and_then_looks_again_after_the_backoff() -> Non
     before = latest(bench.made.records())
     assert bench.jobs.all() > 3
     assert bench.cleaned() == 1
-    bench.clock.advance(0)
+    bench.clock.run_due()
     bench.jobs.all()
     assert read_offset_checkpoint(bench.made.disk, "/data/cleaner-offset-checkpoint")[PARTITION] > 0
     for number in range(40):
         bench.made.put((f"k{number % 3}", f"again{number}"))
     before = latest(bench.made.records())
-    bench.clock.advance(699)
+    bench.clock.advance_ms(699)
     assert bench.jobs.waiting == []
-    bench.clock.advance(2)
+    bench.clock.advance_ms(2)
     assert bench.jobs.all() > 3
     assert latest(bench.made.records()) == before
     assert bench.cleaner.manager.checkpoint_of(bench.made.log) == bench.made.log.active.base_offset
@@ -96,12 +96,12 @@ def test_as_many_cleanings_at_a_time_as_there_are_threads() -> None:
     bench = Bench(4, log_cleaner_threads="2")
     assert len(bench.cleaner.manager.running) == 2
     bench.config.update({"log.cleaner.threads": "3"}, {})
-    bench.clock.advance(0)
+    bench.clock.run_due()
     assert len(bench.cleaner.manager.running) == 3
     bench.config.update({"log.cleaner.threads": "1"}, {})
     while bench.jobs.waiting or bench.cleaned() < 4:
         bench.jobs.all()
-        bench.clock.advance(0)
+        bench.clock.run_due()
         assert len(bench.cleaner.manager.running) <= 3
     assert bench.cleaned() == 4
 
@@ -111,14 +111,14 @@ def test_the_throttle_slows_it_down_and_can_be_changed() -> None:
     elapsed = 0.0
     while bench.cleaned() == 0 and elapsed < 60:
         bench.jobs.all()
-        bench.clock.advance(50)
+        bench.clock.advance_ms(50)
         elapsed += 0.05
     assert 2 < elapsed < 20, "two passes over 3 kB, and what is written"
     bench = Bench(log_cleaner_io_max_bytes_per_second="1")
     bench.jobs.all()
     assert bench.cleaned() == 0
     bench.config.update({"log.cleaner.io.max.bytes.per.second": "1e9"}, {})
-    bench.clock.advance(10_000_000)
+    bench.clock.advance_ms(10_000_000)
     bench.jobs.all()
     assert bench.cleaned() == 1
 
@@ -135,7 +135,7 @@ def test_it_stops_at_any_moment(steps: int) -> None:
     assert stopped.done
     assert bench.cleaner.stop() is stopped
     assert bench.cleaner.manager.running == []
-    bench.clock.advance(100_000)
+    bench.clock.advance_ms(100_000)
     assert bench.jobs.waiting == []
     assert not [name for name in bench.made.names() if name.endswith((".cleaned", ".swap"))]
     assert latest(bench.made.records()) == before
@@ -144,7 +144,7 @@ def test_it_stops_at_any_moment(steps: int) -> None:
 def test_it_stops_at_once_when_there_is_nothing_to_do() -> None:
     bench = Bench()
     bench.jobs.all()
-    bench.clock.advance(0)
+    bench.clock.run_due()
     bench.jobs.all()
     assert bench.cleaner.stop().done
 

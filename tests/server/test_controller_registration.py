@@ -80,9 +80,9 @@ def test_a_refused_registration_is_sent_again_with_longer_and_longer_pauses() ->
             world.channel.answer(ControllerRegistrationResponse(error_code=ErrorCode.NOT_CONTROLLER))
         world.publish(image())  # a new image does not hasten it
         assert world.channel.sent == []
-        before = world.clock.now
+        before = world.clock.now_s
         world.clock.advance_to_next()
-        pauses.append(world.clock.now - before)
+        pauses.append(world.clock.now_s - before)
     assert [round(pause, 1) for pause in pauses[:4]] == [0.1, 0.2, 0.4, 0.8]
     assert 117 < pauses[-1] < 123
 
@@ -92,7 +92,7 @@ def test_nothing_is_sent_after_stop() -> None:
     world.publish(image())
     world.channel.fail()
     world.registrar.stop()
-    world.clock.advance(600)
+    world.clock.advance_s(600)
     world.publish(image())
     assert world.channel.sent == []
 

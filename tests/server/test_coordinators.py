@@ -60,7 +60,7 @@ def test_their_code_is_not_even_loaded() -> None:
 def test_leading_a_partition_of_the_topic_makes_the_coordinator(topic: str, expected: tuple[bool, bool]) -> None:
     broker = node()
     id_ = broker.create_topic(topic)
-    broker.clock.advance()
+    broker.clock.run_due()
     assert made(broker.services.coordinators) == expected
     runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
     home = TopicPartition(topic, 0)
@@ -68,7 +68,7 @@ def test_leading_a_partition_of_the_topic_makes_the_coordinator(topic: str, expe
     broker.move_leader(id_, 2)
     assert runtime.leader_epoch(home) is None
     broker.move_leader(id_, NODE)
-    broker.clock.advance()
+    broker.clock.run_due()
     assert runtime.leader_epoch(home) is not None
 
 
@@ -77,12 +77,12 @@ def test_a_topic_that_is_deleted_and_made_anew_in_one_image_is_loaded_anew(topic
     """Its partition has the epoch of the former one."""
     broker = node()
     former = broker.create_topic(topic)
-    broker.clock.advance()
+    broker.clock.run_due()
     runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
     home = TopicPartition(topic, 0)
     before = runtime.read(home, lambda shard: shard)
     broker.create_topic(topic, number=2, former=former)
-    broker.clock.advance()
+    broker.clock.run_due()
     assert runtime.leader_epoch(home) == 0
     assert runtime.read(home, lambda shard: shard) is not before
 
@@ -97,7 +97,7 @@ def test_following_makes_none() -> None:
 def test_after_the_end_nobody_coordinates() -> None:
     broker = node()
     broker.create_topic(TRANSACTIONS)
-    broker.clock.advance()
+    broker.clock.run_due()
     assert code_of(lambda: broker.services.transactions.describe("x")) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     broker.services.coordinators.close()
     assert code_of(lambda: broker.services.transactions.describe("x")) is ErrorCode.NOT_COORDINATOR

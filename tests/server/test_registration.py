@@ -85,10 +85,10 @@ def running() -> World:
 
 def test_a_broker_becomes_running_without_waiting_for_a_beat() -> None:
     world = running()
-    assert world.clock.now == 0
+    assert world.clock.now_s == 0
     assert world.registration.running.done
     assert world.channel.sent == []
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     request = world.beat(is_caught_up=True, is_fenced=False)
     assert (request.broker_id, request.broker_epoch, request.current_metadata_offset) == (1, 5, 17)
 
@@ -112,12 +112,12 @@ def test_log_directories_are_registered_as_soon_as_the_metadata_has_room_for_the
     registration.refresh()
     assert len(world.channel.sent) == 1
     world.channel.fail()
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     request = world.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
     assert isinstance(request, BrokerRegistrationRequest)
     assert (request.incarnation_id, request.log_dirs) == (UUID(int=1000), [UUID(int=2000)])
     assert world.states.state is BrokerState.RUNNING
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert isinstance(world.channel.sent.pop()[0], BrokerHeartbeatRequest), "beats go on"
     assert world.channel.sent == []
 
@@ -134,7 +134,7 @@ def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:
     world.registration.ready()
     assert not world.beat(is_caught_up=True, is_fenced=True).want_fence
     assert world.states.state is BrokerState.RECOVERY
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     world.beat(is_caught_up=True, is_fenced=False)
     assert world.states.state is BrokerState.RUNNING
 
@@ -145,24 +145,24 @@ def test_a_refused_registration_is_tried_again_with_longer_and_longer_pauses() -
     pauses: list[float] = []
     for _ in range(10):
         world.channel.fail()
-        before = world.clock.now
+        before = world.clock.now_s
         world.clock.advance_to_next()
-        pauses.append(round(world.clock.now - before, 2))
+        pauses.append(round(world.clock.now_s - before, 2))
     assert pauses[:4] == [0.05, 0.1, 0.2, 0.4]
     assert pauses[-1] == 4.5
     world.channel.answer(BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION))
     assert not world.registration.registered.done
-    world.clock.advance(5)
+    world.clock.advance_s(5)
     world.channel.answer(BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
     assert world.registration.registered.error is not None
 
 
 def test_a_stale_epoch_registers_anew() -> None:
     world = running()
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     world.beat(error_code=ErrorCode.STALE_BROKER_EPOCH)
     assert world.registration.broker_epoch == -1
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     world.channel.answer(BrokerRegistrationResponse(broker_epoch=9))
     assert world.beat(is_caught_up=True, is_fenced=False).broker_epoch == 9
 
@@ -172,14 +172,14 @@ def test_leaving_waits_until_the_controller_lets_go() -> None:
     left = world.registration.leave()
     assert world.beat(is_caught_up=True, is_fenced=False).want_shut_down
     assert not left.done
-    world.clock.advance(0.05)
+    world.clock.advance_s(0.05)
     world.beat(is_caught_up=True, should_shut_down=True)
     assert left.done
 
 
 def test_a_wish_that_changes_during_a_beat_is_sent_right_after_it() -> None:
     world = running()
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     world.registration.leave()
     assert len(world.channel.sent) == 1
     assert not world.beat(is_caught_up=True, is_fenced=False).want_shut_down
@@ -191,7 +191,7 @@ def test_a_failed_directory_is_reported_at_once() -> None:
     world.offline.append(UUID(int=2000))
     world.registration.directory_failed(UUID(int=2000))
     assert world.beat(is_caught_up=True).offline_log_dirs == [UUID(int=2000)]
-    world.clock.advance(60)
+    world.clock.advance_s(60)
     assert not world.fatal
 
 
@@ -201,13 +201,13 @@ def test_a_broker_that_cannot_report_a_failed_directory_ends() -> None:
     world.offline.append(UUID(int=2000))
     world.registration.directory_failed(UUID(int=2000))
     for _ in range(100):
-        if world.clock.now > 29:
+        if world.clock.now_s > 29:
             break
         assert not world.fatal
         if world.channel.sent:
             world.channel.fail()
-        world.clock.advance(0.5)
-    world.clock.advance(2)
+        world.clock.advance_s(0.5)
+    world.clock.advance_s(2)
     assert len(world.fatal) == 1
     assert "30 s" in str(world.fatal[0])
 
@@ -227,7 +227,7 @@ def test_cordons_are_told_once_the_broker_recovers() -> None:
 def test_nothing_is_sent_after_stop() -> None:
     world = running()
     world.registration.stop()
-    world.clock.advance(60)
+    world.clock.advance_s(60)
     assert world.channel.sent == []
     assert world.registration.leave().done
 

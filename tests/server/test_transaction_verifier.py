@@ -61,7 +61,7 @@ class Coordinator:
         )
         self.answers[-1].complete(response)
         if turn:
-            self.clock.advance()  # what has gathered meanwhile is sent then
+            self.clock.run_due()  # what has gathered meanwhile is sent then
 
     def ask(self, name: str, *partitions: TopicPartition, epoch: int = 0, version: int = 11) -> Deferred[Any]:
         support = support_of_produce(version)
@@ -72,9 +72,9 @@ class Coordinator:
 def test_many_producers_share_a_request_and_the_next_waits_for_it() -> None:
     world = Coordinator()
     first = [world.ask("a", P0, P1), world.ask("b", P1)]
-    world.clock.advance()
+    world.clock.run_due()
     later = world.ask("c", P0)
-    world.clock.advance()
+    world.clock.run_due()
     assert [len(request.transactions) for request in world.requests] == [2]
     world.code = lambda name, partition: ErrorCode.PRODUCER_FENCED if partition == P1 else ErrorCode.NONE
     world.answer()
@@ -89,7 +89,7 @@ def test_many_producers_share_a_request_and_the_next_waits_for_it() -> None:
 def test_older_producers_hear_an_older_word(version: int, told: ErrorCode) -> None:
     world = Coordinator()
     asked = world.ask("a", P0, version=version)
-    world.clock.advance()
+    world.clock.run_due()
     world.code = lambda name, partition: ErrorCode.TRANSACTION_ABORTABLE
     world.answer()
     assert asked.result() == {P0: told}
@@ -100,18 +100,18 @@ def test_a_transaction_that_is_being_ended_is_waited_for_a_moment() -> None:
     asked = world.ask("a", P0, version=12)
     codes = iter([ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE])
     world.code = lambda name, partition: next(codes)
-    world.clock.advance()
+    world.clock.run_due()
     assert not world.requests[0].transactions[0].verify_only
     world.answer()
     assert not asked.done
-    world.clock.advance(0.03)
+    world.clock.advance_s(0.03)
     assert [each.partitions for each in world.requests[1].transactions[0].topics] == [[1]]
     world.answer()
     assert asked.result() == {}
     endless = world.ask("a", P0, version=12)
     world.code = lambda name, partition: ErrorCode.CONCURRENT_TRANSACTIONS
     while not endless.done:
-        world.clock.advance(0.03)
+        world.clock.advance_s(0.03)
         world.answer()
     assert endless.result() == {P1: ErrorCode.CONCURRENT_TRANSACTIONS}
 
@@ -121,9 +121,9 @@ def test_nothing_is_asked_again_when_no_partition_is_left_to_be_asked_about() ->
     world.again = []
     asked = world.ask("a", P0, version=12)
     world.code = lambda name, partition: ErrorCode.CONCURRENT_TRANSACTIONS
-    world.clock.advance()
+    world.clock.run_due()
     world.answer()
-    world.clock.advance(0.03)
+    world.clock.advance_s(0.03)
     assert asked.result() == {}
     assert len(world.requests) == 1
 
@@ -131,7 +131,7 @@ def test_nothing_is_asked_again_when_no_partition_is_left_to_be_asked_about() ->
 def test_a_repeated_question_and_a_fenced_one() -> None:
     world = Coordinator()
     world.ask("z", P0)
-    world.clock.advance()
+    world.clock.run_due()
     first, second, newer, older = (world.ask("a", P0, epoch=epoch) for epoch in (1, 1, 2, 1))
     assert first.result() == {P0: ErrorCode.NETWORK_EXCEPTION}
     assert second.result() == older.result() == {P0: ErrorCode.INVALID_PRODUCER_EPOCH}
@@ -146,7 +146,7 @@ def test_nobody_to_ask_and_no_answer() -> None:
     assert world.ask("a", P0).result() == {P0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     world.node = 1
     asked = world.ask("a", P0)
-    world.clock.advance()
+    world.clock.run_due()
     world.answers[-1].fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "late"))
     assert asked.result() == {P0: ErrorCode.NETWORK_EXCEPTION}
 
@@ -165,9 +165,9 @@ def test_a_channel_that_answers_before_it_returns_is_not_entered_from_within() -
             assert len(world.requests) == before
 
     world.ask("a", P0).add_callback(ask_more)
-    world.clock.advance()
+    world.clock.run_due()
     assert inside == 3_000
     assert len(world.requests) == 3_000
     last = world.ask("b", P1)
-    world.clock.advance()
+    world.clock.run_due()
     assert last.result() == {}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from odradek.server.turns import Turns
-from tests.replication.support import HandClock
+from tests.clock import ManualClock
 
 
 @pytest.fixture
-def loop() -> HandClock:
-    return HandClock()
+def loop() -> ManualClock:
+    return ManualClock()
 
 
-def test_what_follows_comes_in_the_same_turn_after_what_was_there(loop: HandClock) -> None:
+def test_what_follows_comes_in_the_same_turn_after_what_was_there(loop: ManualClock) -> None:
     turns, seen = Turns(loop), []
 
     def first(name: str) -> None:
@@ -30,7 +30,7 @@ def test_what_follows_comes_in_the_same_turn_after_what_was_there(loop: HandCloc
     assert seen[4:] == ["the next turn"]
 
 
-def test_a_step_may_be_cancelled_and_cancelled_again(loop: HandClock) -> None:
+def test_a_step_may_be_cancelled_and_cancelled_again(loop: ManualClock) -> None:
     turns, seen = Turns(loop), []
     steps = [turns.call_later(0, seen.append, number) for number in range(3)]
     steps[1].cancel()
@@ -40,17 +40,17 @@ def test_a_step_may_be_cancelled_and_cancelled_again(loop: HandClock) -> None:
     assert seen == [0, 2]
 
 
-def test_delays_and_times_are_the_clock_s(loop: HandClock) -> None:
+def test_delays_and_times_are_the_clock_s(loop: ManualClock) -> None:
     turns, seen = Turns(loop), []
     turns.call_later(0.5, seen.append, "late")
-    loop.advance(499)
+    loop.advance_ms(499)
     assert seen == []
-    loop.advance(1)
+    loop.advance_ms(1)
     assert seen == ["late"]
     assert (turns.time_ms(), turns.monotonic()) == (loop.time_ms(), loop.monotonic())
 
 
-def test_what_goes_round_in_circles_lets_the_loop_go_on(loop: HandClock) -> None:
+def test_what_goes_round_in_circles_lets_the_loop_go_on(loop: ManualClock) -> None:
     turns, count = Turns(loop), [0]
 
     def again() -> None:
@@ -65,7 +65,7 @@ def test_what_goes_round_in_circles_lets_the_loop_go_on(loop: HandClock) -> None
     assert count[0] > before
 
 
-def test_an_error_is_the_loop_s_and_the_others_have_their_turn(loop: HandClock) -> None:
+def test_an_error_is_the_loop_s_and_the_others_have_their_turn(loop: ManualClock) -> None:
     turns, seen = Turns(loop), []
     turns.call_later(0, [].pop)
     turns.call_later(0, seen.append, "unharmed")

@@ -26,8 +26,9 @@ from odradek.replication.partition import Partition, Role
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.dispatch import Dispatcher
 from odradek.storage.log import Log
+from tests.clock import ManualClock
 from tests.handlers.support import LISTENER, Broker, topic_id
-from tests.replication.support import HandClock, content, fetch_as
+from tests.replication.support import content, fetch_as
 
 NODES = (1, 2, 3)
 CLIENT = 0
@@ -157,7 +158,7 @@ class Cluster:
 
     def __init__(self, rng: random.Random, *, transaction_version: int = 2, **config: str) -> None:
         self.rng = rng
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.network = Network(self, rng)
         self.ids = Ids()
         self.leaders = dict(LEADERS)
@@ -167,7 +168,7 @@ class Cluster:
             self.records += [self._partition(name, number) for number in range(partitions)]
         self.nodes = {node: ClusterNode(self, node, **config) for node in NODES}
         self.tell(*NODES)
-        self.advance(0)
+        self.advance_ms(0)
 
     def _partition(self, name: str, number: int) -> PartitionRecord:
         return PartitionRecord(
@@ -267,10 +268,10 @@ class Cluster:
         end = self.clock.monotonic() + seconds
         while self.clock.monotonic() < end and not until():
             self.copy(*NODES)
-            self.advance(10)
+            self.advance_ms(10)
 
-    def advance(self, milliseconds: float) -> None:
-        self.clock.advance(milliseconds)
+    def advance_ms(self, milliseconds: float) -> None:
+        self.clock.advance_ms(milliseconds)
 
     def abort_timed_out(self, nodes: Iterable[int] = NODES) -> None:
         for node in nodes:

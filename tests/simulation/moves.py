@@ -273,7 +273,7 @@ class Story:
             for node in NODES:
                 if self.rng.random() < 0.7:
                     self.cluster.copy(node)
-            self.cluster.advance(self.rng.choice((1, 5, 20, 100)))
+            self.cluster.advance_ms(self.rng.choice((1, 5, 20, 100)))
 
     def _happen(self) -> None:
         rng, cluster = self.rng, self.cluster
@@ -310,7 +310,7 @@ class Story:
             producer.alive = False
         for _ in range(12):
             cluster.run(1.0)
-            cluster.advance(3_000)
+            cluster.advance_ms(3_000)
             cluster.abort_timed_out()
         cluster.run(1.0)
 

@@ -19,7 +19,8 @@ from odradek.storage.log import Log
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import NOW_MS, PARTITION, TOPIC_ID, ManualClock, marker, read_bytes, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import NOW_MS, PARTITION, TOPIC_ID, marker, read_bytes, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
 COMPACT = {"cleanup_policy": "compact", "segment_bytes": 1000, "min_cleanable_dirty_ratio": "0.01", "delete_retention_ms": 60_000}

@@ -1,11 +1,10 @@
-"""A log on a virtual disk and a clock that only tests move."""
+"""A log on a virtual disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from uuid import UUID
 
-from odradek.base.clock import TimerHandle
 from odradek.base.disk import Disk
 from odradek.base.ids import TopicPartition
 from odradek.config.topic import TopicConfig
@@ -14,25 +13,12 @@ from odradek.records.compression import Compression
 from odradek.storage.append import AppendOrigin
 from odradek.storage.loader import LogOptions, load_log
 from odradek.storage.log import Log
+from tests.clock import START_MS, ManualClock
 
-NOW_MS = 1_700_000_000_000
+NOW_MS = START_MS
 TOPIC_ID = UUID(int=0x1234567890)
 PARTITION = TopicPartition("orders", 0)
 DIRECTORY = "/data/orders-0"
-
-
-class ManualClock:
-    def __init__(self, now_ms: int = NOW_MS) -> None:
-        self.now_ms = now_ms
-
-    def time_ms(self) -> int:
-        return self.now_ms
-
-    def monotonic(self) -> float:
-        return self.now_ms / 1000
-
-    def call_later(self, delay_s: float, callback: Callable[..., object], *args: object) -> TimerHandle:
-        raise NotImplementedError("logs set no timers")
 
 
 def topic_config(**overrides: object) -> TopicConfig:

@@ -15,8 +15,9 @@ from odradek.storage.compaction.plan import MOST_SEGMENTS_SWAPPED, Source, clean
 from odradek.storage.compaction.throttle import Throttle
 from odradek.storage.names import CLEANED_SUFFIX, SWAP_SUFFIX
 from odradek.storage.txn_index import TransactionIndex
+from tests.clock import ManualClock
 from tests.storage.compaction_support import NOW_MS, Cleanery, compact_config, latest
-from tests.storage.support import PARTITION, ManualClock, read_bytes
+from tests.storage.support import PARTITION, read_bytes
 
 CHECKPOINT = "/data/cleaner-offset-checkpoint"
 
@@ -58,7 +59,7 @@ def test_young_segments_wait_for_min_compaction_lag() -> None:
     made = filled(20, min_compaction_lag_ms=10_000)
     old = made.log.active.base_offset
     made.roll()
-    made.clock.now_ms += 5_000
+    made.clock.advance_ms(5_000)
     for number in range(20):
         made.put((f"k{number % 7}", f"v{number}"))
     young = made.log.bases[made.log.segment_at(old) + 1]
@@ -99,8 +100,8 @@ def test_the_ratio_must_exceed_the_minimum() -> None:
 def test_max_compaction_lag_makes_a_log_overdue_and_rolls_it() -> None:
     made = Cleanery(config=compact_config(min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms=1_000))
     made.put(("a", "1"))
-    made.clock.now_ms += 1_001
-    assert made.manager.grab_filthiest(made.clock.now_ms) is None
+    made.clock.advance_ms(1_001)
+    assert made.manager.grab_filthiest(made.clock.time_ms()) is None
     made.put(("a", "2"))
     assert len(made.log.segments) == 2, "the segment was rolled before segment.ms had passed"
     assert overdue_ms(made.log, 0, NOW_MS + 1_000) == 0
@@ -221,12 +222,12 @@ def test_tombstones_stay_for_delete_retention_and_then_go() -> None:
     assert [(record.key, record.value) for record in made.records()] == [(b"a", None), (b"b", b"2")]
     made.put(("c", "3"))
     made.roll()
-    made.clock.now_ms += 59_999
+    made.clock.advance_ms(59_999)
     made.clean()
     assert (b"a", None) in [(record.key, record.value) for record in made.records()]
     made.put(("c", "4"))
     made.roll()
-    made.clock.now_ms += 1
+    made.clock.advance_ms(1)
     made.clean()
     assert [(record.key, record.value) for record in made.records()] == [(b"b", b"2"), (b"c", b"4")]
 
@@ -249,7 +250,7 @@ def test_aborted_records_go_and_markers_follow_when_nothing_is_left_to_end() -> 
     assert kinds.count("marker") == 2, "the first cleaning sees the transactions' batches: their markers stay"
     assert len(made.log.segments[0].txn_index.entries()) == 1
     for wait in (0, 60_000):
-        made.clock.now_ms += wait
+        made.clock.advance_ms(wait)
         made.put(("later", str(wait)))
         made.roll()
         made.clean()
@@ -393,7 +394,7 @@ def test_a_deletion_at_any_moment_throws_the_rest_away() -> None:
 def test_retention_leaves_a_log_alone_while_it_is_cleaned() -> None:
     made = filled(30, cleanup_policy="compact,delete", retention_ms=1_000)
     bases = list(made.log.bases)
-    made.clock.now_ms += 5_000
+    made.clock.advance_ms(5_000)
 
     def between() -> None:
         made.logs.cleanup()
@@ -410,7 +411,7 @@ def test_retention_leaves_a_log_alone_while_it_is_cleaned() -> None:
 
 def test_compact_alone_deletes_below_the_log_start_only() -> None:
     made = filled(30, retention_ms=1_000)
-    made.clock.now_ms += 5_000
+    made.clock.advance_ms(5_000)
     assert made.manager.delete_old_segments() == 0
     made.log.maybe_increment_log_start_offset(made.log.bases[2])
     assert made.manager.delete_old_segments() == 2
@@ -548,7 +549,7 @@ def test_the_throttle_holds_the_rate() -> None:
     for _ in range(100):
         delay = throttle.observe(50)
         waited += delay
-        clock.now_ms += round(delay * 1000)
+        clock.advance_ms(round(delay * 1000))
     assert 4.5 <= waited <= 5.0
     assert throttle.slice_bytes == 300
     throttle.rate = 1.7976931348623157e308

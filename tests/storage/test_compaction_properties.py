@@ -49,7 +49,7 @@ class Story:
                 self.made.roll()
             else:
                 self._put(self.rng.choice([None, None, *range(PRODUCERS)]))
-            self.made.clock.now_ms += self.rng.randrange(200)
+            self.made.clock.advance_ms(self.rng.randrange(200))
         for producer in list(self.written.open):
             self._end(producer)
 

@@ -12,7 +12,8 @@ from odradek.base.ids import TopicPartition
 from odradek.storage.disk import OsDisk
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import ManualClock, batch, open_log, read_all, read_bytes, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import batch, open_log, read_all, read_bytes, topic_config
 from tests.storage.test_model import _no_broker
 
 COUNT = 60

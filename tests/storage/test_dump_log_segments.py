@@ -17,8 +17,9 @@ from odradek.storage.disk import OsDisk
 from odradek.storage.loader import LogOptions, load_log
 from odradek.storage.log import Log
 from odradek.storage.recovery import walk_batches
+from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, compact_config
-from tests.storage.support import ManualClock, batch, marker, topic_config
+from tests.storage.support import batch, marker, topic_config
 from tests.storage.test_jvm import dump
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
@@ -62,22 +63,22 @@ class Shape:
     def fill(self, log: Log, count: int, *, epoch: int = 0, compression: Compression | None = Compression.NONE, size: int = 200) -> None:
         for index in range(count):
             chosen = Compression(index % 5) if compression is None else compression
-            log.append_as_leader(batch(index % 4 + 1, size=size, timestamp=self.clock.now_ms, compression=chosen), epoch)
-            self.clock.now_ms += 7
+            log.append_as_leader(batch(index % 4 + 1, size=size, timestamp=self.clock.time_ms(), compression=chosen), epoch)
+            self.clock.advance_ms(7)
 
     def idempotent(self, log: Log, count: int) -> None:
         for index in range(count):
-            records = batch(2, size=200, producer_id=9, producer_epoch=0, sequence=2 * index, timestamp=self.clock.now_ms)
+            records = batch(2, size=200, producer_id=9, producer_epoch=0, sequence=2 * index, timestamp=self.clock.time_ms())
             log.append_as_leader(records, 0)
 
     def transactions(self, log: Log, count: int) -> None:
         for index in range(count):
             producer = 20 + index % 3
             data = batch(
-                3, producer_id=producer, producer_epoch=0, sequence=index // 3 * 3, transactional=True, timestamp=self.clock.now_ms
+                3, producer_id=producer, producer_epoch=0, sequence=index // 3 * 3, transactional=True, timestamp=self.clock.time_ms()
             )
             log.append_as_leader(data, 0)
-            end = marker(producer, 0, commit=index % 2 == 0, timestamp=self.clock.now_ms)
+            end = marker(producer, 0, commit=index % 2 == 0, timestamp=self.clock.time_ms())
             log.append_as_leader(end, 0, origin=AppendOrigin.COORDINATOR)
 
 
@@ -173,7 +174,7 @@ def retained(shape: Shape) -> Log:
 def transactional(shape: Shape) -> Log:
     log = shape.open()
     shape.transactions(log, 200)
-    log.append_as_leader(batch(2, producer_id=99, producer_epoch=1, sequence=0, transactional=True, timestamp=shape.clock.now_ms), 0)
+    log.append_as_leader(batch(2, producer_id=99, producer_epoch=1, sequence=0, transactional=True, timestamp=shape.clock.time_ms()), 0)
     return log
 
 
@@ -182,7 +183,7 @@ def followed(shape: Shape) -> Log:
     log = shape.open()
     offset = 0
     for index in range(200):
-        records = batch(2, size=150, base_offset=offset, epoch=index // 50, timestamp=shape.clock.now_ms + index)
+        records = batch(2, size=150, base_offset=offset, epoch=index // 50, timestamp=shape.clock.time_ms() + index)
         log.append_as_follower(records, 10)
         offset += 2 + index % 5
     return log
@@ -192,7 +193,7 @@ def large_timestamps_first(shape: Shape) -> Log:
     """The time index gets no entry while timestamps fall."""
     log = shape.open(message_timestamp_after_max_ms=1 << 40)
     for index in range(150):
-        log.append_as_leader(batch(2, size=200, timestamp=shape.clock.now_ms + 1_000_000 - 5000 * index), 0)
+        log.append_as_leader(batch(2, size=200, timestamp=shape.clock.time_ms() + 1_000_000 - 5000 * index), 0)
     return log
 
 
@@ -286,10 +287,10 @@ def test_compacted_logs_are_read_without_a_complaint(tmp_path: Path) -> None:
                 world.put((key, "transactional"), producer=(producer, 0, sequences[producer]), transactional=True)
                 sequences[producer] += 1
                 world.end(producer, 0, commit=index % 20 == 0)
-            world.clock.now_ms += 500
+            world.clock.advance_ms(500)
         world.roll()
         assert world.clean_all() > 0
-        world.clock.now_ms += 120_000
+        world.clock.advance_ms(120_000)
     for deletion in iter(lambda: world.logs.due_deletions(everything=True), None):
         deletion.run()
     kept = sum(header.record_count for segment in world.log.segments for _, _, _, header in walk_batches(segment))

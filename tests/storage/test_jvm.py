@@ -23,7 +23,8 @@ from odradek.storage.index import OffsetIndex, TimeIndex
 from odradek.storage.loader import LogOptions, load_log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.meta_properties import read_meta_properties
-from tests.storage.support import ManualClock, batch, marker, read_all, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import batch, marker, read_all, topic_config
 from tests.storage.test_model import _no_broker
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
@@ -63,19 +64,20 @@ def test_dump_log_segments_reads_our_files(tmp_path: Path) -> None:
         count = index % 7 + 1
         compression = Compression(index % 5)
         log.append_as_leader(
-            batch(count, size=150, timestamp=clock.now_ms, compression=compression, producer_id=11, producer_epoch=0, sequence=sequence),
+            batch(count, size=150, timestamp=clock.time_ms(), compression=compression, producer_id=11, producer_epoch=0, sequence=sequence),
             index // 100,
         )
         sequence += count
-        clock.now_ms += 10
+        clock.advance_ms(10)
     for index in range(6):
         log.append_as_leader(
-            batch(3, producer_id=20 + index % 2, producer_epoch=0, sequence=index // 2 * 3, transactional=True, timestamp=clock.now_ms), 3
+            batch(3, producer_id=20 + index % 2, producer_epoch=0, sequence=index // 2 * 3, transactional=True, timestamp=clock.time_ms()),
+            3,
         )
-        end = marker(20 + index % 2, 0, commit=index % 3 != 0, timestamp=clock.now_ms)
+        end = marker(20 + index % 2, 0, commit=index % 3 != 0, timestamp=clock.time_ms())
         log.append_as_leader(end, 3, origin=AppendOrigin.COORDINATOR)
     log.roll()
-    log.append_as_leader(batch(2, timestamp=clock.now_ms), 3)
+    log.append_as_leader(batch(2, timestamp=clock.time_ms()), 3)
     end_offset = log.log_end_offset
     log.close(durable=True)
     files = sorted(path for path in directory.iterdir() if path.suffix in {".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
@@ -184,7 +186,8 @@ def fill(broker: JvmBroker) -> None:
 
 
 def load(broker: JvmBroker) -> LogManager:
-    manager = LogManager(OsDisk(), ManualClock(int(time.time() * 1000)), [str(broker.data)], _no_broker(), random=random.Random(1))
+    clock = ManualClock(wall_start_ms=int(time.time() * 1000))
+    manager = LogManager(OsDisk(), clock, [str(broker.data)], _no_broker(), random=random.Random(1))
     manager.load(lambda _: topic_config(segment_bytes=1 << 20))
     return manager
 

@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
     def line(self, checkpoint: int, topic: Mapping[str, str]) -> str:
         settings = [f"{key}={value}" for key, value in topic.items()]
-        fields = (self.jvm, self.made.log.log_start_offset, checkpoint, self.made.clock.now_ms, self.memory, self.buffer)
+        fields = (self.jvm, self.made.log.log_start_offset, checkpoint, self.made.clock.time_ms(), self.memory, self.buffer)
         return "\t".join([*map(str, fields), *settings])
 
 
@@ -117,7 +117,7 @@ def test_both_keep_the_same(cases: list[Case], tmp_path: Path) -> None:
             shutil.copytree(case.ours, case.jvm, ignore=shutil.ignore_patterns("*.deleted"))
             checkpoint = made.manager.checkpoint_of(made.log)
             checkpoints.append(-1 if checkpoint is None else checkpoint)
-            offsets = cleanable_offsets(made.log, checkpoint, made.clock.now_ms)
+            offsets = cleanable_offsets(made.log, checkpoint, made.clock.time_ms())
             plan = CleaningPlan(made.log, offsets, overdue=False)
             run = made.clean()
             end = -1 if run is None else run.cleaner.end_offset
@@ -183,7 +183,7 @@ def test_transactions_of_a_jvm_broker_are_cleaned_alike(tmp_path: Path) -> None:
         (copy / "partition.metadata").unlink()
     config = compact_config(segment_bytes=6_000, delete_retention_ms=60_000, index_interval_bytes=200)
     made = Cleanery(OsDisk(), config=config, directories=(str(tmp_path / "ours"),))
-    made.clock.now_ms = time.time_ns() // 1_000_000
+    made.clock.set_wall_ms(time.time_ns() // 1_000_000)
     case = Case(0, made, copies[0], copies[1], made.map_memory, made.buffer_bytes)
     assert len(made.log.segments) > 3
     assert aborted(source)
@@ -191,7 +191,7 @@ def test_transactions_of_a_jvm_broker_are_cleaned_alike(tmp_path: Path) -> None:
     for checkpoint in (-1, 0):
         # The second time the whole log counts as dirty again: markers and tombstones have outlived their horizon.
         if checkpoint == 0:
-            made.clock.now_ms += 60_001
+            made.clock.advance_ms(60_001)
             write_offset_checkpoint(OsDisk(), f"{tmp_path}/ours/cleaner-offset-checkpoint", {})
             made.manager = CleanerManager(OsDisk(), made.logs)
         run = made.clean()

@@ -15,7 +15,8 @@ from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log_directory import LogDirectory
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import TOPIC_ID, ManualClock, batch, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import TOPIC_ID, batch, topic_config
 from tests.storage.test_model import _no_broker
 
 

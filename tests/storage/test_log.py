@@ -12,17 +12,8 @@ from odradek.records.compression import Compression
 from odradek.storage.append import RecordValidationError, UnexpectedAppendOffsetError
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import (
-    DIRECTORY,
-    NOW_MS,
-    ManualClock,
-    batch,
-    marker,
-    open_log,
-    read_all,
-    read_bytes,
-    topic_config,
-)
+from tests.clock import ManualClock
+from tests.storage.support import DIRECTORY, NOW_MS, batch, marker, open_log, read_all, read_bytes, topic_config
 
 
 @pytest.fixture
@@ -312,7 +303,7 @@ def test_retention_by_size_time_and_log_start(disk: VirtualDisk, clock: ManualCl
     log.update_high_watermark(40)
     log.delete_old_segments()
     assert log.size < 700 + 300
-    clock.now_ms += 5000
+    clock.advance_ms(5000)
     log.delete_old_segments()
     assert (log.log_start_offset, log.log_end_offset, log.size) == (40, 40, 0)
     assert log.append_as_leader(batch(1), 0).first_offset == 40

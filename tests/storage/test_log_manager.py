@@ -23,7 +23,8 @@ from odradek.storage.meta_properties import (
 )
 from odradek.storage.names import parse_directory_name
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import PARTITION, TOPIC_ID, ManualClock, batch, read_all, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import PARTITION, TOPIC_ID, batch, read_all, topic_config
 from tests.storage.test_model import _no_broker
 
 CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
@@ -102,7 +103,7 @@ def test_deleted_logs_go_after_their_delay() -> None:
     assert logs.due_deletions() is None
     # Created anew at once, and still there after the old one is gone.
     logs.create_log(PARTITION, UUID(int=5000), CONFIG)
-    clock.now_ms += 60_000
+    clock.advance_ms(60_000)
     deletion = logs.due_deletions()
     assert deletion is not None
     assert deletion.run() == []

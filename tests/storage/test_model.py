@@ -13,7 +13,8 @@ from odradek.config.topic import TopicConfig
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import PARTITION, TOPIC_ID, ManualClock, batch, read_all, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import PARTITION, TOPIC_ID, batch, read_all, topic_config
 
 CONFIG = topic_config(segment_bytes=1500, index_interval_bytes=100, retention_bytes=4000, file_delete_delay_ms=0)
 

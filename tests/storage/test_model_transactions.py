@@ -22,6 +22,7 @@ from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
 from odradek.storage.txn_index import AbortedTransaction
 from odradek.testing.disk import VirtualDisk
+from tests.clock import ManualClock
 from tests.storage.log_model import (
     Producer,
     Producers,
@@ -34,7 +35,7 @@ from tests.storage.log_model import (
     replay,
     statuses,
 )
-from tests.storage.support import PARTITION, TOPIC_ID, ManualClock, marker, read_bytes, topic_config
+from tests.storage.support import PARTITION, TOPIC_ID, marker, read_bytes, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
 BEGINNING: dict[str, object] = {
@@ -98,7 +99,7 @@ class World:
             key = None if not keyed and rng.random() < 0.3 else rng.choice([b"a", b"b", b"c", b"d", b""])
             value = None if rng.random() < 0.25 else f"{self.counter}:{index}".encode().ljust(rng.choice([0, 10, 60]), b".")
             headers = tuple((name, rng.choice([b"", b"1", None])) for name in ("h", "i")[: rng.randrange(3)])
-            records.append((self.clock.now_ms - rng.randrange(2000), key, value, headers))
+            records.append((self.clock.time_ms() - rng.randrange(2000), key, value, headers))
         return records
 
     def append(self, rng: random.Random) -> None:
@@ -143,7 +144,7 @@ class World:
             codec = Compression.NONE if target == "uncompressed" else Compression[target.upper()]
         now = self.config.message_timestamp_type == "LogAppendTime"
         stored = tuple(
-            Record(self.end + index, self.clock.now_ms if now else timestamp, key, value, headers)
+            Record(self.end + index, self.clock.time_ms() if now else timestamp, key, value, headers)
             for index, (timestamp, key, value, headers) in enumerate(records)
         )
         self._wrote(
@@ -186,7 +187,7 @@ class World:
         epoch = max(known.epoch, 0) + rng.choice([0, 0, 1])
         coordinator_epoch = max(known.coordinator_epoch, 0) + rng.choice([0, 0, 1])
         commit = rng.random() < 0.5
-        now_ms = self.clock.now_ms
+        now_ms = self.clock.time_ms()
         data = marker(producer_id, epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=now_ms)
         info = self.log.append_as_leader(data, self.leader_epoch, origin=AppendOrigin.COORDINATOR)
         assert info.first_offset == self.end
@@ -208,7 +209,7 @@ class World:
         known = self.known[producer_id]
 
         def sent(count: int, epoch: int, sequence: int, *, transactional: bool) -> memoryview:
-            records = [(self.clock.now_ms, b"a", b"v", ())] * count
+            records = [(self.clock.time_ms(), b"a", b"v", ())] * count
             return memoryview(
                 encode_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)
             )
@@ -249,7 +250,7 @@ class World:
 
     def advance(self, rng: random.Random) -> None:
         """Time passes, the followers catch up."""
-        self.clock.now_ms += rng.choice([0, 100, 1500])
+        self.clock.advance_ms(rng.choice([0, 100, 1500]))
         share = rng.choice([rng.random(), 1, 1])
         target = max(self.log.high_watermark, int(self.start + share * (self.end - self.start)))
         assert self.log.update_high_watermark(target) == target
@@ -326,7 +327,7 @@ class World:
                     excess -= sizes[gone]
                     if excess < 0:
                         break
-                elif self.clock.now_ms - stamps[gone] <= limit:
+                elif self.clock.time_ms() - stamps[gone] <= limit:
                     break
             gone += 1
         expected = ends[gone - 1] if gone else log.bases[0]
@@ -355,11 +356,11 @@ class World:
 
     def compact(self, rng: random.Random) -> None:
         """One cleaning, if there is something to clean."""
-        plan = self.cleaner.grab_filthiest(self.clock.now_ms)
+        plan = self.cleaner.grab_filthiest(self.clock.time_ms())
         if plan is None:
             return
         assert plan.first_uncleanable <= min(self.log.last_stable_offset, self.log.active.base_offset)
-        now_ms, status = self.clock.now_ms, statuses(self.history)
+        now_ms, status = self.clock.time_ms(), statuses(self.history)
         before = [batch for batch in self.batches if batch.last >= self.start]
         expected = compacted(before, status, plan.first_dirty, plan.first_uncleanable, now_ms)
         offset_map = OffsetMap(1 << 16, seed=bytes(16))

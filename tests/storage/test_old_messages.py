@@ -10,7 +10,8 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import iter_headers
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import DIRECTORY, NOW_MS, ManualClock, batch, open_log, read_all, read_bytes, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import DIRECTORY, NOW_MS, batch, open_log, read_all, read_bytes, topic_config
 
 CONFIG = topic_config(index_interval_bytes=60)
 

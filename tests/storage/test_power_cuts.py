@@ -12,19 +12,9 @@ from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.txn_index import AbortedTransaction
 from odradek.testing.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
+from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, compact_config, latest
-from tests.storage.support import (
-    DIRECTORY,
-    PARTITION,
-    TOPIC_ID,
-    ManualClock,
-    append_transactions,
-    batch,
-    marker,
-    open_log,
-    read_all,
-    topic_config,
-)
+from tests.storage.support import DIRECTORY, PARTITION, TOPIC_ID, append_transactions, batch, marker, open_log, read_all, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)

@@ -11,7 +11,8 @@ from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import ManualClock, batch, marker, open_log, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import batch, marker, open_log, topic_config
 
 
 @pytest.fixture
@@ -217,7 +218,7 @@ def test_silent_producers_expire() -> None:
     log = open_log(VirtualDisk(), clock)
     send(log, 0)
     send(log, 0, producer_id=8, transactional=True)
-    clock.now_ms += 86_400_001
+    clock.advance_ms(86_400_001)
     log.remove_expired_producers()
     assert list(log.producer_state.producers) == [8]
 

@@ -7,7 +7,8 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.recovery import recent_batches
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import ManualClock, batch, open_log, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import batch, open_log, topic_config
 
 
 @pytest.mark.parametrize("clean", [False, True])

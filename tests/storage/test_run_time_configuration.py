@@ -10,7 +10,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import read_header
 from odradek.records.compression import Compression
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import NOW_MS, ManualClock, batch, open_log, read_bytes, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import NOW_MS, batch, open_log, read_bytes, topic_config
 
 HOUR_MS = 3_600_000
 
@@ -30,7 +31,7 @@ class World:
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def append(self, **options: object) -> None:
-        timestamp = options.pop("timestamp", self.clock.now_ms)
+        timestamp = options.pop("timestamp", self.clock.time_ms())
         self.log.append_as_leader(batch(2, timestamp=timestamp, **options), 0)  # type: ignore[arg-type]
 
     def configure(self, **overrides: object) -> None:
@@ -57,7 +58,7 @@ def world() -> World:
 
 
 def test_retention_ms(world: World) -> None:
-    world.clock.now_ms += HOUR_MS
+    world.clock.advance_ms(HOUR_MS)
     assert world.log.delete_old_segments() == 0
     world.configure(retention_ms=HOUR_MS // 2)
     assert world.log.delete_old_segments() == 3
@@ -72,7 +73,7 @@ def test_retention_bytes(world: World) -> None:
 
 
 def test_cleanup_policy(world: World) -> None:
-    world.clock.now_ms += HOUR_MS
+    world.clock.advance_ms(HOUR_MS)
     world.configure(retention_ms=1, cleanup_policy="compact")
     assert world.log.delete_old_segments() == 0
     world.configure(retention_ms=1, cleanup_policy="compact,delete")
@@ -88,7 +89,7 @@ def test_segment_bytes(world: World) -> None:
 
 
 def test_segment_ms(world: World) -> None:
-    world.clock.now_ms += HOUR_MS
+    world.clock.advance_ms(HOUR_MS)
     world.append()
     assert world.segments == 3
     world.configure(segment_ms=HOUR_MS // 2)
@@ -121,14 +122,14 @@ def test_segment_index_bytes_and_index_interval_bytes(world: World) -> None:
 
 
 def test_flush_messages_and_flush_ms(world: World) -> None:
-    assert not world.log.needs_flush(world.clock.now_ms)
+    assert not world.log.needs_flush(world.clock.time_ms())
     world.configure(flush_messages=12)
-    assert world.log.needs_flush(world.clock.now_ms)
+    assert world.log.needs_flush(world.clock.time_ms())
     world.configure(flush_messages=13)
-    assert not world.log.needs_flush(world.clock.now_ms)
+    assert not world.log.needs_flush(world.clock.time_ms())
     world.configure(flush_ms=1000)
-    assert not world.log.needs_flush(world.clock.now_ms)
-    assert world.log.needs_flush(world.clock.now_ms + 1000)
+    assert not world.log.needs_flush(world.clock.time_ms())
+    assert world.log.needs_flush(world.clock.time_ms() + 1000)
 
 
 def test_max_message_bytes(world: World) -> None:

@@ -53,14 +53,14 @@ class Member:
         self.alive = True
 
     def turn(self) -> None:
-        if self.owned and self.story.clock.now - self.heard_at >= SESSION_S:
+        if self.owned and self.story.clock.now_s - self.heard_at >= SESSION_S:
             self.owned = ()
             self.step = self.join
         if self.waiting is None and self.alive:
             self.step()
 
     def _ask(self, call: Callable[[], Deferred[Any]], then: Callable[[Any, float], None], patience: float = PATIENCE_S) -> None:
-        story, sent_at = self.story, self.story.clock.now
+        story, sent_at = self.story, self.story.clock.now_s
         token = self.waiting = object()
 
         def gave_up() -> None:
@@ -78,7 +78,7 @@ class Member:
     def _lives(self, sent_at: float) -> None:
         """A request of that time has begun the session anew."""
         self.heard_at = sent_at
-        if self.given is not None and self.story.clock.now - sent_at < SESSION_S:
+        if self.given is not None and self.story.clock.now_s - sent_at < SESSION_S:
             self.owned, self.given = self.given, None
             self.story.owns(self)
 
@@ -151,7 +151,7 @@ class Member:
             return answer
 
         def synced(response: Any, sent_at: float) -> None:
-            if response.error_code == ErrorCode.NONE and story.clock.now - sent_at < SESSION_S:
+            if response.error_code == ErrorCode.NONE and story.clock.now_s - sent_at < SESSION_S:
                 self.step = self.work
                 self.given = tuple(response.assignment)
                 if parked:
@@ -267,7 +267,7 @@ class Story(GroupStory):
 
     def owns(self, member: Member) -> None:
         for other in self.members:
-            if other.alive and other is not member and self.clock.now - other.heard_at < SESSION_S:
+            if other.alive and other is not member and self.clock.now_s - other.heard_at < SESSION_S:
                 both = set(member.owned) & set(other.owned)
                 expect(not both, "one-living-owner", f"{member.name} and {other.name} own {both}")
 
@@ -329,8 +329,8 @@ class Story(GroupStory):
         elif roll < 0.89 and living:
             self._depart(rng.choice(living))
         else:
-            self.advance(rng.choice((0.3, 1.0, 3.0, 6.0, 12.0, 25.0)))
-        self.advance(0.05)
+            self.advance_s(rng.choice((0.3, 1.0, 3.0, 6.0, 12.0, 25.0)))
+        self.advance_s(0.05)
         self.check()
 
     def _depart(self, member: Member) -> None:
@@ -348,13 +348,13 @@ class Story(GroupStory):
         self.check_rest()
         for member in self.members:
             member.alive = False
-        self.clock.advance(400)
+        self.clock.advance_s(400)
         self.net.check_all_answered()
         group = self.context.shard.groups.find_classic(GROUP)
         expect(group is None or group.state is State.EMPTY, "rebalances-end", group)
         expect(group is None or not group.pending_join, "memory-bounded", group)
         if self.rng.random() < 0.1:
-            self.clock.advance(9 * 86_400)
+            self.clock.advance_s(9 * 86_400)
             shard = self.context.shard
             expect(len(shard.groups) == 0 and len(shard.offsets.offsets) == 0, "memory-bounded", f"{shard.groups.ids()} have not expired")
         self.close()
@@ -367,7 +367,7 @@ class Story(GroupStory):
         for _ in range(60):
             self.everybody()
             self.everybody()
-            self.clock.advance(2.0)
+            self.clock.advance_s(2.0)
             self.check()
             owned = sorted(partition for member in living for partition in member.owned)
             if owned == list(PARTITIONS) or not living:

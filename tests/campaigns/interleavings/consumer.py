@@ -445,8 +445,8 @@ class Story(GroupStory):
         elif roll < 0.84:
             self._resubscribe()
         else:
-            self.advance(rng.choice((0.3, 1.0, 3.0, 6.0, 18.0, 25.0)))
-        self.advance(0.05)
+            self.advance_s(rng.choice((0.3, 1.0, 3.0, 6.0, 18.0, 25.0)))
+        self.advance_s(0.05)
         self.check()
 
     def _come(self) -> None:
@@ -505,7 +505,7 @@ class Story(GroupStory):
             each.alive = False
         for member in self.young:
             member.alive = False
-        self.clock.advance(200)
+        self.clock.advance_s(200)
         self.net.check_all_answered()
         group = self.group()
         if isinstance(group, ConsumerGroup):
@@ -519,7 +519,7 @@ class Story(GroupStory):
         for _ in range(60):
             self.everybody()
             self.everybody()
-            self.clock.advance(2.0)
+            self.clock.advance_s(2.0)
             self.check()
             if self._settled() is None:
                 return

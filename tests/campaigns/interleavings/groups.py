@@ -345,12 +345,12 @@ class GroupStory:
                 expect(context.next_offset == end, "reverted-state-equals-before", "the next offset")
             self._equal(before, reversible_state(context.shard), "reverted-state-equals-before")
 
-    def advance(self, seconds: float) -> None:
+    def advance_s(self, seconds: float) -> None:
         """Time passes."""
         if self.log.high_watermark == self.log.log_end_offset:
-            self._caught_up_at = self.clock.now
-        self.clock.advance(seconds)
-        if self.clock.now - self._caught_up_at >= OPTIONS.write_timeout_ms / 1000 and self.log.high_watermark < self.log.log_end_offset:
+            self._caught_up_at = self.clock.now_s
+        self.clock.advance_s(seconds)
+        if self.clock.now_s - self._caught_up_at >= OPTIONS.write_timeout_ms / 1000 and self.log.high_watermark < self.log.log_end_offset:
             self.timed_out = True
 
     def come_to_rest(self) -> None:
@@ -383,7 +383,7 @@ class GroupStory:
     def close(self) -> None:
         for node in self.nodes:
             node.runtime.close()
-        self.clock.advance(60)
+        self.clock.advance_s(60)
         expect(not self.clock.pending, "no-timer-leaks", self.clock.pending)
 
     def calm(self) -> None:

@@ -503,8 +503,8 @@ class Story:
             for node in self.nodes:
                 node.abort_timed_out()
         else:
-            self.clock.advance(rng.choice((0.05, 0.5, 3.0, 12.0)))
-        self.clock.advance(0.01)
+            self.clock.advance_s(rng.choice((0.05, 0.5, 3.0, 12.0)))
+        self.clock.advance_s(0.01)
         self.check()
 
     def _troubled(self) -> None:
@@ -538,7 +538,7 @@ class Story:
         calm(self.log)
         self.leaderless.clear()
         for _ in range(8):
-            self.clock.advance(7.0)
+            self.clock.advance_s(7.0)
             self.nodes[-1].abort_timed_out()
             calm(self.log)
         self.net.check_all_answered()
@@ -597,7 +597,7 @@ class Story:
             expect(len(sender) == 0 and not sender._busy and not sender._homeless, "memory-bounded", "markers")
         for each in self.nodes:
             each.close()
-        self.clock.advance(60)
+        self.clock.advance_s(60)
         expect(not self.clock.pending, "no-timer-leaks", self.clock.pending)
 
 

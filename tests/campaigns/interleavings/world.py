@@ -73,7 +73,7 @@ class Net:
         if rng.random() < kind.loss:
             return
         if connection is not None:
-            now = self._clock.now
+            now = self._clock.now_s
             due = self._last[connection] = max(self._last.get(connection, now), now + rng.choice(kind.delays))
             for _ in range(2 if rng.random() < kind.repeat else 1):
                 self._clock.call_later(due - now, self._deliver, request, arrived)

@@ -92,7 +92,7 @@ class World:
 
     def settle(self) -> None:
         for _ in range(5):
-            self.clock.advance()
+            self.clock.run_due()
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
         group = self.shard.groups.find_classic(group_id)
@@ -235,7 +235,7 @@ class World:
             required = self.join(**options).result()
             ids.append(required.member_id)
         replies = [self.join(member, **options) for member in ids]
-        self.clock.advance(4)
+        self.clock.advance_s(4)
         if count > 1:
             # The first one was alone for a moment.
             replies[0] = self.join(ids[0], **options)

@@ -33,7 +33,7 @@ def test_an_older_client_joins_at_once() -> None:
 def test_an_id_that_nobody_comes_back_with_is_forgotten() -> None:
     world = World()
     member = world.join(session_ms=6_000).result().member_id
-    world.clock.advance(6)
+    world.clock.advance_s(6)
     assert world.join(member).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -77,11 +77,11 @@ def test_a_group_that_could_not_be_stored_answers_all_who_joined_it() -> None:
 def test_the_initial_delay_waits_for_more_members_and_is_extended_by_them() -> None:
     world = World(group_initial_rebalance_delay_ms="3000")
     _, first = world.join_dynamic()
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     _, second = world.join_dynamic()
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert not first.done
-    world.clock.advance(3)
+    world.clock.advance_s(3)
     assert len(first.result().members) + len(second.result().members) == 2
 
 
@@ -90,7 +90,7 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
     _, first = world.join_dynamic(rebalance_ms=5_000)
     for _ in range(5):
         world.join_dynamic(rebalance_ms=5_000)
-        world.clock.advance(1)
+        world.clock.advance_s(1)
     assert first.done
 
 
@@ -105,7 +105,7 @@ def test_the_protocol_is_the_one_that_all_support_and_most_prefer() -> None:
     world = World(group_initial_rebalance_delay_ms="3000")
     preferences = [(("a", b""), ("b", b"")), (("b", b""), ("a", b"")), (("c", b""), ("b", b""), ("a", b""))]
     replies = [world.join(instance=str(index), protocols=protocols) for index, protocols in enumerate(preferences)]
-    world.clock.advance(10)
+    world.clock.advance_s(10)
     assert {reply.result().protocol_name for reply in replies} == {"b"}
 
 
@@ -140,7 +140,7 @@ def test_who_does_not_join_again_in_time_is_out() -> None:
     world = World()
     (member,), generation = world.stable_group(1, rebalance_ms=5_000, session_ms=20_000)
     newcomer, reply = world.join_dynamic(rebalance_ms=5_000)
-    world.clock.advance(5)
+    world.clock.advance_s(5)
     assert reply.result().leader == newcomer
     assert world.heartbeat(member, generation) is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -149,7 +149,7 @@ def test_a_silent_member_is_out_and_the_others_hear_of_it() -> None:
     world = World()
     (leader, silent), generation = world.stable_group(2)
     for _ in range(3):
-        world.clock.advance(4)
+        world.clock.advance_s(4)
         answer = world.heartbeat(leader, generation)
     assert answer is ErrorCode.REBALANCE_IN_PROGRESS
     assert silent not in world.group().members
@@ -183,11 +183,11 @@ def test_who_does_not_sync_in_time_is_out() -> None:
     world = World(group_initial_rebalance_delay_ms="3000")
     _, first = world.join_dynamic(rebalance_ms=5_000)
     _, second = world.join_dynamic(rebalance_ms=5_000)
-    world.clock.advance(6)
+    world.clock.advance_s(6)
     leader, generation = first.result().leader, first.result().generation_id
     world.sync(leader, generation, {})
     assert world.group().state is State.STABLE
-    world.clock.advance(5)
+    world.clock.advance_s(5)
     assert list(world.group().members) == [leader]
     assert world.heartbeat(leader, generation) is ErrorCode.REBALANCE_IN_PROGRESS
     assert second.done
@@ -221,7 +221,7 @@ def test_a_repeated_join_gets_the_answer_and_the_first_one_is_overtaken() -> Non
 def test_a_member_removed_while_its_sync_is_parked_is_told() -> None:
     world = World(group_initial_rebalance_delay_ms="3000")
     replies = [world.join(instance=name) for name in "ab"]
-    world.clock.advance(10)
+    world.clock.advance_s(10)
     follower = next(reply.result() for reply in replies if reply.result().leader != reply.result().member_id)
     parked = world.sync(follower.member_id, follower.generation_id)
     assert not parked.done
@@ -235,7 +235,7 @@ def test_a_member_removed_while_its_sync_is_parked_is_told() -> None:
 def static_group(world: World, *names: str) -> tuple[dict[str, str], int]:
     both = [("range", subscription("t")), ("other", subscription("t"))]
     replies = {name: world.join(instance=name, protocols=both) for name in names}
-    world.clock.advance(10)
+    world.clock.advance_s(10)
     members = {name: reply.result().member_id for name, reply in replies.items()}
     generation = next(iter(replies.values())).result().generation_id
     leader = next(iter(replies.values())).result().leader
@@ -283,11 +283,11 @@ def test_static_members_that_follow_one_another_before_they_are_stored(stored: i
     protocols = [("range", subscription("t"))]
     answers = [world.join(instance="a", protocols=protocols)]
     if stored == 1:
-        world.clock.advance()
+        world.clock.run_due()
     world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS if stored < 2 else None
     answers.append(world.join(instance="a", protocols=protocols))
     ids = [members["a"], *[member for member in world.group().members if member not in members.values()]]
-    world.clock.advance()
+    world.clock.run_due()
     first, second = (answer.result() for answer in answers)
     assert second.error_code == (ErrorCode.NONE if stored == 2 else ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert first.error_code == (ErrorCode.NONE if stored == 1 else ErrorCode.FENCED_INSTANCE_ID)
@@ -315,14 +315,14 @@ def test_an_administrator_removes_a_static_member_by_its_name() -> None:
 def test_a_static_member_that_comes_back_before_its_sync_causes_no_rebalance_later() -> None:
     world = World(group_initial_rebalance_delay_ms="3000")
     replies = {name: world.join(instance=name, rebalance_ms=5_000, session_ms=60_000) for name in "ab"}
-    world.clock.advance(5)
+    world.clock.advance_s(5)
     leader = replies["a"].result().leader
     generation = replies["a"].result().generation_id
     follower = next(name for name, reply in replies.items() if reply.result().member_id != leader)
     world.sync(leader, generation, {})
     back = world.join(instance=follower, rebalance_ms=5_000, session_ms=60_000).result()
     world.sync(back.member_id, generation, instance=follower)
-    world.clock.advance(6)
+    world.clock.advance_s(6)
     assert world.group().state is State.STABLE
     assert world.group().generation_id == generation
 
@@ -333,12 +333,12 @@ def test_a_static_member_that_comes_back_before_its_sync_causes_no_rebalance_lat
 def test_a_loaded_group_goes_on_with_fresh_sessions() -> None:
     world = World()
     (member,), generation = world.stable_group(1)
-    world.clock.advance(9)
+    world.clock.advance_s(9)
     world.load()
-    world.clock.advance(9)
+    world.clock.advance_s(9)
     assert world.heartbeat(member, generation) is ErrorCode.NONE
     assert world.sync(member, generation).result().assignment == member.encode()
-    world.clock.advance(10)
+    world.clock.advance_s(10)
     assert world.group().state is State.EMPTY
 
 
@@ -372,7 +372,7 @@ def test_ids_are_not_handed_out_without_end(monkeypatch: pytest.MonkeyPatch) -> 
     world = World()
     codes = [world.join(session_ms=6_000).result().error_code for _ in range(4)]
     assert codes == [ErrorCode.MEMBER_ID_REQUIRED] * 3 + [ErrorCode.GROUP_MAX_SIZE_REACHED]
-    world.clock.advance(6)
+    world.clock.advance_s(6)
     assert world.join().result().error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
@@ -398,10 +398,10 @@ def test_a_sync_with_a_stable_group_does_not_begin_the_session_anew() -> None:
     world = World()
     (member, other), generation = world.stable_group(2)
     for seconds in (6, 3):
-        world.clock.advance(seconds)
+        world.clock.advance_s(seconds)
         assert world.sync(other, generation).result().error_code == ErrorCode.NONE
         assert world.heartbeat(member, generation) is ErrorCode.NONE
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     assert list(world.group().members) == [member]
 
 
@@ -421,7 +421,7 @@ def test_a_group_that_took_long_to_be_stored_keeps_whoever_was_told_of_a_generat
     world = World(group_initial_rebalance_delay_ms="3000")
     world.log.auto_commit = False
     first = world.join(instance="i")
-    world.clock.advance(3)
+    world.clock.advance_s(3)
     assert first.result().error_code == ErrorCode.NONE
-    world.clock.advance(3)
+    world.clock.advance_s(3)
     assert list(world.group().members) == [first.result().member_id]

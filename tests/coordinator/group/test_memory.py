@@ -15,7 +15,7 @@ KIB = 1024
 
 def small(limit: int) -> tuple[ConsumerWorld, MemberMemory]:
     world = ConsumerWorld({"t": 4})
-    memory = MemberMemory(lambda: world.clock.now, limit)
+    memory = MemberMemory(lambda: world.clock.now_s, limit)
     memory.count = lambda: sum(world.runtime.each_active(lambda shard: shard.member_bytes()))
     world.shard._memory = memory
     return world, memory
@@ -23,7 +23,7 @@ def small(limit: int) -> tuple[ConsumerWorld, MemberMemory]:
 
 def join(world: ConsumerWorld, group_id: str, size: int, member: str = "", **options: Any) -> ErrorCode:
     reply = world.join(member, group_id=group_id, protocols=[("range", bytes(size))], **options)
-    world.clock.advance(0.001)
+    world.clock.advance_s(0.001)
     return ErrorCode(reply.result().error_code) if reply.done else ErrorCode.NONE
 
 
@@ -34,7 +34,7 @@ def test_what_members_send_is_bounded_over_all_groups() -> None:
     assert codes[9:] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 11
     assert 900 * KIB < world.shard.member_bytes() < 1000 * KIB
     assert world.code("m", topics=["x" * 200]) is ErrorCode.NONE, "small ones still fit in"
-    world.clock.advance(400)
+    world.clock.advance_s(400)
     assert world.shard.member_bytes() < 100 * KIB, "their sessions have ended"
     assert join(world, "late", 100 * KIB, version=3) is ErrorCode.NONE
 
@@ -52,7 +52,7 @@ def test_members_that_are_there_go_on_and_do_not_grow() -> None:
     world, memory = small(200 * KIB)
     world.beat("a")
     world.beat("b", topics=["x" * 249, "t"])
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     assert world.code("a", world.member("a").member_epoch, topics=["t"], owned={}) is ErrorCode.NONE
     memory._limit = world.shard.member_bytes()
     assert world.code("c") is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -99,7 +99,7 @@ def test_committing_keeps_a_member_alive() -> None:
     world = World()
     (member,), generation = world.stable_group(1)
     for offset in range(4):
-        world.clock.advance(6)
+        world.clock.advance_s(6)
         assert world.commit_code(offset, member=member, generation=generation) is ErrorCode.NONE
 
 
@@ -290,12 +290,12 @@ def test_offsets_of_a_new_topic_of_the_same_name_stay() -> None:
 def test_offsets_of_nobody_expire_by_their_commit_and_the_group_with_the_last() -> None:
     world = World()
     world.commit(1)
-    world.clock.advance(3 * DAY)
+    world.clock.advance_s(3 * DAY)
     world.commit(2, partition=1)
-    world.clock.advance(5 * DAY)
+    world.clock.advance_s(5 * DAY)
     assert world.fetch()[0] == -1
     assert world.fetch(partition=1)[0] == 2
-    world.clock.advance(3 * DAY)
+    world.clock.advance_s(3 * DAY)
     assert world.shard.groups.find(GROUP) is None
     assert isinstance(world.records()[-1].key, GroupMetadataKey)
     world.load()
@@ -309,14 +309,14 @@ def test_a_group_keeps_its_offsets_while_it_has_members_that_read_the_topic() ->
     world.commit(1, member=member, generation=generation)
     world.commit(1, member=member, generation=generation, topic="left")
     for _ in range(8 * 96):
-        world.clock.advance(DAY / 96)
+        world.clock.advance_s(DAY / 96)
         assert world.heartbeat(member, generation) is ErrorCode.NONE
     assert world.fetch()[0] == 1
     assert world.fetch("left")[0] == -1
     world.leave((member, None))
-    world.clock.advance(6.9 * DAY)
+    world.clock.advance_s(6.9 * DAY)
     assert world.fetch()[0] == 1
-    world.clock.advance(0.2 * DAY)
+    world.clock.advance_s(0.2 * DAY)
     assert world.fetch()[0] == -1
 
 
@@ -325,9 +325,9 @@ def test_a_retention_time_of_its_own() -> None:
     world.commit(1, retention_ms=1_000, version=4)
     assert world.records()[-1].version == 1
     world.load()
-    world.clock.advance(599)
+    world.clock.advance_s(599)
     assert world.fetch()[0] == 1
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     assert world.fetch()[0] == -1
 
 
@@ -335,7 +335,7 @@ def test_what_a_transaction_holds_back_does_not_expire() -> None:
     world = World()
     world.commit(1)
     txn_commit(world, 2)
-    world.clock.advance(8 * DAY)
+    world.clock.advance_s(8 * DAY)
     assert world.fetch()[0] == 1
     assert world.shard.groups.find(GROUP) is not None
 

@@ -256,7 +256,7 @@ class Story:
 
     @property
     def now(self) -> float:
-        return self.world.clock.now
+        return self.world.clock.now_s
 
     # -- what is seen ----------------------------------------------------------------------------------------------------------------
 
@@ -337,7 +337,7 @@ class Story:
             for member in self.members:
                 if member.alive:
                     member.turn()
-            self.world.clock.advance(0.5)
+            self.world.clock.advance_s(0.5)
             self.check()
 
     def end(self) -> None:
@@ -346,7 +346,7 @@ class Story:
         self.world.log.commit(self.world.log.log_end_offset)
         for member in self.members:
             member.alive = False
-        self.world.clock.advance(900)
+        self.world.clock.advance_s(900)
         lost = [reply for reply in self.replies if not reply.done]
         assert not lost, f"{len(lost)} requests of {len(self.replies)} were never answered"
         for partition, offset in self.acked.items():

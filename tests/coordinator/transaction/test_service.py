@@ -116,11 +116,11 @@ class World:
     def load(self) -> World:
         self.epoch += 1
         self.coordinator.load(HOME, self.epoch)
-        self.clock.advance()
+        self.clock.run_due()
         return self
 
     def ask(self, deferred: Deferred[Any]) -> Any:
-        self.clock.advance()
+        self.clock.run_due()
         if not deferred.done:
             raise TimeoutError
         return deferred.result()
@@ -153,7 +153,7 @@ def test_a_transaction_leaves_its_markers(version: int, commit: bool) -> None:
         TopicPartition("t", 2): ErrorCode.TRANSACTION_ABORTABLE,
     }
     assert world.end(who, commit=commit) == (1000, 1 if version == 2 else 0)
-    world.clock.advance()
+    world.clock.run_due()
     assert world.leaders.markers == {each: [(1000, 1 if version == 2 else 0, commit, 1)] for each in (P0, P1)}
     assert world.coordinator.describe("x").state.label == ("CompleteCommit" if commit else "CompleteAbort")
 
@@ -165,7 +165,7 @@ def test_a_new_producer_with_the_same_id_ends_the_old_ones_transaction() -> None
     with pytest.raises(KafkaError) as error:
         world.begin()
     assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS
-    world.clock.advance()
+    world.clock.run_due()
     new = world.begin()
     assert new.producer_epoch > old.producer_epoch
     assert world.leaders.markers[P0][0][2] is False
@@ -178,12 +178,12 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     world = World().load()
     who = world.begin(timeout_ms=5_000)
     world.add(who, P0)
-    world.clock.advance(4.9)
+    world.clock.advance_s(4.9)
     world.coordinator.abort_timed_out()
     assert world.coordinator.describe("x").state is TransactionState.ONGOING
-    world.clock.advance(0.2)
+    world.clock.advance_s(0.2)
     world.coordinator.abort_timed_out()
-    world.clock.advance()
+    world.clock.run_due()
     assert world.coordinator.describe("x").state is TransactionState.COMPLETE_ABORT
     with pytest.raises(KafkaError) as error:
         world.add(who, P0)
@@ -197,10 +197,10 @@ def test_partitions_without_a_leader_are_asked_again_and_deleted_ones_are_not() 
     world.leaders.leaderless.add(P0)
     world.leaders.missing.add(P1)
     world.end(who, commit=True)
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert world.coordinator.describe("x").state is TransactionState.PREPARE_COMMIT
     world.leaders.leaderless.clear()
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
     assert list(world.leaders.markers) == [P0]
 
@@ -211,12 +211,12 @@ def test_the_next_coordinator_goes_on_with_what_was_decided() -> None:
     world.add(who, P0)
     world.leaders.answer = lambda: "lost"
     world.end(who, commit=True)
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     world.coordinator.close()
     world.coordinator = world._new()
     world.leaders.answer = lambda: "yes"
     world.load()
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert world.leaders.markers[P0] == [(1000, 1, True, 2)]
     assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
 
@@ -233,10 +233,10 @@ def test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record() -> Non
 
     world.leaders._take = take  # type: ignore[method-assign]
     world.end(who, commit=True)
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     assert world.coordinator.describe("x").state is TransactionState.PREPARE_COMMIT
     world.log.fail_with = None
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
 
 
@@ -266,7 +266,7 @@ def test_what_was_begun_before_the_feature_went_down_is_ended(client_version: in
     world.coordinator = world._new()
     world.leaders.answer = lambda: "yes"
     world.load()
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert world.leaders.markers == {each: [(1000, client_version // 2, True, 2)] for each in (P0, P1)}
     assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
     again = world.begin()
@@ -296,9 +296,9 @@ def test_limits() -> None:
 def test_ids_that_nobody_uses_expire() -> None:
     world = World().load()
     world.begin()
-    world.clock.advance(7 * 86400 + 1)
+    world.clock.advance_s(7 * 86400 + 1)
     world.coordinator.remove_expired()
-    world.clock.advance()
+    world.clock.run_due()
     assert world.coordinator.all() == []
 
 
@@ -340,7 +340,7 @@ class Life:
             pass
 
     def _maybe_lose(self, asked: Deferred[Any]) -> Any:
-        self.world.clock.advance()
+        self.world.clock.run_due()
         if not asked.done or self.rng.random() < 0.15:
             raise TimeoutError
         return asked.result()
@@ -374,14 +374,14 @@ def test_lives_at_random(seed: int) -> None:
             world.coordinator = world._new()
             world.load()
         elif chance < 0.4:
-            world.clock.advance(70)
+            world.clock.advance_s(70)
             world.coordinator.abort_timed_out()
-        world.clock.advance(0.05)
+        world.clock.advance_s(0.05)
     world.leaders.answer = lambda: "yes"
     world.log.fail_with = None
     for _ in range(40):
         world.log.commit(world.log.log_end_offset)
-        world.clock.advance(4)
+        world.clock.advance_s(4)
         world.coordinator.abort_timed_out()
     assert all(transaction.state in AT_REST for transaction in world.coordinator.all())
     verdicts: dict[tuple[int, int], set[bool]] = {}

@@ -192,21 +192,21 @@ def test_a_kept_transaction_survives_the_coordinator(commit: bool) -> None:
     world.restart()
     ended = world.coordinator.end("x", *kept.owner, commit=commit, client_version=2)
     assert world.ask(ended) == (1000, 3)
-    world.clock.advance()
+    world.clock.run_due()
     assert world.leaders.markers == {each: [(1000, 3, commit, 4)] for each in (P0, P1)}
 
 
 def test_the_clock_does_not_end_it() -> None:
     world, _ = prepared_world()
-    world.clock.advance(1000 * DAY_S)
+    world.clock.advance_s(1000 * DAY_S)
     world.coordinator.abort_timed_out()
     world.coordinator.remove_expired()
-    world.clock.advance()
+    world.clock.run_due()
     kept = world.take()
     assert kept.kept
-    world.clock.advance(1000 * DAY_S)
+    world.clock.advance_s(1000 * DAY_S)
     world.coordinator.abort_timed_out()
-    world.clock.advance()
+    world.clock.run_due()
     assert world.coordinator.describe("x").kept
 
 
@@ -216,7 +216,7 @@ def test_whoever_does_not_keep_aborts() -> None:
     with pytest.raises(KafkaError) as error:
         world.begin()
     assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS
-    world.clock.advance()
+    world.clock.run_due()
     assert [marker[:3] for marker in world.leaders.markers[P0]] == [(1000, 2, False)]
     assert world.begin().owner == (1000, 3)
     with pytest.raises(KafkaError) as error:
@@ -396,7 +396,7 @@ class Application:
             return
 
     def _maybe_lose(self, asked: Deferred[Any]) -> Any:
-        self.world.clock.advance()
+        self.world.clock.run_due()
         if not asked.done or self.rng.random() < 0.15:
             raise TimeoutError
         return asked.result()
@@ -431,9 +431,9 @@ def run(seed: int, steps: int) -> None:
         elif chance < 0.35:
             application.haunt()
         elif chance < 0.37:
-            world.clock.advance(20)
+            world.clock.advance_s(20)
             world.coordinator.abort_timed_out()
-        world.clock.advance(0.05)
+        world.clock.advance_s(0.05)
     leaders.answer = lambda: "yes"
     world.log.fail_with, world.log.auto_commit = None, True
     for application in applications:
@@ -444,7 +444,7 @@ def run(seed: int, steps: int) -> None:
             world.log.commit(world.log.log_end_offset)
             application.step()
             world.log.commit(world.log.log_end_offset)
-            world.clock.advance(1)
+            world.clock.advance_s(1)
             if application.who is not None and application.to_end is None and not application.written:
                 break
         else:

@@ -69,10 +69,10 @@ def test_a_member_that_does_not_give_up_in_time_is_fenced() -> None:
     world.beat("a", rebalance_timeout_ms=20_000)
     world.beat("b")
     world.beat("a", 2)
-    world.clock.advance(15)
+    world.clock.advance_s(15)
     world.beat("a", 2)
     world.beat("b", 3)
-    world.clock.advance(6)
+    world.clock.advance_s(6)
     assert world.code("a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.assigned(world.beat("b", 3)) == {"t": [0, 1]}
 
@@ -80,11 +80,11 @@ def test_a_member_that_does_not_give_up_in_time_is_fenced() -> None:
 def test_a_silent_member_is_fenced_when_its_session_ends() -> None:
     world = ConsumerWorld({"t": 2})
     world.beat("a")
-    world.clock.advance(44)
+    world.clock.advance_s(44)
     assert world.code("a", 2) is ErrorCode.NONE
-    world.clock.advance(44)
+    world.clock.advance_s(44)
     assert "a" in world.consumers.members
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     assert world.consumers.is_empty
     assert world.consumers.state_name == "Empty"
 
@@ -177,7 +177,7 @@ def test_target_assignments_are_not_computed_more_often_than_configured() -> Non
     world.beat("a")
     assert world.beat("b").member_epoch == 2, "it joins in the epoch of the assignment that there is"
     assert world.consumers.state_name == "Assigning"
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     assert world.beat("b", 2).member_epoch == 3
 
 
@@ -239,7 +239,7 @@ class TestRegex:
         world.publish(world.cluster.create(t2=1))
         world.beat("a", epoch)
         assert world.consumers.regexes["t."].topics == {"t1"}
-        world.clock.advance(10.1)
+        world.clock.advance_s(10.1)
         world.beat("a", epoch)
         assert world.consumers.regexes["t."].topics == {"t1", "t2"}
         assert world.assigned(world.beat("a", epoch)) == {"t1": [0], "t2": [0]}
@@ -283,7 +283,7 @@ class TestStaticMembers:
         world = ConsumerWorld({"t": 2})
         world.beat("a", instance="i")
         world.beat("a", -2, instance="i")
-        world.clock.advance(46)
+        world.clock.advance_s(46)
         assert world.consumers.is_empty
 
 
@@ -300,7 +300,7 @@ class TestCoordinators:
         for name in ("members", "targets", "regexes", "static_members", "topic_counts", "regex_members", "partition_epochs"):
             assert dict(getattr(after, name).items()) == dict(getattr(before, name).items()), name
         assert after.epochs == before.epochs
-        world.clock.advance(46)
+        world.clock.advance_s(46)
         assert after.is_empty, "sessions begin anew with the new coordinator, and end there"
 
     def test_what_was_not_written_has_not_happened(self) -> None:
@@ -312,7 +312,7 @@ class TestCoordinators:
         assert world.code("a", -1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         world.log.fail_with = None
         assert (dict(world.consumers.members.items()), dict(world.consumers.partition_epochs.items()), world.consumers.epochs) == before
-        world.clock.advance(46)
+        world.clock.advance_s(46)
         assert world.consumers.is_empty, "its session still ends"
 
 
@@ -347,9 +347,9 @@ def test_group_configurations() -> None:
     world = ConsumerWorld({"t": 1})
     world.publish(world.cluster.configure(GROUP, consumer_heartbeat_interval_ms="7000", consumer_session_timeout_ms="1000"))
     assert world.beat("a").heartbeat_interval_ms == 7000
-    world.clock.advance(44)
+    world.clock.advance_s(44)
     assert "a" in world.consumers.members, "the broker's bounds hold"
-    world.clock.advance(2)
+    world.clock.advance_s(2)
     assert world.consumers.is_empty
 
 
@@ -375,10 +375,10 @@ def test_descriptions() -> None:
 def test_who_joins_with_an_unknown_pattern_takes_nothing_from_others() -> None:
     world = ConsumerWorld({"t": 3})
     world.beat(regex="t.*")
-    world.clock.advance(20)
+    world.clock.advance_s(20)
     assert world.assigned(world.beat("m", 1)) == {"t": [0, 1, 2]}
     world.beat("other", regex="u")
-    world.clock.advance(20)
+    world.clock.advance_s(20)
     world.beat("other", -1)
     # The epoch is another one now, and the target of nobody is computed for it yet.
     assert world.consumers.epochs.target < world.consumers.epochs.group
@@ -394,20 +394,20 @@ def test_a_static_member_whose_successor_could_not_be_stored_is_watched_as_befor
     assert world.code("n", instance="i") is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert "session\0g\0n" not in world.runtime._contexts[PARTITION].timers
     world.log.fail_with = None
-    world.clock.advance(46)
+    world.clock.advance_s(46)
     assert not world.consumers.members
 
 
 def test_who_turns_to_a_pattern_that_matches_nothing_leaves_its_topics_to_others() -> None:
     world = ConsumerWorld({"t": 2})
     world.beat("a", regex="t.*")
-    world.clock.advance(20)
+    world.clock.advance_s(20)
     world.beat("b", topics=["t"])
     world.beat("a", world.member("a").member_epoch)
     epoch = world.member("a").member_epoch
     world.beat("a", epoch, owned=world.assigned(world.beat("a", epoch, owned={"t": [0, 1]})) or {})
     assert len(world.consumers.targets.get("a") or {}) == len(world.consumers.targets.get("b") or {}) == 1
-    world.clock.advance(20)
+    world.clock.advance_s(20)
     world.beat("a", world.member("a").member_epoch, regex="nothing", owned={})
     for member in ("b", "a", "b"):
         world.beat(member, world.member(member).member_epoch)

@@ -98,7 +98,7 @@ def test_a_classic_member_that_does_not_join_again_is_fenced() -> None:
     world, classic = upgraded()
     world.heartbeat(classic, 1)
     for _ in range(7):
-        world.clock.advance(5)
+        world.clock.advance_s(5)
         world.heartbeat(classic, 1)
         world.beat("new", 2)
     assert classic not in world.consumers.members
@@ -155,7 +155,7 @@ def test_a_group_that_is_full_does_not_begin_to_change_its_protocol() -> None:
     assert world.code("new") is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert not joined.done, "nobody is told to come again to a group that stays what it is"
     assert _watched(world) == []
-    world.clock.advance(3)
+    world.clock.advance_s(3)
     assert joined.result().error_code == ErrorCode.NONE
 
 
@@ -204,7 +204,7 @@ def test_one_that_leaves_before_its_assignment_can_be_told_is_not_watched() -> N
     request = LeaveGroupRequest(group_id=GROUP, members=[LeaveGroupRequest.MemberIdentity(member_id=member)])
     left = world.coordinator.leave_group(request)
     assert not synced.done
-    world.clock.advance(0)
+    world.clock.run_due()
     assert (synced.result().error_code, left.result().error_code) == (0, 0)
     assert not [key for key in _watched(world) if key.endswith(member)]
 
@@ -262,5 +262,5 @@ def test_a_group_that_has_no_generation_yet_becomes_a_consumer_group() -> None:
     assert world.code("new") is ErrorCode.NONE
     assert joined.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert world.consumers.members[member].topic_names == {"t"}
-    world.clock.advance(9)
+    world.clock.advance_s(9)
     assert set(world.consumers.members) == {member, "new"}, "the timers of the classic group find nobody"

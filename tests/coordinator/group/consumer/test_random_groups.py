@@ -113,7 +113,7 @@ class Story:
             client = rng.choice(clients)
             client.topics, client.regex, client.says_all = self.new_client().topics, None, True
         else:
-            self.world.clock.advance(rng.choice([0.1, 2, 5]))
+            self.world.clock.advance_s(rng.choice([0.1, 2, 5]))
             for client in clients:
                 if rng.random() < 0.8:
                     client.beat(lost=rng.random() < 0.15)
@@ -176,7 +176,7 @@ class Story:
 
     def settle(self) -> None:
         for _ in range(30):
-            self.world.clock.advance(5)
+            self.world.clock.advance_s(5)
             for client in self.clients:
                 client.beat()
             self.check()

@@ -128,7 +128,7 @@ def test_groups_change_their_type_with_their_members(seed: int) -> None:
 
 
 def turns(world: MigrationWorld, young: list[Client], old: list[ClassicClient], seconds: float) -> None:
-    world.clock.advance(seconds)
+    world.clock.advance_s(seconds)
     for client in young:
         client.beat()
     for each in old:
