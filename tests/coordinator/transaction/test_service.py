@@ -240,6 +240,33 @@ def test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record() -> Non
     assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_late_repetition_of_complete_leaves_the_next_transaction_alone(version: int) -> None:
+    world = World(version=version).load()
+    who = world.begin()
+    world.add(who, P0)
+    world.leaders.answer = lambda: "lost"
+    _, epoch = world.end(who, commit=True)
+    world.log.auto_commit = False
+    world.leaders.answer = lambda: "yes"
+    world.clock.advance_s(0.2)
+    assert world.leaders.markers[P0], "from here on the record that says so waits to be replicated"
+    world.clock.advance_s(5)
+    world.log.auto_commit = True
+    world.log.commit(world.log.log_end_offset)
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+    world.leaders.answer = lambda: "lost"
+    world.add(who, P1, epoch=epoch)
+    world.end(who, commit=True, epoch=epoch)
+    world.clock.advance_s(1)
+    assert P1 not in world.leaders.markers
+    assert world.coordinator.describe("x").state is TransactionState.PREPARE_COMMIT, "complete without its markers"
+    world.leaders.answer = lambda: "yes"
+    world.clock.advance_s(1)
+    assert len(world.leaders.markers[P1]) == 1
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+
+
 def test_the_log_of_version_0_takes_no_transactions_of_version_2() -> None:
     world = World(version=0).load()
     who = world.begin()

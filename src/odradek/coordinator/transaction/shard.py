@@ -183,15 +183,11 @@ class TransactionShard:
         return self._result(Decision(fenced))
 
     def complete(self, prepared: Transaction) -> CoordinatorResult[Transaction | None]:
-        """All markers of `prepared` are written; None when the transaction is another by now."""
-        current = self.transactions.get(prepared.transactional_id)
-        if (
-            current is None
-            or current.state is not prepared.state
-            or (current.producer_id, current.producer_epoch) != (prepared.producer_id, prepared.producer_epoch)
-        ):
+        """All markers of `prepared`, the object that `on_prepared` was called with, are written; None when it has been completed already."""
+        # Not by value: below transaction version 2 the next transaction has the same producer id and epoch.
+        if self.transactions.get(prepared.transactional_id) is not prepared:
             return CoordinatorResult([], None)
-        completed = step.complete(current, self._now_ms())
+        completed = step.complete(prepared, self._now_ms())
         return CoordinatorResult([], completed, encoded=self._record(completed))
 
     def remove_expired(self, expiration_ms: int, limit: int = 1_000) -> CoordinatorResult[int]:
