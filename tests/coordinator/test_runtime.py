@@ -213,7 +213,7 @@ def test_a_batch_too_large_is_refused_and_changes_nothing() -> None:
 def test_soft_state_is_told_of_its_append() -> None:
     world = active()
     told: list[KafkaError | None] = []
-    result = CoordinatorResult(world.shard.put("a", 1).records, "done", replay=False, on_appended=told.append)
+    result = CoordinatorResult(world.shard.put("a", 1).records, "done", replay=False, on_committed=told.append)
     world.log.fail_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
     failed = world.runtime.write(PARTITION, lambda _: result)
     world.clock.run_due()

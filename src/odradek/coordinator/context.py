@@ -79,22 +79,22 @@ class RuntimeOptions:
 class _Waiting:
     """A reply that is due once `offset` is committed."""
 
-    __slots__ = ("deferred", "offset", "on_appended", "response")
+    __slots__ = ("deferred", "offset", "on_committed", "response")
 
-    def __init__(self, deferred: Deferred[Any], offset: int, response: object, on_appended: Callable[[KafkaError | None], object] | None):
+    def __init__(self, deferred: Deferred[Any], offset: int, response: object, on_committed: Callable[[KafkaError | None], object] | None):
         self.deferred = deferred
         self.offset = offset
         self.response = response
-        self.on_appended = on_appended
+        self.on_committed = on_committed
 
     def complete(self) -> None:
-        if self.on_appended is not None:
-            self.on_appended(None)
+        if self.on_committed is not None:
+            self.on_committed(None)
         self.deferred.complete(self.response)
 
     def fail(self, error: KafkaError) -> None:
-        if self.on_appended is not None:
-            self.on_appended(error)
+        if self.on_committed is not None:
+            self.on_committed(error)
         self.deferred.fail(error)
 
 
@@ -258,14 +258,14 @@ class ShardContext(Generic[S]):
         self._size += size
         self._count += len(encoded)
         self.next_offset = offset + len(encoded)
-        self._gathered.append(_Waiting(deferred, self.next_offset, result.response, result.on_appended))
+        self._gathered.append(_Waiting(deferred, self.next_offset, result.response, result.on_committed))
         if producer_id < 0 and self._flush_timer is None:
             self._flush_timer = self._clock.call_later(self._linger_s, self.flush)
         return deferred
 
     def _take_nothing(self, result: CoordinatorResult[T], deferred: Deferred[T]) -> Deferred[T]:
         """The reply waits for all that the operation may have seen: also what was loaded, or took too long, and is not committed yet."""
-        waiting = _Waiting(deferred, self.next_offset, result.response, result.on_appended)
+        waiting = _Waiting(deferred, self.next_offset, result.response, result.on_committed)
         if self._gathered:
             self._gathered.append(waiting)
             return deferred
@@ -286,8 +286,8 @@ class ShardContext(Generic[S]):
 
     def _refuse(self, result: CoordinatorResult[T], error: KafkaError, deferred: Deferred[T]) -> Deferred[T]:
         self.journal.revert_to(self.next_offset)
-        if result.on_appended is not None:
-            result.on_appended(error)
+        if result.on_committed is not None:
+            result.on_committed(error)
         deferred.fail(error)
         return deferred
 
@@ -297,12 +297,14 @@ class ShardContext(Generic[S]):
         half = CoordinatorResult(result.records[:middle], result.response, replay=result.replay, atomic=False)
         first: Deferred[T] = self._take(half, producer_id, producer_epoch, Deferred())
         if first.error is not None:
-            if result.on_appended is not None and isinstance(first.error, KafkaError):
-                result.on_appended(first.error)
+            if result.on_committed is not None and isinstance(first.error, KafkaError):
+                result.on_committed(first.error)
             deferred.fail(first.error)
             return deferred
         return self._take(
-            CoordinatorResult(result.records[middle:], result.response, replay=result.replay, on_appended=result.on_appended, atomic=False),
+            CoordinatorResult(
+                result.records[middle:], result.response, replay=result.replay, on_committed=result.on_committed, atomic=False
+            ),
             producer_id,
             producer_epoch,
             deferred,

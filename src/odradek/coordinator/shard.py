@@ -20,11 +20,11 @@ class CoordinatorResult(Generic[T_co]):
     """What an operation decided: records to append, and the response for when they are committed.
 
     With `replay` False the operation has changed its (soft) state itself, the records only persist it: they are not replayed here, and
-    `on_appended` is told (with None, or with the error) what became of them. Records that are not `atomic` may be spread over batches;
+    `on_committed` is told when they are committed (None), or the error. Records that are not `atomic` may be spread over batches;
     `encoded` ones, which take the place of `records`, never are.
     """
 
-    __slots__ = ("atomic", "encoded", "on_appended", "records", "replay", "response")
+    __slots__ = ("atomic", "encoded", "on_committed", "records", "replay", "response")
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class CoordinatorResult(Generic[T_co]):
         response: T_co,
         *,
         replay: bool = True,
-        on_appended: Callable[[KafkaError | None], object] | None = None,
+        on_committed: Callable[[KafkaError | None], object] | None = None,
         atomic: bool = True,
         encoded: EncodedRecords | None = None,
     ) -> None:
@@ -40,7 +40,7 @@ class CoordinatorResult(Generic[T_co]):
         self.encoded = encoded
         self.response = response
         self.replay = replay
-        self.on_appended = on_appended
+        self.on_committed = on_committed
         self.atomic = atomic
 
 

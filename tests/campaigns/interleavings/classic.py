@@ -13,7 +13,7 @@ from typing import Any
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.classic.group import ClassicGroup
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.service import GroupCoordinator
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
@@ -145,7 +145,7 @@ class Member:
             nonlocal parked
             coordinator = story.coordinator
             group = story.group_of(coordinator)
-            parked = parked or (group is not None and group.state is State.COMPLETING_REBALANCE)
+            parked = parked or (group is not None and group.state is ClassicState.COMPLETING_REBALANCE)
             answer = coordinator.sync_group(request)
             answer.add_callback(lambda done: story.assigned(self.name, generation, coordinator, done.result()))
             return answer
@@ -277,10 +277,10 @@ class Story(GroupStory):
         context = node.context
         group = None if context is None or coordinator is not node.coordinator else context.shard.groups.find_classic(GROUP)
         known = member.instance is not None and not request.member_id and group is not None
-        stable = known and group is not None and group.state is State.STABLE and group.static_member_id(member.instance) is not None
+        stable = known and group is not None and group.state is ClassicState.STABLE and group.static_member_id(member.instance) is not None
         answer = coordinator.join_group(Caller(9, "c", "/h"), request)
         if stable and group is not None:
-            expect(group.state is State.STABLE, "static-return-without-rebalance", f"{member.name}: {group}")
+            expect(group.state is ClassicState.STABLE, "static-return-without-rebalance", f"{member.name}: {group}")
         return answer
 
     def check(self) -> None:
@@ -351,7 +351,7 @@ class Story(GroupStory):
         self.clock.advance_s(400)
         self.net.check_all_answered()
         group = self.context.shard.groups.find_classic(GROUP)
-        expect(group is None or group.state is State.EMPTY, "rebalances-end", group)
+        expect(group is None or group.state is ClassicState.EMPTY, "rebalances-end", group)
         expect(group is None or not group.pending_join, "memory-bounded", group)
         if self.rng.random() < 0.1:
             self.clock.advance_s(9 * 86_400)

@@ -19,7 +19,7 @@ from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.coordinator.context import RuntimeOptions, ShardContext
 from odradek.coordinator.group.classic.group import ClassicGroup
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.records import SERDE, parse_offset_key
@@ -219,7 +219,7 @@ class GroupStory:
         found = node.shards[0]
         self._equal(durable_state(context.shard), durable_state(found), "state-equals-replay-of-the-log")
         for group in context.shard.groups if not self.timed_out else ():
-            if isinstance(group, ClassicGroup) and group.state is State.STABLE:
+            if isinstance(group, ClassicGroup) and group.state is ClassicState.STABLE:
                 stored = found.groups.find_classic(group.group_id)
                 self._equal(classic_state(group), None if stored is None else classic_state(stored), "state-equals-replay-of-the-log")
         node.runtime.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from tests.coordinator.group.support import PARTITION, World, subscription
 
@@ -44,10 +44,10 @@ def test_the_assignment_is_stored_before_anybody_gets_it() -> None:
     world.log.auto_commit = False
     synced = world.sync(member, generation, {member: b"mine"})
     assert not synced.done
-    assert world.group().state is State.COMPLETING_REBALANCE
+    assert world.group().state is ClassicState.COMPLETING_REBALANCE
     world.log.commit(world.log.log_end_offset)
     assert synced.result().assignment == b"mine"
-    assert world.group().state is State.STABLE
+    assert world.group().state is ClassicState.STABLE
     record = world.records()[-1]
     assert isinstance(record.key, GroupMetadataKey)
     assert isinstance(record.value, GroupMetadataValue)
@@ -63,7 +63,7 @@ def test_an_assignment_that_cannot_be_stored_is_handed_to_nobody() -> None:
     world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
     synced = world.sync(member, reply.result().generation_id, {member: b"mine"})
     assert synced.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert world.group().state is State.PREPARING_REBALANCE
+    assert world.group().state is ClassicState.PREPARING_REBALANCE
 
 
 def test_a_group_that_could_not_be_stored_answers_all_who_joined_it() -> None:
@@ -159,7 +159,7 @@ def test_the_last_one_out_leaves_an_empty_group_behind() -> None:
     world = World()
     (member,), generation = world.stable_group(1)
     assert world.leave((member, None)).members[0].error_code == ErrorCode.NONE
-    assert world.group().state is State.EMPTY
+    assert world.group().state is ClassicState.EMPTY
     value = world.records()[-1].value
     assert isinstance(value, GroupMetadataValue)
     assert (value.generation, value.members, value.protocol, value.protocol_type) == (generation + 1, [], None, "consumer")
@@ -186,7 +186,7 @@ def test_who_does_not_sync_in_time_is_out() -> None:
     world.clock.advance_s(6)
     leader, generation = first.result().leader, first.result().generation_id
     world.sync(leader, generation, {})
-    assert world.group().state is State.STABLE
+    assert world.group().state is ClassicState.STABLE
     world.clock.advance_s(5)
     assert list(world.group().members) == [leader]
     assert world.heartbeat(leader, generation) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -204,9 +204,9 @@ def test_a_leader_that_joins_again_begins_a_rebalance_and_a_follower_does_not() 
     world = World()
     (leader, follower), generation = world.stable_group(2)
     assert world.join(follower).result().generation_id == generation
-    assert world.group().state is State.STABLE
+    assert world.group().state is ClassicState.STABLE
     assert not world.join(leader).done
-    assert world.group().state is State.PREPARING_REBALANCE
+    assert world.group().state is ClassicState.PREPARING_REBALANCE
 
 
 def test_a_repeated_join_gets_the_answer_and_the_first_one_is_overtaken() -> None:
@@ -241,7 +241,7 @@ def static_group(world: World, *names: str) -> tuple[dict[str, str], int]:
     leader = next(iter(replies.values())).result().leader
     for name, member in sorted(members.items(), key=lambda each: each[1] == leader):
         world.sync(member, generation, {m: m.encode() for m in members.values()} if member == leader else None, instance=name)
-    assert world.group().state is State.STABLE
+    assert world.group().state is ClassicState.STABLE
     return members, generation
 
 
@@ -255,7 +255,7 @@ def test_a_static_member_comes_back_without_a_rebalance(name: str, version: int)
     assert back.error_code == ErrorCode.NONE
     assert back.generation_id == generation
     assert back.member_id != members[name]
-    assert world.group().state is State.STABLE
+    assert world.group().state is ClassicState.STABLE
     if led:
         assert back.skip_assignment is (version >= 9)
         assert (back.leader == back.member_id) is (version >= 9)
@@ -302,7 +302,7 @@ def test_a_static_member_that_changes_the_protocol_begins_a_rebalance() -> None:
     static_group(world, "a", "b")
     joined = world.join(instance="a", protocols=[("other", subscription("t"))])
     assert not joined.done
-    assert world.group().state is State.PREPARING_REBALANCE
+    assert world.group().state is ClassicState.PREPARING_REBALANCE
 
 
 def test_an_administrator_removes_a_static_member_by_its_name() -> None:
@@ -323,7 +323,7 @@ def test_a_static_member_that_comes_back_before_its_sync_causes_no_rebalance_lat
     back = world.join(instance=follower, rebalance_ms=5_000, session_ms=60_000).result()
     world.sync(back.member_id, generation, instance=follower)
     world.clock.advance_s(6)
-    assert world.group().state is State.STABLE
+    assert world.group().state is ClassicState.STABLE
     assert world.group().generation_id == generation
 
 
@@ -339,7 +339,7 @@ def test_a_loaded_group_goes_on_with_fresh_sessions() -> None:
     assert world.heartbeat(member, generation) is ErrorCode.NONE
     assert world.sync(member, generation).result().assignment == member.encode()
     world.clock.advance_s(10)
-    assert world.group().state is State.EMPTY
+    assert world.group().state is ClassicState.EMPTY
 
 
 def test_whoever_is_parked_hears_that_the_coordinator_moved() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.committed_offsets import decoded, is_expired, record_offset_of
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.records import SERDE, offset_commits, parse_offset_key
@@ -33,7 +33,7 @@ def test_a_consumer_without_a_group_commits_and_fetches() -> None:
     assert world.fetch() == (5, ErrorCode.NONE)
     assert world.fetch(partition=1) == (-1, ErrorCode.NONE)
     assert world.fetch(group_id="other") == (-1, ErrorCode.NONE)
-    assert world.group().state is State.EMPTY
+    assert world.group().state is ClassicState.EMPTY
     record = world.records()[-1]
     assert isinstance(record.value, OffsetCommitValue)
     assert record.version == 4

@@ -18,7 +18,7 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.group import Caller
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
@@ -262,7 +262,7 @@ class Story:
 
     def stable_generation(self) -> int | None:
         group = self.world.shard.groups.find_classic("g")
-        return group.generation_id if group is not None and group.state is State.STABLE else None
+        return group.generation_id if group is not None and group.state is ClassicState.STABLE else None
 
     def knows(self, instance: str) -> bool:
         group = self.world.shard.groups.find_classic("g")

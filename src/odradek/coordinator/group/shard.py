@@ -159,7 +159,7 @@ class GroupShard:
         tombstones = group.tombstones()
         self.groups.remove(group.group_id)
         joined = self.classic.join(caller, request, response)
-        return CoordinatorResult([*tombstones, *joined.records], None, replay=False, on_appended=joined.on_appended)
+        return CoordinatorResult([*tombstones, *joined.records], None, replay=False, on_committed=joined.on_committed)
 
     def sync(self, request: SyncGroupRequest, response: Deferred[SyncGroupResponse]) -> Outcome:
         group = self.groups.find(request.group_id)

@@ -183,7 +183,7 @@ class TransactionShard:
         return self._result(Decision(fenced))
 
     def complete(self, prepared: Transaction) -> CoordinatorResult[Transaction | None]:
-        """All markers of `prepared`, the object that `on_prepared` was called with, are written; None when it has been completed already."""
+        """All markers of `prepared`, the object that `on_prepared` was given, are written; None when it has been completed already."""
         # Not by value: below transaction version 2 the next transaction has the same producer id and epoch.
         if self.transactions.get(prepared.transactional_id) is not prepared:
             return CoordinatorResult([], None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.classic.group import ClassicGroup
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.consumer.embedded import read_assignment
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -110,7 +110,7 @@ def test_the_last_member_of_the_consumer_protocol_leaves_a_classic_group() -> No
     assert world.beat("new", -1).error_code == 0
     group = world.shard.groups.find(GROUP)
     assert isinstance(group, ClassicGroup)
-    assert group.is_in(State.PREPARING_REBALANCE)
+    assert group.is_in(ClassicState.PREPARING_REBALANCE)
     assert group.protocol_name == "range"
     assert world.heartbeat(classic, group.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
     again = world.rejoin(classic).result()
@@ -119,7 +119,7 @@ def test_the_last_member_of_the_consumer_protocol_leaves_a_classic_group() -> No
     world.sync(classic, again.generation_id, {classic: assignment(t=[0, 1, 2, 3])})
     assert world.heartbeat(classic, again.generation_id) is ErrorCode.NONE
     world.load()
-    assert world.group().is_in(State.STABLE)
+    assert world.group().is_in(ClassicState.STABLE)
 
 
 def test_a_downgrade_that_cannot_be_written_has_not_happened() -> None:
@@ -141,7 +141,7 @@ def test_an_upgrade_that_cannot_be_written_leaves_no_sessions() -> None:
     classic, generation = world.classic_group(t=[0, 1])
     world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
     assert world.code("new") is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert world.group().is_in(State.STABLE)
+    assert world.group().is_in(ClassicState.STABLE)
     assert _watched(world) == []
     world.log.fail_with = None
     assert world.heartbeat(classic, generation) is ErrorCode.NONE
@@ -167,7 +167,7 @@ def test_a_static_member_goes_back_to_the_classic_protocol() -> None:
     assert joined.error_code == 0
     group = world.shard.groups.find(GROUP)
     assert isinstance(group, ClassicGroup)
-    assert group.is_in(State.STABLE)
+    assert group.is_in(ClassicState.STABLE)
     assert partitions(group.members[joined.member_id].assignment) == {"t": [0, 1]}
     assert world.heartbeat(joined.member_id, joined.generation_id, "i") is ErrorCode.NONE
     answer = world.sync(joined.member_id, joined.generation_id, instance="i").result()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.classic.member import ClassicMember, Protocols
-from odradek.coordinator.group.classic.state import TRANSITIONS, State
+from odradek.coordinator.group.classic.state import TRANSITIONS, ClassicState
 from odradek.coordinator.group.classic.subscription import subscribed_topics
 from odradek.coordinator.group.group import GroupType, OffsetExpiry
 from odradek.coordinator.group.records import group_metadata, group_tombstone
@@ -57,7 +57,7 @@ class ClassicGroup:
         group_id: str,
         *,
         time_ms: Callable[[], int],
-        state: State = State.EMPTY,
+        state: ClassicState = ClassicState.EMPTY,
         generation_id: int = 0,
         protocol_type: str | None = None,
         protocol_name: str | None = None,
@@ -67,7 +67,7 @@ class ClassicGroup:
         self.group_id = group_id
         self._time_ms = time_ms
         self._state = state
-        self.previous_state = State.DEAD
+        self.previous_state = ClassicState.DEAD
         self.state_timestamp = time_ms() if state_timestamp is None else (None if state_timestamp == -1 else state_timestamp)
         """When the state was taken, ms since the epoch; None in records of old."""
         self.generation_id = generation_id
@@ -96,7 +96,7 @@ class ClassicGroup:
         return GroupType.CLASSIC
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClassicState:
         return self._state
 
     @property
@@ -109,16 +109,16 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        return self._state is State.EMPTY
+        return self._state is ClassicState.EMPTY
 
-    def is_in(self, *states: State) -> bool:
+    def is_in(self, *states: ClassicState) -> bool:
         return self._state in states
 
     @property
     def can_rebalance(self) -> bool:
-        return State.PREPARING_REBALANCE in TRANSITIONS[self._state]
+        return ClassicState.PREPARING_REBALANCE in TRANSITIONS[self._state]
 
-    def transition_to(self, state: State) -> None:
+    def transition_to(self, state: ClassicState) -> None:
         """RuntimeError for a way that the table does not have."""
         if state not in TRANSITIONS[self._state]:
             raise RuntimeError(f"group {self.group_id} cannot go from {self._state.value} to {state.value}")
@@ -131,7 +131,7 @@ class ClassicGroup:
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self._subscribed_topics()
-        self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY)
+        self.transition_to(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY)
         self.pending_sync.clear()
 
     # -- members -----------------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member with these may join: the group's type, and one protocol that all have in common."""
-        if self._state is State.EMPTY:
+        if self._state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         members = len(self.members)
         return self.protocol_type == protocol_type and any(self._support.get(name, 0) == members for name, _ in protocols)
@@ -345,35 +345,35 @@ class ClassicGroup:
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_or_epoch: int, *, transactional: bool, api_version: int
     ) -> None:
-        if self._state is State.DEAD:
+        if self._state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if generation_or_epoch < 0 and self._state is State.EMPTY:
+        if generation_or_epoch < 0 and self._state is ClassicState.EMPTY:
             # An admin client, or a consumer that takes its partitions itself.
             return
         if generation_or_epoch >= 0 or member_id or group_instance_id is not None:
             self.validate_member(member_id, group_instance_id)
             if generation_or_epoch != self.generation_id:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-        elif not transactional and self._state is not State.EMPTY:
+        elif not transactional and self._state is not ClassicState.EMPTY:
             # Old producers do not say on whose behalf they commit; consumers do.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if not transactional and self._state is State.COMPLETING_REBALANCE:
+        if not transactional and self._state is ClassicState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        if self._state is State.DEAD:
+        if self._state is ClassicState.DEAD:
             raise self._dead()
 
     def validate_offset_delete(self) -> None:
-        if self._state is State.DEAD:
+        if self._state is ClassicState.DEAD:
             raise self._dead()
-        if self._state is not State.EMPTY and not self.uses_consumer_protocol:
+        if self._state is not ClassicState.EMPTY and not self.uses_consumer_protocol:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def validate_delete_group(self) -> None:
-        if self._state is State.DEAD:
+        if self._state is ClassicState.DEAD:
             raise self._dead()
-        if self._state is not State.EMPTY:
+        if self._state is not ClassicState.EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def _dead(self) -> KafkaError:
@@ -385,9 +385,9 @@ class ClassicGroup:
     def offset_expiry(self) -> OffsetExpiry | None:
         if self.protocol_type is None:
             return OffsetExpiry(None)
-        if self._state is State.EMPTY:
+        if self._state is ClassicState.EMPTY:
             return OffsetExpiry(self.state_timestamp)
-        if self.uses_consumer_protocol and self.subscribed_topics is not None and self._state is State.STABLE:
+        if self.uses_consumer_protocol and self.subscribed_topics is not None and self._state is ClassicState.STABLE:
             return OffsetExpiry(None)
         return None
 
@@ -437,7 +437,7 @@ class ClassicGroup:
         group = cls(
             group_id,
             time_ms=time_ms,
-            state=State.STABLE if value.members else State.EMPTY,
+            state=ClassicState.STABLE if value.members else ClassicState.EMPTY,
             generation_id=value.generation,
             protocol_type=value.protocol_type or None,
             protocol_name=value.protocol,

@@ -11,7 +11,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.classic.group import ClassicGroup, join_error
 from odradek.coordinator.group.classic.member import ClassicMember, Protocols
 from odradek.coordinator.group.classic.rebalance import Outcome, Rebalances, nothing
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
@@ -67,7 +67,7 @@ class Joining:
             # The group exists from now on, in the log as well.
             first = next(iter(group.members), None)
             return CoordinatorResult(
-                [group.empty_record()], None, replay=False, on_appended=lambda error: self._created(group, first, response, error)
+                [group.empty_record()], None, replay=False, on_committed=lambda error: self._created(group, first, response, error)
             )
         return outcome
 
@@ -89,10 +89,10 @@ class Joining:
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
         """group.max.size: among those rejoining the first ones stay, in a settled group those who are in it."""
-        if group.is_in(State.EMPTY, State.DEAD):
+        if group.is_in(ClassicState.EMPTY, ClassicState.DEAD):
             return True
         member = group.members.get(member_id)
-        if group.is_in(State.PREPARING_REBALANCE):
+        if group.is_in(ClassicState.PREPARING_REBALANCE):
             return (member is not None and member.awaiting_join is not None) or group.awaiting_join_count < self._settings.max_size
         return member is not None or len(group.members) < self._settings.max_size
 
@@ -129,7 +129,7 @@ class Joining:
             protocols=protocols_of(request),
         )
         member.is_new = True
-        if group.is_in(State.PREPARING_REBALANCE) and group.previous_state is State.EMPTY:
+        if group.is_in(ClassicState.PREPARING_REBALANCE) and group.previous_state is ClassicState.EMPTY:
             group.new_member_added = True
         group.add(member, response)
         self._rebalances.keep_alive(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
@@ -151,14 +151,14 @@ class Joining:
             response.complete(join_error(member_id, error.code))
             return nothing()
         member = group.members[member_id]
-        if group.is_in(State.PREPARING_REBALANCE):
+        if group.is_in(ClassicState.PREPARING_REBALANCE):
             return self._update(request, group, member, response, "joins again")
         unchanged = member.protocols == protocols_of(request)
-        if group.is_in(State.COMPLETING_REBALANCE) and unchanged:
+        if group.is_in(ClassicState.COMPLETING_REBALANCE) and unchanged:
             # Its answer may have got lost.
             response.complete(group.join_response(member_id, with_members=group.is_leader(member_id)))
             return nothing()
-        if group.is_in(State.STABLE) and unchanged and not group.is_leader(member_id):
+        if group.is_in(ClassicState.STABLE) and unchanged and not group.is_leader(member_id):
             response.complete(group.join_response(member_id, with_members=False))
             return nothing()
         # A leader asks for a rebalance by joining, for reasons that its metadata need not show.
@@ -183,10 +183,10 @@ class Joining:
         self._rebalances.keep_alive(group, member)
         group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms, response)
         reason = f"static member {instance_id} is {new_id} now; {_reason(request)}"
-        if group.is_in(State.COMPLETING_REBALANCE):
+        if group.is_in(ClassicState.COMPLETING_REBALANCE):
             # The leader may be assigning to the old id by now.
             return self._rebalances.prepare(group, reason)
-        if not group.is_in(State.STABLE):
+        if not group.is_in(ClassicState.STABLE):
             return self._rebalances.complete_if_joined(group)
         if group.select_protocol() != group.protocol_name:
             return self._rebalances.prepare_or_complete(group, reason)
@@ -194,7 +194,7 @@ class Joining:
         # The next one may come before this one is stored, and neither of them be stored.
         member.replaces = old.replaces or old
 
-        def appended(error: KafkaError | None) -> None:
+        def committed(error: KafkaError | None) -> None:
             if error is None:
                 member.replaces = None
                 current = group.members.get(group.static_member_id(instance_id) or "")
@@ -205,7 +205,7 @@ class Joining:
                 self._take_back(group, member, error)
 
         assignments = {each.member_id: each.assignment for each in group.members.values()}
-        return CoordinatorResult([group.record(assignments)], None, replay=False, on_appended=appended)
+        return CoordinatorResult([group.record(assignments)], None, replay=False, on_committed=committed)
 
     def _take_back(self, group: ClassicGroup, member: ClassicMember, error: KafkaError) -> None:
         """The group has the static member again that the log has."""
@@ -219,7 +219,7 @@ class Joining:
         self._rebalances.keep_alive(group, group.replace_static(instance_id, member.member_id, stored.member_id))
 
     def _answer_replaced(self, caller: Caller, group: ClassicGroup, member: ClassicMember, leader_before: str | None) -> None:
-        if member.awaiting_join is None or not group.is_in(State.STABLE, State.COMPLETING_REBALANCE):
+        if member.awaiting_join is None or not group.is_in(ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             # A rebalance has begun meanwhile, and will answer.
             return
         leads = group.is_leader(member.member_id)

@@ -14,7 +14,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.classic.group import ClassicGroup, join_error
 from odradek.coordinator.group.classic.joining import Joining
 from odradek.coordinator.group.classic.rebalance import Outcome, Rebalances, nothing
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.group import Caller, Group
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
@@ -68,13 +68,13 @@ class ClassicGroups:
         """Whoever is parked looks for the new coordinator."""
         for group in self._groups:
             if isinstance(group, ClassicGroup):
-                group.transition_to(State.DEAD)
+                group.transition_to(ClassicState.DEAD)
                 for member in list(group.members.values()):
                     group.fail_parked(member, ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
 
     def committed(self, group: Group, member_id: str) -> None:
         """A member that commits offsets is alive."""
-        if isinstance(group, ClassicGroup) and group.is_in(State.STABLE, State.PREPARING_REBALANCE):
+        if isinstance(group, ClassicGroup) and group.is_in(ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
             member = group.members.get(member_id)
             if member is not None:
                 self._rebalances.keep_alive(group, member)
@@ -96,11 +96,11 @@ class ClassicGroups:
             response.complete(SyncGroupResponse(error_code=error or ErrorCode.UNKNOWN_MEMBER_ID))
             return nothing()
         member = group.members[request.member_id]
-        if group.is_in(State.PREPARING_REBALANCE):
+        if group.is_in(ClassicState.PREPARING_REBALANCE):
             response.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
             return nothing()
         self._rebalances.synced(group, member.member_id)
-        if group.is_in(State.STABLE):
+        if group.is_in(ClassicState.STABLE):
             answer = SyncGroupResponse(
                 error_code=ErrorCode.NONE,
                 protocol_type=group.protocol_type,
@@ -112,7 +112,7 @@ class ClassicGroups:
                 # What was loaded may not be committed yet, and nobody owns anything before it is.
                 response.complete(answer if error is None else SyncGroupResponse(error_code=error.code))
 
-            return CoordinatorResult([], None, on_appended=committed)
+            return CoordinatorResult([], None, on_committed=committed)
         group.park_sync(member, response)
         return self._store(group, request) if group.is_leader(member.member_id) else nothing()
 
@@ -124,8 +124,8 @@ class ClassicGroups:
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         generation = group.generation_id
 
-        def appended(error: KafkaError | None) -> None:
-            if not group.is_in(State.COMPLETING_REBALANCE) or group.generation_id != generation:
+        def committed(error: KafkaError | None) -> None:
+            if not group.is_in(ClassicState.COMPLETING_REBALANCE) or group.generation_id != generation:
                 # Somebody came or went meanwhile: the next generation is on its way.
                 return
             if error is not None:
@@ -135,22 +135,22 @@ class ClassicGroups:
             for member in group.members.values():
                 member.assignment = assignments.get(member.member_id, b"")
             self._rebalances.propagate(group)
-            group.transition_to(State.STABLE)
+            group.transition_to(ClassicState.STABLE)
 
-        return CoordinatorResult([group.record(assignments)], None, replay=False, on_appended=appended)
+        return CoordinatorResult([group.record(assignments)], None, replay=False, on_committed=committed)
 
     def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
         """REBALANCE_IN_PROGRESS tells the member to join again."""
         group = self._groups.find_classic(request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {request.group_id} not found.")
-        if group.is_in(State.DEAD):
+        if group.is_in(ClassicState.DEAD):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation_id:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         self._rebalances.keep_alive(group, group.members[request.member_id])
-        rebalancing = group.is_in(State.PREPARING_REBALANCE)
+        rebalancing = group.is_in(ClassicState.PREPARING_REBALANCE)
         return CoordinatorResult([], HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE))
 
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
@@ -158,7 +158,7 @@ class ClassicGroups:
         group = self._groups.find_classic(request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {request.group_id} not found.")
-        if group.is_in(State.DEAD):
+        if group.is_in(ClassicState.DEAD):
             return CoordinatorResult([], LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         answers = [
             MemberResponse(
@@ -169,11 +169,11 @@ class ClassicGroups:
         response = LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers)
         left = [answer.member_id or answer.group_instance_id for answer in answers if answer.error_code == ErrorCode.NONE]
         outcome = nothing()
-        if left and group.is_in(State.STABLE, State.COMPLETING_REBALANCE):
+        if left and group.is_in(ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             outcome = self._rebalances.prepare_or_complete(group, f"{left} left")
-        elif left and group.is_in(State.PREPARING_REBALANCE):
+        elif left and group.is_in(ClassicState.PREPARING_REBALANCE):
             outcome = self._rebalances.complete_if_joined(group)
-        return CoordinatorResult(outcome.records, response, replay=outcome.replay, on_appended=outcome.on_appended)
+        return CoordinatorResult(outcome.records, response, replay=outcome.replay, on_committed=outcome.on_committed)
 
     def _leave_one(self, group: ClassicGroup, leaving: LeaveGroupRequest.MemberIdentity) -> ErrorCode:
         member_id = leaving.member_id
@@ -198,12 +198,12 @@ class ClassicGroups:
         group = self._groups.find_committed(group_id)
         if group is None or not isinstance(group, ClassicGroup):
             why = "not found" if group is None else "is not a classic group"
-            described = DescribedGroup(group_id=group_id, group_state=State.DEAD.value, members=[])
+            described = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value, members=[])
             if caller.api_version >= 6:
                 described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
                 described.error_message = f"Group {group_id} {why}."
             return described
-        stable = group.is_in(State.STABLE)
+        stable = group.is_in(ClassicState.STABLE)
         protocol = group.protocol_name if stable else None
         return DescribedGroup(
             group_id=group_id,
@@ -225,7 +225,7 @@ class ClassicGroups:
 
 
 def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None:
-    if group.is_in(State.DEAD):
+    if group.is_in(ClassicState.DEAD):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     try:
         group.validate_member(request.member_id, request.group_instance_id)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.classic.group import ClassicGroup, join_error
 from odradek.coordinator.group.classic.member import ClassicMember
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
 from odradek.coordinator.shard import CoordinatorResult
@@ -62,15 +62,15 @@ class Rebalances:
         return self.prepare(group, reason) if group.can_rebalance else self.complete_if_joined(group)
 
     def prepare(self, group: ClassicGroup, reason: str) -> Outcome:
-        if group.is_in(State.COMPLETING_REBALANCE):
+        if group.is_in(ClassicState.COMPLETING_REBALANCE):
             self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
         self._timers.cancel(_sync_key(group.group_id))
-        initial = group.is_in(State.EMPTY)
+        initial = group.is_in(ClassicState.EMPTY)
         if initial:
             delay_ms = self._settings.initial_rebalance_delay_ms
             self._schedule_initial(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
-        group.transition_to(State.PREPARING_REBALANCE)
+        group.transition_to(ClassicState.PREPARING_REBALANCE)
         logger.info("group %s prepares to rebalance after generation %d: %s", group.group_id, group.generation_id, reason)
         if initial:
             return nothing()
@@ -101,7 +101,7 @@ class Rebalances:
 
     def complete_if_joined(self, group: ClassicGroup) -> Outcome:
         """Unless this is an initial rebalance, which takes its time."""
-        if group.is_in(State.PREPARING_REBALANCE) and group.previous_state is not State.EMPTY and group.all_members_joined:
+        if group.is_in(ClassicState.PREPARING_REBALANCE) and group.previous_state is not ClassicState.EMPTY and group.all_members_joined:
             return self.complete(group)
         return nothing()
 
@@ -110,7 +110,7 @@ class Rebalances:
     def complete(self, group: ClassicGroup) -> Outcome:
         """Ends the joining with whoever has joined."""
         self._timers.cancel(_join_key(group.group_id))
-        if not group.is_in(State.PREPARING_REBALANCE):
+        if not group.is_in(ClassicState.PREPARING_REBALANCE):
             return nothing()
         absent = [member for member in group.not_yet_rejoined() if not member.is_static]
         for member in absent:
@@ -124,10 +124,10 @@ class Rebalances:
             self._schedule_join(group)
             return nothing()
         group.begin_generation()
-        if group.is_in(State.EMPTY):
+        if group.is_in(ClassicState.EMPTY):
             logger.info("group %s is empty in generation %d", group.group_id, group.generation_id)
             # Should the append fail, the generation before would come back after a restart and find that its members are gone.
-            return CoordinatorResult([group.record({})], None, replay=False, on_appended=_warn(group, "that it is empty"))
+            return CoordinatorResult([group.record({})], None, replay=False, on_committed=_warn(group, "that it is empty"))
         logger.info("group %s begins generation %d with %d members", group.group_id, group.generation_id, len(group.members))
         for member in list(group.members.values()):
             group.complete_join(member, group.join_response(member.member_id, with_members=group.is_leader(member.member_id)))
@@ -167,7 +167,7 @@ class Rebalances:
 
     def _sync_expired(self, group_id: str, generation: int) -> Outcome:
         group = self._groups.find_classic(group_id)
-        if group is None or group.generation_id != generation or not group.is_in(State.COMPLETING_REBALANCE, State.STABLE):
+        if group is None or group.generation_id != generation or not group.is_in(ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
             return nothing()
         late = list(group.pending_sync)
         if not late:
@@ -201,7 +201,7 @@ class Rebalances:
 
     def _session_expired(self, group_id: str, member_id: str) -> Outcome:
         group = self._groups.find_classic(group_id)
-        if group is None or group.is_in(State.DEAD):
+        if group is None or group.is_in(ClassicState.DEAD):
             return nothing()
         if member_id in group.pending_join:
             group.remove(member_id)
@@ -213,13 +213,13 @@ class Rebalances:
         # One that waits for its first JoinGroup answer is told to come again, should it still be there.
         group.complete_join(member, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member_id)
-        if group.is_in(State.STABLE, State.COMPLETING_REBALANCE):
+        if group.is_in(ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             return self.prepare(group, f"the session of {member_id} has ended")
         return self._gone(group)
 
     def _gone(self, group: ClassicGroup) -> Outcome:
         """Somebody less to wait for."""
-        if group.is_in(State.PREPARING_REBALANCE) and group.all_members_joined:
+        if group.is_in(ClassicState.PREPARING_REBALANCE) and group.all_members_joined:
             return self.complete(group)
         return nothing()
 
@@ -228,8 +228,8 @@ class Rebalances:
 
 
 def _warn(group: ClassicGroup, what: str) -> Callable[[KafkaError | None], None]:
-    def appended(error: KafkaError | None) -> None:
+    def committed(error: KafkaError | None) -> None:
         if error is not None:
             logger.warning("group %s: it could not be stored %s: %s", group.group_id, what, error)
 
-    return appended
+    return committed

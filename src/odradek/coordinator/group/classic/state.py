@@ -1,11 +1,11 @@
-"""The states of a classic group and the ways between them (org.apache.kafka.coordinator.group.classic.ClassicGroupState)."""
+"""The states of a classic group and the ways between them (org.apache.kafka.coordinator.group.classic.ClassicState)."""
 
 from __future__ import annotations
 
 from enum import Enum
 
 
-class State(Enum):
+class ClassicState(Enum):
     """The values are what clients see."""
 
     EMPTY = "Empty"
@@ -20,15 +20,15 @@ class State(Enum):
     """Unloaded; whoever still holds the group is sent elsewhere."""
 
 
-TRANSITIONS: dict[State, frozenset[State]] = {
+TRANSITIONS: dict[ClassicState, frozenset[ClassicState]] = {
     # A first member joins.
-    State.EMPTY: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
+    ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
     # All have joined; or nobody is left.
-    State.PREPARING_REBALANCE: frozenset({State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD}),
+    ClassicState.PREPARING_REBALANCE: frozenset({ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY, ClassicState.DEAD}),
     # The assignment is stored; or a member joins, leaves, fails, does not sync in time.
-    State.COMPLETING_REBALANCE: frozenset({State.STABLE, State.PREPARING_REBALANCE, State.DEAD}),
+    ClassicState.COMPLETING_REBALANCE: frozenset({ClassicState.STABLE, ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
     # A member joins anew with something else to say, leaves or fails.
-    State.STABLE: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
-    State.DEAD: frozenset({State.DEAD}),
+    ClassicState.STABLE: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
+    ClassicState.DEAD: frozenset({ClassicState.DEAD}),
 }
 """From -> to."""

@@ -124,7 +124,7 @@ class ClassicMembers:
             members=[],
         )
 
-        def appended(error: KafkaError | None) -> None:
+        def committed(error: KafkaError | None) -> None:
             if error is not None:
                 self._consumer.restore_sessions(group, after.member_id)
                 return
@@ -134,7 +134,7 @@ class ClassicMembers:
                 sessions.await_sync(group_id, after.member_id, request.rebalance_timeout_ms)
             response.complete(answer)
 
-        return CoordinatorResult(records, None, replay=not downgrade, on_appended=appended)
+        return CoordinatorResult(records, None, replay=not downgrade, on_committed=committed)
 
     # -- in the group ------------------------------------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class ClassicMembers:
             assignment=write_assignment(member.assigned, self._consumer.view, metadata),
         )
 
-        def appended(error: KafkaError | None) -> None:
+        def committed(error: KafkaError | None) -> None:
             if error is not None:
                 return
             if self._consumer.is_member(group_id, member.member_id):
@@ -164,7 +164,7 @@ class ClassicMembers:
                 sessions.keep_alive(group_id, member.member_id, classic.session_timeout_ms)
             response.complete(answer)
 
-        return CoordinatorResult([], None, on_appended=appended)
+        return CoordinatorResult([], None, on_committed=committed)
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
         """REBALANCE_IN_PROGRESS when the member has to join again."""

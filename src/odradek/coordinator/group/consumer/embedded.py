@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from odradek.assignment.spec import Partitions
-from odradek.coordinator.group.consumer.view import ClusterView
+from odradek.coordinator.group.consumer.view import TopicView
 from odradek.protocol.errors import ProtocolError
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
@@ -39,7 +39,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
     return ConsumerProtocolAssignment.decode(memoryview(data)[_VERSION.size :], version_of(data))
 
 
-def write_assignment(partitions: Partitions | Mapping[UUID, Mapping[int, int]], view: ClusterView, like: bytes) -> bytes:
+def write_assignment(partitions: Partitions | Mapping[UUID, Mapping[int, int]], view: TopicView, like: bytes) -> bytes:
     """In the version that the member uses in `like`, its subscription. Topics that are no more are left out."""
     version = version_of(like)
     assignment = ConsumerProtocolAssignment(

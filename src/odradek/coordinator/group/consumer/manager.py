@@ -23,7 +23,7 @@ from odradek.coordinator.group.consumer.regexes import RegexResolver
 from odradek.coordinator.group.consumer.replay import replays
 from odradek.coordinator.group.consumer.sessions import Sessions
 from odradek.coordinator.group.consumer.update import Records, RegexChange, Updates
-from odradek.coordinator.group.consumer.view import ClusterView
+from odradek.coordinator.group.consumer.view import TopicView
 from odradek.coordinator.group.group import Caller, Group
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
@@ -66,7 +66,7 @@ class ConsumerGroups:
         self._groups = groups
         self._settings = settings
         self._new_id = new_id
-        self.view = ClusterView()
+        self.view = TopicView()
         self.sessions = Sessions(groups, timers)
         self.sessions.fence = lambda group, member: self.remove(group, [member], None)
         self.updates = Updates(groups, self.view, settings, self.sessions, RegexResolver(timers, time_ms), time_ms)
@@ -136,11 +136,11 @@ class ConsumerGroups:
         if joins or _is_full(request) or before.assigned != after.assigned:
             response.assignment = _assignment(after)
 
-        def appended(error: KafkaError | None) -> None:
+        def committed(error: KafkaError | None) -> None:
             if error is not None:
                 self.restore_sessions(group, after.member_id)
 
-        return CoordinatorResult(records, response, on_appended=appended if records else None)
+        return CoordinatorResult(records, response, on_committed=committed if records else None)
 
     def restore_sessions(self, seen: ConsumerGroup, member_id: str) -> None:
         """A step of the member has been taken back: only who is there is watched, but everybody who is. `seen`: where the step began."""
@@ -259,7 +259,7 @@ class ConsumerGroups:
                     if not self.is_member(group.group_id, member_id):
                         self.sessions.forget(group.group_id, member_id)
 
-            return CoordinatorResult(records, response, replay=False, on_appended=downgraded)
+            return CoordinatorResult(records, response, replay=False, on_committed=downgraded)
         group_id = group.group_id
         leaving: dict[str, int] = {}
         for member in members:
@@ -275,13 +275,13 @@ class ConsumerGroups:
         for member in members:
             self.sessions.forget(group_id, member.member_id)
 
-        def appended(error: KafkaError | None) -> None:
+        def committed(error: KafkaError | None) -> None:
             for member in members if error is not None else ():
                 # After a time-out the records may be committed yet, and nobody is there to be watched.
                 if member.member_id in group.members:
                     self.keep_alive(group, member)
 
-        return CoordinatorResult(records, response, on_appended=appended)
+        return CoordinatorResult(records, response, on_committed=committed)
 
     # -- descriptions ------------------------------------------------------------------------------------------------------------
 

@@ -15,13 +15,13 @@ from odradek.base.undo import UndoJournal
 from odradek.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from odradek.coordinator.group.classic.member import ClassicMember
 from odradek.coordinator.group.classic.rebalance import Rebalances
-from odradek.coordinator.group.classic.state import State
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.consumer import records as write
 from odradek.coordinator.group.consumer.embedded import read_assignment, read_subscription, write_assignment
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.coordinator.group.consumer.member import ClassicMetadata, ConsumerMember
 from odradek.coordinator.group.consumer.sessions import Sessions
-from odradek.coordinator.group.consumer.view import ClusterView
+from odradek.coordinator.group.consumer.view import TopicView
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
 from odradek.coordinator.records import CoordinatorRecord
@@ -36,7 +36,7 @@ class Migration:
     def __init__(
         self,
         groups: Groups,
-        view: ClusterView,
+        view: TopicView,
         settings: GroupSettings,
         sessions: Sessions,
         rebalances: Rebalances,
@@ -177,7 +177,7 @@ class Migration:
         classic = ClassicGroup(
             group.group_id,
             time_ms=self._time_ms,
-            state=State.STABLE,
+            state=ClassicState.STABLE,
             generation_id=group.epochs.group,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
         )

@@ -17,7 +17,7 @@ from odradek.coordinator.group.consumer.member import ConsumerMember, MemberStat
 from odradek.coordinator.group.consumer.reconciliation import Reported, Target, reconcile
 from odradek.coordinator.group.consumer.regexes import REFRESH_AGAIN_MS, RegexResolver, Resolved
 from odradek.coordinator.group.consumer.sessions import Outcome, Sessions
-from odradek.coordinator.group.consumer.view import ClusterView
+from odradek.coordinator.group.consumer.view import TopicView
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
 from odradek.coordinator.patterns import compile_pattern
@@ -47,7 +47,7 @@ class Updates:
     def __init__(
         self,
         groups: Groups,
-        view: ClusterView,
+        view: TopicView,
         settings: GroupSettings,
         sessions: Sessions,
         resolver: RegexResolver,

@@ -1,4 +1,4 @@
-"""What a shard's consumer groups know of the cluster: topics, their hashes, and the groups' own configurations."""
+"""What consumer groups see of the metadata image: topics, their hashes, and the groups' own configurations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from odradek.metadata.delta import MetadataDelta
 
 
-class ClusterView:
-    """Follows the images that the shard is told of."""
+class TopicView:
+    """One per shard; follows the images that it is told of."""
 
     __slots__ = ("hashes", "image", "version_with_new_topics")
 
