@@ -87,7 +87,7 @@ class Transactions(Broker):
         super().__init__(**config)
         self.channel = self.services.channel = Channel(self)  # type: ignore[assignment]
         self.services.producer_ids = Ids()  # type: ignore[assignment]
-        self.manager.producer.verifier = self.services.coordinators
+        self.manager.verified_appender.verifier = self.services.coordinators
         self.apply(FeatureLevelRecord(name="transaction.version", feature_level=version))
         self.state_id = self.create_topic("__transaction_state", number=8, cleanup_policy="compact")
         self.create_topic("__consumer_offsets", number=9, cleanup_policy="compact")

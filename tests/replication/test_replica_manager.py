@@ -214,11 +214,11 @@ class TestVerification:
         self.broker = Broker()
         self.broker.create_topic("orders")
         self.coordinator = self.Coordinator()
-        self.broker.manager.producer.verifier = self.coordinator
+        self.broker.manager.verified_appender.verifier = self.coordinator
 
     def produce(self, sequence: int = 0, version: int = 11) -> Any:
         records = batch(b"t", producer_id=7, producer_epoch=3, base_sequence=sequence, transactional=True)
-        return self.broker.manager.producer.append(
+        return self.broker.manager.verified_appender.append(
             [(TP, records)],
             required_acks=1,
             timeout_ms=100,
@@ -286,7 +286,7 @@ class TestVerification:
     def test_switched_off_nobody_is_asked_about_the_others(self) -> None:
         self.broker = Broker(transaction_partition_verification_enable="false")
         self.broker.create_topic("orders")
-        self.broker.manager.producer.verifier = self.coordinator
+        self.broker.manager.verified_appender.verifier = self.coordinator
         assert self.produce(version=11)[0].base_offset == 0
         assert self.coordinator.asked == []
 
@@ -295,7 +295,7 @@ class TestVerification:
         self.coordinator.answer.complete({})
         assert answer.result()[0].error is ErrorCode.NONE
         records = batch(b"t", producer_id=7, producer_epoch=2, base_sequence=0, transactional=True)
-        late = self.broker.manager.producer.append(
+        late = self.broker.manager.verified_appender.append(
             [(TP, records)],
             required_acks=1,
             timeout_ms=100,
@@ -313,7 +313,7 @@ class TestVerification:
             for id_, key in ((1, TP), (2, TopicPartition("others", 0)))
         ]
         with pytest.raises(KafkaError) as caught:
-            self.broker.manager.producer.append(
+            self.broker.manager.verified_appender.append(
                 entries,
                 required_acks=1,
                 timeout_ms=100,

@@ -143,7 +143,7 @@ def test_offsets_are_verified_unless_that_is_off_and_the_client_adds_them_itself
     broker = node(transaction_partition_verification_enable=setting)
     broker.create_topic(GROUPS)
     verifier = Verifier()
-    broker.manager.producer.verifier = verifier
+    broker.manager.verified_appender.verifier = verifier
     verify = broker.services.groups.verify
     assert verify is not None
     request = TxnOffsetCommitRequest(transactional_id="x", group_id="g", producer_id=7, producer_epoch=0)

@@ -131,7 +131,7 @@ class ClusterNode(Broker):
             carry=lambda target, scope, frame: cluster.network.carry(node, target, scope, frame),
         )
         services.producer_ids = cluster.ids  # type: ignore[assignment]
-        self.manager.producer.verifier = services.coordinators
+        self.manager.verified_appender.verifier = services.coordinators
         self.manager.changes.fetchers = _Copying()
 
     def partition(self, topic_partition: TopicPartition) -> Partition:

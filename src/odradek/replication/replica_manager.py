@@ -44,7 +44,9 @@ logger = logging.getLogger(__name__)
 
 
 class ReplicaManager:
-    """One per broker. `changes` is a metadata publisher; `appender`, `reader`, `offsets` and `fetch_sessions` serve the data handlers."""
+    """One per broker. `changes` is a metadata publisher; `verified_appender` (for producers), `appender` (for what needs no verification),
+    `reader`, `offsets` and `fetch_sessions` serve the data handlers.
+    """
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class ReplicaManager:
         self.flusher = Flusher(disk, run_job)
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
         verify = config.flag("transaction.partition.verification.enable")
-        self.producer = VerifiedAppender(self.partitions, self.appender, verifier or NoCoordinator(), verify=verify)
+        self.verified_appender = VerifiedAppender(self.partitions, self.appender, verifier or NoCoordinator(), verify=verify)
         self.reader = Reader(self.partitions, self.delayed)
         self.offsets = OffsetLookup(self.partitions)
         self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
@@ -142,7 +144,7 @@ class ReplicaManager:
 
     def verify_transactions(self, verify: bool) -> None:
         """Whether appends that begin a transaction in a partition ask the coordinator first (KIP-890)."""
-        self.producer.verify = verify
+        self.verified_appender.verify = verify
 
     # -- regular work -----------------------------------------------------------------------------------------------------------
 

@@ -465,7 +465,7 @@ class Broker:
         services = self.services
         coordinators = services.coordinators = Coordinators(services, self.jobs.run)
         services.replica_manager.changes.on_leadership.append(coordinators.leadership_changed)
-        services.replica_manager.producer.verifier = coordinators
+        services.replica_manager.verified_appender.verifier = coordinators
         services.producer_ids = ProducerIdManager(services.channel, self.config.node_id, self._broker_epoch)
         self._publisher = BrokerPublisher(
             services.dynamic_config,

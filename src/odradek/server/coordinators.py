@@ -270,11 +270,11 @@ def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffset
     from odradek.base.errors import ErrorCode, KafkaError
     from odradek.replication.verification import support_of_offset_commit
 
-    producer = services.replica_manager.producer
+    appender = services.replica_manager.verified_appender
 
     def verify(partition: TopicPartition, request: TxnOffsetCommitRequest, api_version: int) -> Deferred[object | None]:
         support = support_of_offset_commit(api_version)
-        if not producer.verify and not support.adds:
+        if not appender.verify and not support.adds:
             return Deferred.of(None)
         try:
             log = services.replica_manager.partition(partition).local_log(-1, leader_only=True)
@@ -292,7 +292,7 @@ def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffset
             else:
                 result.fail(KafkaError(code, f"the transaction of {request.transactional_id} could not be verified"))
 
-        producer.verifier.verify(request.transactional_id, request.producer_id, request.producer_epoch, [partition], support).add_callback(
+        appender.verifier.verify(request.transactional_id, request.producer_id, request.producer_epoch, [partition], support).add_callback(
             verified
         )
         return result

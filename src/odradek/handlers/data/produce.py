@@ -79,7 +79,7 @@ def handle(
             else:
                 refused[key] = PartitionAppend(key, manager.partitions.error(key, error))
     if entries:
-        answer = manager.producer.append(
+        answer = manager.verified_appender.append(
             list(entries.items()),
             required_acks=request.acks,
             timeout_ms=request.timeout_ms,
