@@ -7,11 +7,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import NamedTuple
 
 from odradek.base.ids import TopicPartition
 from odradek.records.batch import HEADER_SIZE
+
+logger = logging.getLogger(__name__)
 
 Header = tuple[str, bytes | None]
 RecordTuple = tuple[int, bytes | None, bytes | None, Sequence[Header]]
@@ -34,20 +39,29 @@ def sequence_before(one: int, other: int) -> bool:
     return one != other and (other - one) & 0x7FFFFFFF < 1 << 30
 
 
+class Settled(NamedTuple):
+    """Records of one batch whose outcome is in `batch`: `record_count` of them from the index `first` on."""
+
+    batch: Batch
+    first: int
+    record_count: int
+
+
 class Batch:
-    """Records of one partition that are sent, retried and acknowledged together."""
+    """Records of one partition that are sent and retried together; they are acknowledged together unless the batch was split."""
 
     __slots__ = (
+        "_callbacks",
+        "_finished",
         "attempts",
         "base_offset",
         "base_sequence",
-        "callbacks",
         "created_ms",
-        "done",
         "error",
         "log_append_time_ms",
         "payload",
         "payload_has_sequence",
+        "pieces",
         "producer_epoch",
         "producer_id",
         "record_count",
@@ -73,17 +87,37 @@ class Batch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1
-        self.done = False
         self.error: BaseException | None = None
         self.record_errors: dict[int, str | None] | None = None
         self.base_offset = -1
         self.log_append_time_ms = -1
-        self.callbacks: list[Callable[[Batch], object]] = []
+        self.pieces: tuple[Batch, ...] = ()
+        """The batches that took over the records, in order, when the broker found this one too large."""
+        self._finished = False
+        self._callbacks: list[tuple[Callable[[], object], int, int | None]] = []
 
     @property
     def has_sequence(self) -> bool:
         """Whether the batch was given its place in the order of an idempotent producer."""
         return self.base_sequence >= 0
+
+    def is_done(self, first: int = 0, record_count: int | None = None) -> bool:
+        """Whether the outcome of these records (by default of all) is known."""
+        if not self.pieces:
+            return self._finished
+        return all(batch.is_done() for batch, _, _ in self.outcomes(first, record_count))
+
+    def outcomes(self, first: int = 0, record_count: int | None = None) -> Iterator[Settled]:
+        """Where the outcome of each of these records (by default of all) is found, in order."""
+        end = self.record_count if record_count is None else first + record_count
+        if not self.pieces:
+            yield Settled(self, first, end - first)
+        start = 0
+        for piece in self.pieces:
+            begin, stop = max(first - start, 0), min(end - start, piece.record_count)
+            if begin < stop:
+                yield from piece.outcomes(begin, stop - begin)
+            start += piece.record_count
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has it; callbacks run."""
@@ -95,28 +129,57 @@ class Batch:
         self._finish(-1, -1, error)
 
     def _finish(self, base_offset: int, log_append_time_ms: int, error: BaseException | None) -> None:
-        if self.done:
+        if self._finished:
             return
         self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
-        self.done = True
+        self._finished = True
         self.payload = None
         self.records = []
         self._run_callbacks()
 
-    def add_callback(self, callback: Callable[[Batch], object]) -> None:
-        """Runs `callback(batch)` once on completion, at once when that has been. May be called from another thread."""
-        self.callbacks.append(callback)
-        if self.done:
+    def replace_by(self, pieces: Sequence[Batch]) -> None:
+        """The pieces hold the records from now on and tell their outcome; this batch is sent no more."""
+        self.pieces = tuple(pieces)
+        self.payload = None
+        self._run_callbacks()
+
+    def add_callback(self, callback: Callable[[], object], first: int = 0, record_count: int | None = None) -> None:
+        """Runs `callback()` once when the outcome of these records (by default of all) is known, at once when it is.
+
+        May be called from another thread.
+        """
+        self._callbacks.append((callback, first, record_count))
+        if self._finished or self.pieces:
             self._run_callbacks()
 
     def _run_callbacks(self) -> None:
         # Two threads may get here at once (a completion and a late `add_callback`): popping hands each callback to one of them.
-        while self.callbacks:
+        while self._callbacks:
             try:
-                callback = self.callbacks.pop(0)
+                callback, first, record_count = self._callbacks.pop(0)
             except IndexError:
                 return
-            callback(self)
+            if self.pieces:
+                _after_all(list(self.outcomes(first, record_count)), callback)
+                continue
+            try:
+                callback()
+            except Exception:
+                # A callback of the user's: the other records and the sender have to go on.
+                logger.exception("%s: a callback failed", self.topic_partition)
+
+
+def _after_all(parts: Sequence[Settled], callback: Callable[[], object]) -> None:
+    """Runs the callback once, after the last of the parts."""
+    arrived = count(1)
+
+    def arrive() -> None:
+        # Drawing a number is atomic: of two threads one draws the last.
+        if next(arrived) == len(parts):
+            callback()
+
+    for batch, first, record_count in parts:
+        batch.add_callback(arrive, first, record_count)
 
 
 class Accumulator:

@@ -358,8 +358,8 @@ class Sender:
             pieces.append(piece)
         for piece in pieces if batch.has_sequence else reversed(pieces):
             self._accumulator.requeue(piece)
-        _SplitResult(batch, pieces)
         self._released(batch)
+        batch.replace_by(pieces)
 
     def _done(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
         self._released(batch)
@@ -392,30 +392,6 @@ class Sender:
             f"{batch.record_count} record(s) for {batch.topic_partition} were not delivered within {waited} ms"
             + (f"; the last trouble was: {self.trouble}" if self.trouble else " (delivery.timeout.ms)"),
         )
-
-
-class _SplitResult:
-    """Completes a batch that was split when all its pieces are complete; the offsets are those of the first piece onwards."""
-
-    __slots__ = ("_batch", "_left", "_pieces")
-
-    def __init__(self, batch: Batch, pieces: list[Batch]) -> None:
-        self._batch = batch
-        self._pieces = pieces
-        self._left = len(pieces)
-        for piece in pieces:
-            piece.add_callback(self._piece_done)
-
-    def _piece_done(self, _piece: Batch) -> None:
-        self._left -= 1
-        if self._left:
-            return
-        failed = next((piece for piece in self._pieces if piece.error is not None), None)
-        if failed is not None and failed.error is not None:
-            self._batch.fail(failed.error)
-        else:
-            first = self._pieces[0]
-            self._batch.complete(first.base_offset, first.log_append_time_ms)
 
 
 def _cut(records: list[RecordTuple], limit: int) -> list[list[RecordTuple]]:

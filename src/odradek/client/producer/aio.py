@@ -86,7 +86,7 @@ class AsyncProducer:
     ) -> list[RecordFuture]:
         """The fast way for many records without keys and headers: a few operations per batch instead of per record.
 
-        Returns one future per run of records that went into the same batch, in order: that of the run's first record.
+        Returns one future per run of records that went into the same batch, in order; it has the metadata of the run's first record.
         """
         engine = self.engine
         info = engine.cluster.known_topic(topic) or await engine.topic(topic)

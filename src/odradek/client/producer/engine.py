@@ -16,7 +16,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
 from odradek.client.config import ClientConfig
-from odradek.client.core.accumulator import RECORD_OVERHEAD, Accumulator, Batch, RecordTuple, record_size
+from odradek.client.core.accumulator import RECORD_OVERHEAD, Accumulator, RecordTuple, record_size
 from odradek.client.core.data_requests import LAST_PRODUCE_BY_NAME, produce_answers, produce_request, topic_ids
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.partitioner import StickyPartitioner, partition_for_key
@@ -98,7 +98,7 @@ class ProducerEngine:
     def append_run(
         self, info: TopicInfo, values: Sequence[bytes | None], start: int, partition: int | None, timestamp: int | None
     ) -> tuple[RecordFuture, int] | None:
-        """Takes as many of `values[start:]` (no keys, no headers) as fill a batch: (future of the first, count); None without room."""
+        """Takes as many of `values[start:]` (no keys, no headers) as fill a batch: (their future, count); None without room."""
         end, size = self._run_length(values, start)
         stamp = self.cluster.clock.time_ms() if timestamp is None else timestamp
         records: list[RecordTuple] = list(zip(repeat(stamp), repeat(None), values[start:end], repeat(()), strict=False))
@@ -106,7 +106,7 @@ class ProducerEngine:
             self._check_open()
             target = self._target(info, None, partition, size)
             taken = self._accumulator.append_many(target, records, size, self.cluster.now_ms())
-            return None if taken is None else (RecordFuture(taken[0], taken[1], stamp), end - start)
+            return None if taken is None else (RecordFuture(taken[0], taken[1], stamp, end - start), end - start)
 
     def append_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int) -> RecordFuture | None:
         """Takes a whole record batch; None without room."""
@@ -114,7 +114,7 @@ class ProducerEngine:
         with self.lock:
             self._check_open()
             batch = self._accumulator.append_encoded(target, payload, record_count, self.cluster.now_ms())
-            return None if batch is None else RecordFuture(batch, 0, timestamp)
+            return None if batch is None else RecordFuture(batch, 0, timestamp, record_count)
 
     def _run_length(self, values: Sequence[bytes | None], start: int) -> tuple[int, int]:
         """End of the run that fills a batch, and its estimated size: by a guess from the first values, then corrected."""
@@ -357,8 +357,8 @@ def _in_memory(chunks: Sequence[Any]) -> list[bytes | bytearray | memoryview]:
     return list(chunks)
 
 
-def _resolver(waiter: asyncio.Future[None]) -> Callable[[Batch], None]:
-    def resolve(_: Batch) -> None:
+def _resolver(waiter: asyncio.Future[None]) -> Callable[[], None]:
+    def resolve() -> None:
         if not waiter.done():
             waiter.set_result(None)
 

@@ -1,4 +1,4 @@
-"""What `send` hands out: a record's place in its batch, which completes as a whole."""
+"""What `send` hands out: the acknowledgement of a record, or of a run of records that were handed over together."""
 
 from __future__ import annotations
 
@@ -12,31 +12,35 @@ from odradek.client.types import RecordMetadata
 
 
 class RecordFuture:
-    """The acknowledgement of one record: `await` it, or call `result()` from a thread that does not run the event loop."""
+    """An acknowledgement: `await` it, or call `result()` from a thread that does not run the event loop.
 
-    __slots__ = ("_batch", "_index", "_timestamp")
+    For a run of `record_count` records it is done when all of them are, has the metadata of the first, and fails when any of them does.
+    """
 
-    def __init__(self, batch: Batch, index: int, timestamp: int) -> None:
+    __slots__ = ("_batch", "_index", "_record_count", "_timestamp")
+
+    def __init__(self, batch: Batch, index: int, timestamp: int, record_count: int = 1) -> None:
         self._batch = batch
         self._index = index
         self._timestamp = timestamp
+        self._record_count = record_count
 
     def done(self) -> bool:
         """Whether the outcome is known."""
-        return self._batch.done
+        return self._batch.is_done(self._index, self._record_count)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Waits for the outcome, at most `timeout` seconds (TimeoutError); raises the KafkaError of a record that was not accepted."""
-        if not self._batch.done:
+        if not self.done():
             finished = threading.Event()
-            self._batch.add_callback(lambda _: finished.set())
-            if not finished.wait(timeout) and not self._batch.done:
+            self._when_done(finished.set)
+            if not finished.wait(timeout) and not self.done():
                 raise TimeoutError(f"{self._batch.topic_partition}: no acknowledgement within {timeout} s")
         return self._outcome()
 
     def exception(self) -> BaseException | None:
         """The error, None when there is none (yet)."""
-        if not self._batch.done:
+        if not self.done():
             return None
         try:
             self._outcome()
@@ -46,33 +50,37 @@ class RecordFuture:
 
     def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
         """Calls `callback(self)` once the outcome is known, in the client's event loop: it must not block."""
-        self._batch.add_callback(lambda _: callback(self))
+        self._when_done(lambda: callback(self))
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
-        if not self._batch.done:
+        if not self.done():
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
-
-            def wake(_: Batch) -> None:
-                loop.call_soon_threadsafe(lambda: None if waiter.done() else waiter.set_result(None))
-
-            self._batch.add_callback(wake)
+            self._when_done(lambda: loop.call_soon_threadsafe(lambda: None if waiter.done() else waiter.set_result(None)))
             yield from waiter
         return self._outcome()
 
+    def _when_done(self, callback: Callable[[], object]) -> None:
+        self._batch.add_callback(callback, self._index, self._record_count)
+
     def _outcome(self) -> RecordMetadata:
-        batch = self._batch
-        if batch.error is not None:
-            raise self._own_error(batch.error)
-        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
+        parts = list(self._batch.outcomes(self._index, self._record_count))
+        for batch, first, record_count in parts:
+            if batch.error is not None:
+                raise _error_of(batch, range(first, first + record_count))
+        batch, first, _ = parts[0]
+        offset = batch.base_offset + first if batch.base_offset >= 0 else -1
         timestamp = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp
         return RecordMetadata(batch.topic_partition.topic, batch.topic_partition.partition, offset, timestamp)
 
-    def _own_error(self, error: BaseException) -> BaseException:
-        """When the broker names the records at fault, the others say that they fell with the batch (KIP-467)."""
-        faults = self._batch.record_errors
-        if not faults or not isinstance(error, KafkaError):
-            return error
-        if self._index in faults:
-            return KafkaError(error.code, faults[self._index] or error.message)
-        return KafkaError(ErrorCode.INVALID_RECORD, "another record of the same batch was refused, so that none was written")
+
+def _error_of(batch: Batch, indexes: range) -> BaseException:
+    """The error of records of a failed batch; where the broker names those at fault, the others fell with the batch (KIP-467)."""
+    error, faults = batch.error, batch.record_errors
+    assert error is not None
+    if not faults or not isinstance(error, KafkaError):
+        return error
+    at_fault = next((index for index in indexes if index in faults), None)
+    if at_fault is not None:
+        return KafkaError(error.code, faults[at_fault] or error.message)
+    return KafkaError(ErrorCode.INVALID_RECORD, "another record of the same batch was refused, so that none was written")
