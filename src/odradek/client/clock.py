@@ -26,10 +26,6 @@ class ClientClock:
         """Seconds of the loop's clock."""
         return self._loop.time()
 
-    def monotonic_ms(self) -> int:
-        """The same in whole milliseconds."""
-        return int(self._loop.time() * 1000)
-
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """A timer of the loop."""
         return self._loop.call_later(max(0.0, delay_s), callback, *args)

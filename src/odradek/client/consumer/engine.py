@@ -49,7 +49,6 @@ class ConsumerEngine:
         self.fetcher = Fetcher(
             partition_max_bytes=config.integer("max.partition.fetch.bytes"),
             reset_policy=config.text("auto.offset.reset"),
-            isolation=self.isolation,
             backoff=self.cluster.backoff,
         )
         self._records: list[ConsumerRecord] = []
@@ -92,18 +91,30 @@ class ConsumerEngine:
         for partition in partitions:
             if partition not in self.fetcher.positions:
                 raise ValueError(f"{partition} is not assigned to this consumer")
+            if paused:
+                self._put_back(partition)
             self.fetcher.positions[partition].paused = paused
         self.wake()
+
+    def _put_back(self, partition: TopicPartition) -> None:
+        """Records that were decoded but not handed out are fetched again later."""
+        offset = self._next_decoded(partition)
+        if offset is not None:
+            self._drop_records(lambda other: other == partition)
+            self.fetcher.seek(partition, offset)
+
+    def _next_decoded(self, partition: TopicPartition) -> int | None:
+        """The offset of the partition's first record that is decoded and not handed out."""
+        waiting = self._records[self._read :]
+        return next((record.offset for record in waiting if (record.topic, record.partition) == partition), None)
 
     async def position(self, partition: TopicPartition) -> int:
         """Offset of the next record that will be handed out."""
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
         await self._find_positions()
-        for record in self._records[self._read :]:
-            if record.topic == partition.topic and record.partition == partition.partition:
-                return record.offset
-        return self.fetcher.positions[partition].offset
+        decoded = self._next_decoded(partition)
+        return self.fetcher.positions[partition].offset if decoded is None else decoded
 
     def _drop_records(self, dropped: Callable[[TopicPartition], bool]) -> None:
         left = [record for record in self._records[self._read :] if not dropped(TopicPartition(record.topic, record.partition))]
@@ -157,7 +168,12 @@ class ConsumerEngine:
             chunk = await self.next_chunk(deadline - self._loop.time())
             if chunk is None:
                 return []
-            self._records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
+            try:
+                self._records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
+            except KafkaError:
+                # Not to be passed over in silence: the next poll says it again, unless somebody seeks past it.
+                self.fetcher.seek(chunk.topic_partition, chunk.offset)
+                raise
             self._read = 0
         taken = self._records[self._read : self._read + limit]
         self._read += len(taken)

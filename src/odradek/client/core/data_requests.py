@@ -124,7 +124,7 @@ def fetch_answers(targets: Sequence[FetchTarget], response: FetchResponse, ids: 
 def _fetched(part: FetchResponse.PartitionData) -> FetchedPartition:
     view = records_view(part.records)
     aborted = [(entry.producer_id, entry.first_offset) for entry in part.aborted_transactions or ()]
-    return FetchedPartition(error_code(part.error_code), part.high_watermark, part.last_stable_offset, part.log_start_offset, aborted, view)
+    return FetchedPartition(error_code(part.error_code), aborted, view)
 
 
 # -- ListOffsets ------------------------------------------------------------------------------------------------------------------------

@@ -48,10 +48,8 @@ class FetchedPartition(NamedTuple):
     """One partition of a Fetch answer."""
 
     error: ErrorCode
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
     aborted: Sequence[tuple[int, int]]
+    """(producer id, first offset) of aborted transactions that reach into the records."""
     records: memoryview
 
 
@@ -73,9 +71,7 @@ class Position:
         "failures",
         "fetch_offset",
         "generation",
-        "high_watermark",
         "in_flight",
-        "log_start_offset",
         "offset",
         "paused",
         "reset_to",
@@ -89,8 +85,6 @@ class Position:
         self.reset_to: int | None = None
         self.paused = False
         self.in_flight = False
-        self.high_watermark = -1
-        self.log_start_offset = -1
         self.chunks: deque[Chunk] = deque()
         self.failures = 0
         self.retry_at_ms = 0
@@ -111,15 +105,14 @@ class OffsetOutOfRange(KafkaError):
 class Fetcher:
     """Decides what to fetch and keeps what arrived."""
 
-    __slots__ = ("_backoff", "_busy_nodes", "_generation", "_partition_max_bytes", "_reset_policy", "errors", "isolation", "positions")
+    __slots__ = ("_backoff", "_busy_nodes", "_generation", "_partition_max_bytes", "_reset_policy", "errors", "positions")
 
-    def __init__(self, *, partition_max_bytes: int, reset_policy: str, isolation: int, backoff: Backoff) -> None:
+    def __init__(self, *, partition_max_bytes: int, reset_policy: str, backoff: Backoff) -> None:
         self._partition_max_bytes = partition_max_bytes
         self._reset_policy = reset_policy
         self._backoff = backoff
         self._busy_nodes: set[int] = set()
         self._generation = 0
-        self.isolation = isolation
         self.positions: dict[TopicPartition, Position] = {}
         self.errors: deque[BaseException] = deque()
 
@@ -226,13 +219,11 @@ class Fetcher:
 
     def on_failure(self, plan: FetchPlan, error: KafkaError, now_ms: int) -> None:
         """The request got no answer."""
-        failed = FetchedPartition(error.code, -1, -1, -1, (), memoryview(b""))
+        failed = FetchedPartition(error.code, (), memoryview(b""))
         self.on_response(plan, [failed] * len(plan.targets), now_ms)
 
     def _take(self, target: FetchTarget, position: Position, answer: FetchedPartition) -> None:
         position.failures = position.retry_at_ms = 0
-        position.high_watermark = answer.last_stable_offset if self.isolation == READ_COMMITTED else answer.high_watermark
-        position.log_start_offset = answer.log_start_offset
         if not answer.records:
             return
         end, next_offset = whole_batches(answer.records, target.offset)
@@ -247,15 +238,14 @@ class Fetcher:
         self.positions[target.topic_partition] = self.positions.pop(target.topic_partition)
 
     def _refused(self, target: FetchTarget, position: Position, error: ErrorCode, now_ms: int) -> None:
-        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if position.chunks:
-                position.fetch_offset = target.offset
-            elif self._reset_policy == "none":
+        # Out of range while there is still something to read: the reader comes first, and later the answer may be another.
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.chunks:
+            if self._reset_policy == "none":
                 position.fetch_offset = -1
                 self.errors.append(OffsetOutOfRange(target.topic_partition, target.offset))
             else:
                 self.seek_to(target.topic_partition, EARLIEST_TIMESTAMP if self._reset_policy == "earliest" else LATEST_TIMESTAMP)
-        elif error.retriable:
+        elif error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:
             position.failures += 1
             position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)
         else:
@@ -273,11 +263,6 @@ class Fetcher:
                 self.positions[topic_partition] = self.positions.pop(topic_partition)
                 return chunk
         return None
-
-    @property
-    def has_data(self) -> bool:
-        """Whether `take_chunk` has something."""
-        return any(position.chunks and not position.paused for position in self.positions.values())
 
 
 def whole_batches(buffer: memoryview, offset: int) -> tuple[int, int]:

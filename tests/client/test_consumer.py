@@ -1,0 +1,75 @@
+"""The consumer against a broker of our own: what is handed out, from where, and how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.client import Consumer, KafkaError, Producer, TopicPartition
+from odradek.client.core.fetcher import Chunk
+from odradek.client.types import ConsumerRecord
+
+
+@pytest.fixture
+def filled(bootstrap: str, topic: str) -> TopicPartition:
+    """A partition with the records 0 to 9, in one batch."""
+    with Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
+        producer.send_many(topic, [b"%d" % number for number in range(10)], partition=0)
+    return TopicPartition(topic, 0)
+
+
+def values(records: list[ConsumerRecord]) -> list[int]:
+    return [int(record.value or b"-1") for record in records]
+
+
+def test_a_seek_drops_what_is_decoded_already(bootstrap: str, filled: TopicPartition) -> None:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([filled])
+        assert values(consumer.poll(5000, max_records=2)) == [0, 1]
+        consumer.seek(filled, 7)
+        assert values(consumer.poll(5000)) == [7, 8, 9]
+
+
+def test_the_position_is_that_of_the_reader(bootstrap: str, filled: TopicPartition) -> None:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([filled])
+        assert consumer.position(filled) == 0
+        consumer.poll(5000, max_records=3)
+        assert consumer.position(filled) == 3
+        consumer.poll(5000)
+        assert consumer.position(filled) == 10
+
+
+def test_a_paused_partition_hands_out_nothing_and_loses_nothing(bootstrap: str, filled: TopicPartition) -> None:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([filled])
+        assert values(consumer.poll(5000, max_records=2)) == [0, 1]
+        consumer.pause(filled)
+        assert consumer.poll(50) == []
+        assert consumer.position(filled) == 2
+        consumer.resume(filled)
+        assert values(consumer.poll(5000)) == [2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_batch_that_cannot_be_read_is_not_passed_over(bootstrap: str, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch) -> None:
+    def corrupt(chunk: Chunk, **_: object) -> list[ConsumerRecord]:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "broken on purpose")
+
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([filled])
+        with monkeypatch.context() as patched:
+            patched.setattr("odradek.client.consumer.engine.decode_chunk", corrupt)
+            for _ in range(2):
+                with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
+                    consumer.poll(5000)
+        assert values(consumer.poll(5000)) == list(range(10))
+
+
+def test_what_another_assignment_leaves_out_is_not_handed_out(bootstrap: str, filled: TopicPartition) -> None:
+    other = TopicPartition(filled.topic, 1)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([filled])
+        assert values(consumer.poll(5000, max_records=1)) == [0]
+        consumer.assign([other])
+        assert consumer.poll(50) == []
+        assert consumer.assignment() == {other}
