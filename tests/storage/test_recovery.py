@@ -492,3 +492,24 @@ def test_an_epoch_begins_where_the_checkpoint_says_although_its_first_batch_come
     disk.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n2\n0 0\n1 3\n")
     third = open_log(disk.kill(), ManualClock(), CONFIG)
     assert [tuple(entry) for entry in third.leader_epochs.entries] == [(0, 0), (1, 1000)]
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_epochs_come_back_with_records_that_were_deleted_up_to_the_end(policy: str) -> None:
+    """Epochs below the log start leave their file with the next flush, the log start reaches its own later: after a crash in between the
+    deleted records are there again, as in Kafka.
+    """
+    disk = VirtualDisk()
+    config = topic_config(segment_bytes=1200, cleanup_policy=policy)
+    log = open_log(disk, ManualClock(), config)
+    for epoch in (0, 2):
+        log.append_as_leader(batch(2), epoch)
+    log.flush()
+    log.update_high_watermark(4)
+    log.maybe_increment_log_start_offset(4)
+    log.roll()
+    log.flush()
+    assert disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n1\n2 4\n"
+    again = open_log(disk.kill(), ManualClock(), config, recovery_point=4)
+    assert offsets(again) == [0, 1, 2, 3]
+    assert [tuple(entry) for entry in again.leader_epochs.entries] == [(0, 0), (2, 2)]

@@ -180,13 +180,11 @@ class LeaderEpochCache:
             self._refresh()
 
     def complete(self, entries: Sequence[EpochEntry]) -> None:
-        """Puts in front what is missing: those of `entries` (rising in both columns) that begin before the first one known."""
-        if not self._epochs:
-            return
-        missing = [entry for entry in entries if entry.start_offset < self._starts[0] and entry.epoch <= self._epochs[0]]
+        """Puts in front those of `entries` (rising in both columns) that begin before the first one known; all of them when none is."""
+        known = self.entries
+        missing = [entry for entry in entries if not known or (entry.start_offset < known[0].start_offset and entry.epoch <= known[0].epoch)]
         if missing:
-            known = self.entries
-            self.begin_with([*missing, *(known[1:] if missing[-1].epoch == known[0].epoch else known)])
+            self.begin_with([*missing, *(known[1:] if known and missing[-1].epoch == known[0].epoch else known)])
 
     def begin_with(self, entries: Sequence[EpochEntry]) -> None:
         """Takes over these entries, which rise in both columns, instead of what there was."""

@@ -196,8 +196,8 @@ class _Loader:
             # In a compacted log the next recovery would keep them, and they would hide the epochs of what is written from now on.
             self.leader_epochs.flush()
         log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
-        if not self.clean:
-            self._complete_epochs(log_start_offset)
+        if not self.clean and not epochs_lost:
+            self._complete_epochs(log_start_offset, end_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
         rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
@@ -262,16 +262,19 @@ class _Loader:
         if self.leader_epochs.is_behind(1 << 62):
             self.leader_epochs.flush()
 
-    def _complete_epochs(self, log_start_offset: int) -> None:
-        """The log start may have gone back, its checkpoint being older than that of the epochs. Without the epochs of what has come back
-        a follower would keep records there that are none of ours.
+    def _complete_epochs(self, log_start_offset: int, end_offset: int) -> None:
+        """Reads from the batches the epochs that lie between the log start and the first one known.
+
+        They are missing when the log start goes back because its checkpoint is older than that of the epochs; none at all is known when it
+        had been raised to the log end. Without them a follower would keep records there that are none of ours.
         """
         earliest = self.leader_epochs.earliest
-        if earliest is None or earliest.start_offset <= log_start_offset:
+        first_known = end_offset if earliest is None else earliest.start_offset
+        if first_known <= log_start_offset:
             return
         found = LeaderEpochCache(self.disk, self.leader_epochs.path)
         for segment in self.segments:
-            if segment.base_offset < earliest.start_offset:
+            if segment.base_offset < first_known:
                 note_epochs(segment, found)
         self.leader_epochs.complete(found.entries)
 
