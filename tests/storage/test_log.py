@@ -10,6 +10,7 @@ from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.records.batch import check_crc, decode_records, iter_headers
 from odradek.records.compression import Compression
 from odradek.storage.append import RecordValidationError, UnexpectedAppendOffsetError
+from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
@@ -97,7 +98,18 @@ def test_bad_batches_are_refused_with_kafkas_codes(disk: VirtualDisk, clock: Man
     assert refused(log, batch(1, base_offset=4)) == ErrorCode.INVALID_RECORD
     assert refused(log, marker(1, 0, commit=True)) == ErrorCode.INVALID_RECORD
     assert refused(log, batch(1, timestamp=NOW_MS + 7_200_000)) == ErrorCode.INVALID_TIMESTAMP
-    assert refused(log, memoryview(bytes(batch(1)) * 2)) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("origin", list(AppendOrigin))
+def test_exactly_one_batch_is_appended_and_nothing_of_several(log: Log, origin: AppendOrigin) -> None:
+    for records in (bytes(batch(1)) * 2, bytes(batch(1)) * 3, bytes(batch(1))[:-1]):
+        with pytest.raises(KafkaError, match="exactly one record batch") as caught:
+            log.append_as_leader(memoryview(records), 0, origin=origin)
+        assert caught.value.code is ErrorCode.INVALID_RECORD
+        assert (log.log_end_offset, log.size) == (0, 0)
+    # As Kafka trims what is cut off at the end.
+    info = log.append_as_leader(memoryview(bytes(batch(2)) + bytes(batch(1))[:-1]), 0, origin=origin)
+    assert (info.first_offset, info.last_offset, log.size) == (0, 1, len(batch(2)))
 
 
 def test_a_compacted_topic_names_the_records_without_key(disk: VirtualDisk, clock: ManualClock) -> None:

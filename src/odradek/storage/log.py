@@ -12,6 +12,7 @@ A failed write leaves nothing behind that is visible: the log end offset has not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, iter_headers, read_header
@@ -71,10 +72,11 @@ class Log(LogBase):
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Validates, gives offsets and writes. A client sends one batch; other origins may send several. `transaction_version` is that of
-        the markers among them (0 for those of a coordinator that does not say).
+        """Validates one record batch, gives it offsets and writes it; bytes behind it that are no whole batch are left out. Of a marker,
+        `transaction_version` is that of the transaction (0 for a coordinator that does not say).
 
-        KafkaError with Kafka's code for what is refused (nothing is written then), KAFKA_STORAGE_ERROR when the disk fails.
+        KafkaError with Kafka's code for what is refused (nothing is written then), KAFKA_STORAGE_ERROR when the disk fails. More than one
+        batch is INVALID_RECORD, whoever sends it (LogValidator of Kafka, for batches of version 2).
         """
         if len(records) < HEADER_SIZE:
             if not records:
@@ -82,25 +84,13 @@ class Log(LogBase):
             raise KafkaError(ErrorCode.INVALID_RECORD, f"The records appended to {self.name} hold no whole batch")
         header = read_header(records, 0)
         size = header.batch_length + LOG_OVERHEAD
-        if size == len(records):
-            return self._append_batch(records, header, leader_epoch, origin, verification_guard, transaction_version)
-        batches = [(records[position : position + each.size], each) for position, each in iter_headers(records)]
-        if not batches or (len(batches) > 1 and origin == AppendOrigin.CLIENT):
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD, f"Records appended to {self.name} must be exactly one record batch, not {len(batches)}"
-            )
-        infos = [self._append_batch(batch, each, leader_epoch, origin, verification_guard, transaction_version) for batch, each in batches]
-        first, last = infos[0], infos[-1]
-        return AppendInfo(
-            first.first_offset,
-            last.last_offset,
-            self.log_start_offset,
-            max_timestamp=max([info.max_timestamp for info in infos]),
-            record_count=sum([info.record_count for info in infos]),
-            size=sum([info.size for info in infos]),
-            log_append_time_ms=last.log_append_time_ms,
-            duplicate=first.duplicate,
-        )
+        if size != len(records):
+            batches = len(list(islice(iter_headers(records), 2)))
+            if batches != 1:
+                found = "more" if batches else "none"
+                raise KafkaError(ErrorCode.INVALID_RECORD, f"Records appended to {self.name} must be exactly one record batch, not {found}")
+            records = records[:size]
+        return self._append_batch(records, header, leader_epoch, origin, verification_guard, transaction_version)
 
     def _append_batch(
         self,
