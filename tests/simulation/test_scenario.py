@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from odradek.storage.flushing import Flush
+from odradek.testing.disk import VirtualDisk, VirtualFile
 from tests.simulation.scenario import FLUSHED, KILLS, UNFLUSHED, play
 
 ROOT = Path(__file__).parents[2]
@@ -20,12 +22,19 @@ print(outcome.trace_hash, sum(outcome.ends.values()))
 """
 
 
-@pytest.mark.parametrize(("mode", "seed"), [(KILLS, 5), (FLUSHED, 6), (UNFLUSHED, 15)])
-def test_what_was_promised_survives_kills_and_power_cuts(mode: str, seed: int) -> None:
+@pytest.mark.parametrize(("mode", "seed", "end"), [(KILLS, 5, "killed"), (FLUSHED, 2, "power cut"), (UNFLUSHED, 15, "power cut")])
+def test_what_was_promised_survives_kills_and_power_cuts(mode: str, seed: int, end: str) -> None:
     outcome = play(seed, mode=mode, virtual_s=15)
     assert outcome.problems == [], str(outcome)
     assert outcome.acked > 50
-    assert outcome.ends
+    assert outcome.ends.get(end, 0) > 0, "what the story is about"
+
+
+@pytest.mark.parametrize("fsync", [(VirtualFile, "fsync"), (VirtualDisk, "fsync_dir"), (Flush, "run")], ids=lambda each: each[1])
+def test_a_story_with_power_cuts_notices_that_nothing_is_made_durable(monkeypatch: pytest.MonkeyPatch, fsync: tuple[type, str]) -> None:
+    monkeypatch.setattr(*fsync, lambda *arguments: None)
+    outcome = play(2, mode=FLUSHED, virtual_s=15, keep_trace=False)
+    assert "acked-is-there" in {problem.partition(":")[0] for problem in outcome.problems}, str(outcome)
 
 
 def _trace_in_process(seed: int, hash_seed: int) -> str:
