@@ -27,8 +27,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.peers import OdradekBroker
-from odradek.handlers.registration import BROKER
-from odradek.handlers.table import ROWS
+from odradek.handlers.scopes import BROKER
+from odradek.handlers.table import APIS
 from odradek.protocol.errors import UnsupportedVersionError
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import request_class
@@ -43,15 +43,15 @@ def valid_frames(seed: int) -> list[bytes]:
     """Requests of every API and version that the table serves, without their size: one with defaults, and for what clients may
     send several with random fields (a random but valid vote or registration may depose a leader, and should)."""
     frames = []
-    for row in ROWS:
-        for version in range(row.min_version, row.max_version + 1):
-            request = request_class(row.api_key)
+    for api in APIS:
+        for version in range(api.min_version, api.max_version + 1):
+            request = request_class(api.api_key)
             messages = [request()]
-            if BROKER in row.listeners or row.forwarded:
-                messages += [Generator((seed, row.api_key, version, number), version).message(request) for number in range(4)]
+            if api.stands_on(BROKER):
+                messages += [Generator((seed, api.api_key, version, number), version).message(request) for number in range(4)]
             for message in messages:
                 with contextlib.suppress(UnsupportedVersionError):
-                    frames.append(encode_request_header(row.api_key, version, 1, "hostile") + message.encode(version))
+                    frames.append(encode_request_header(api.api_key, version, 1, "hostile") + message.encode(version))
     return frames
 
 

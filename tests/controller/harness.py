@@ -9,18 +9,24 @@ from uuid import UUID
 
 from odradek.base.undo import UndoJournal
 from odradek.config.broker import standalone_config
+from odradek.controller.core.brokers import broker_heartbeat, register_broker
+from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.quorum import QuorumControllerCore
 from odradek.controller.core.result import ControllerResult, VersionedRecord
+from odradek.controller.core.topics import create_topics
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.features import FEATURES, LATEST_METADATA_VERSION, METADATA_VERSION, supported_features
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.metadata.registrations import PartitionRegistration
+from odradek.protocol.api_keys import API_INFO
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 from odradek.protocol.registry import decode_metadata_record, encode_metadata_record
+from odradek.protocol.schema import Message
 
+Q = TypeVar("Q", bound=Message)
 R = TypeVar("R")
 
 CLUSTER_ID = "test-cluster"
@@ -42,14 +48,14 @@ class Controller:
         self.core = QuorumControllerCore(standalone_config(settings), CLUSTER_ID, random.Random(seed), self.journal)
         self.log: list[VersionedRecord] = []
         self.now_s = 1000.0
+        self.kraft_version = 0
         if features:
             levels = {METADATA_VERSION: LATEST_METADATA_VERSION}
             levels |= {name: versions[-1].level for name, versions in FEATURES.items() if name != "kraft.version"}
             if not elr:
                 del levels["eligible.leader.replicas.version"]
             self.append(level_records(levels))
-        self.core.now_s = self.now_s
-        self.core.activate()
+        self.core.activate(self.now_s)
 
     def append(self, records: list[VersionedRecord]) -> None:
         for message, version in records:
@@ -57,9 +63,14 @@ class Controller:
             self.core.replay(decoded, len(self.log))
             self.log.append(VersionedRecord(decoded, version))
 
-    def run(self, operation: Callable[[QuorumControllerCore], ControllerResult[R]]) -> R:
-        self.core.now_s, self.core.next_offset = self.now_s, len(self.log)
-        result = operation(self.core)
+    def ask(self, operation: Callable[[ControllerContext, Q, int], ControllerResult[R]], request: Q, version: int | None = None) -> R:
+        """The response to a request, in the newest version unless one is given."""
+        newest = API_INFO[request.API_KEY].max_version
+        return self.run(lambda context: operation(context, request, newest if version is None else version))
+
+    def run(self, operation: Callable[[ControllerContext], ControllerResult[R]]) -> R:
+        context = self.core.begin(now_s=self.now_s, next_offset=len(self.log), kraft_version=self.kraft_version)
+        result = operation(context)
         self.append(result.records)
         return result.response
 
@@ -87,13 +98,13 @@ class Controller:
             log_dirs=[directory(broker_id, number) for number in range(dirs)],
             previous_broker_epoch=previous_epoch,
         )
-        return self.run(lambda core: core.register_broker(request)).broker_epoch
+        return self.ask(register_broker, request).broker_epoch
 
     def heartbeat(self, broker_id: int, **fields: object) -> BrokerHeartbeatResponse:
         epoch = self.core.state.brokers[broker_id].epoch
         values: dict[str, object] = {"broker_id": broker_id, "broker_epoch": epoch, "current_metadata_offset": len(self.log)}
         request = BrokerHeartbeatRequest(**(values | fields))
-        return self.run(lambda core: core.broker_heartbeat(request))
+        return self.ask(broker_heartbeat, request)
 
     def join(self, *broker_ids: int, rack: Callable[[int], str | None] = lambda _: None) -> None:
         for broker_id in broker_ids:
@@ -102,7 +113,7 @@ class Controller:
 
     def create(self, name: str, partitions: int = 1, factor: int = 1, **fields: object) -> CreateTopicsResponse.CreatableTopicResult:
         topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, **fields)
-        return self.run(lambda core: core.create_topics(CreateTopicsRequest(topics=[topic]))).topics[0]
+        return self.ask(create_topics, CreateTopicsRequest(topics=[topic])).topics[0]
 
     def partition(self, topic: str, number: int = 0) -> PartitionRegistration:
         found = self.core.state.topic(topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +12,15 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.broker import BrokerConfig
 from odradek.consensus.messages import LeaderAndEpoch
-from odradek.controller.core.quorum import QuorumControllerCore
+from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.format import format_storage
 from odradek.controller.kraft import KRaftNode
+from odradek.handlers.cluster import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch_snapshot, raft_fetch, vote
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.metadata.versioned import VersionedRecord
-from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.messages.metadata_records import ConfigRecord
 from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
@@ -176,15 +178,8 @@ class _Channel:
                 answer.fail(ConnectionError("down"))
                 return
             decoded: Any = request_class(api_key).decode(data, VERSIONS[api_key])
-            handlers: dict[ApiKey, Callable[[Any], Deferred[Any]]] = {
-                ApiKey.VOTE: node.handle_vote,
-                ApiKey.BEGIN_QUORUM_EPOCH: node.handle_begin_quorum_epoch,
-                ApiKey.END_QUORUM_EPOCH: node.handle_end_quorum_epoch,
-                ApiKey.FETCH: node.handle_fetch,
-                ApiKey.FETCH_SNAPSHOT: node.handle_fetch_snapshot,
-            }
             try:
-                handlers[api_key](decoded).add_callback(reply)
+                serve(node, decoded).add_callback(reply)
             except KafkaError as error:
                 reply(Deferred.failed(error))
 
@@ -192,10 +187,26 @@ class _Channel:
         return answer
 
 
-def set_config(name: str, value: str | None) -> Callable[[QuorumControllerCore], ControllerResult[str]]:
+_HANDLERS: dict[int, Callable[..., Any]] = {
+    ApiKey.VOTE: vote.handle,
+    ApiKey.BEGIN_QUORUM_EPOCH: begin_quorum_epoch.handle,
+    ApiKey.END_QUORUM_EPOCH: end_quorum_epoch.handle,
+    ApiKey.FETCH: raft_fetch.handle,
+    ApiKey.FETCH_SNAPSHOT: fetch_snapshot.handle,
+    ApiKey.DESCRIBE_QUORUM: describe_quorum.handle,
+}
+
+
+def serve(node: KRaftNode, request: Message) -> Any:
+    """What the node's handler answers to a request of another node, in the newest version."""
+    context = SimpleNamespace(api_version=API_INFO[request.API_KEY].max_version)
+    return _HANDLERS[request.API_KEY](context, request, SimpleNamespace(kraft=node))
+
+
+def set_config(name: str, value: str | None) -> Callable[[ControllerContext], ControllerResult[str]]:
     """An operation that writes one broker config."""
 
-    def operation(_core: QuorumControllerCore) -> ControllerResult[str]:
+    def operation(_: ControllerContext) -> ControllerResult[str]:
         record = ConfigRecord(resource_type=4, resource_name="", name=name, value=value)
         return ControllerResult([VersionedRecord(record, 0)], f"{name} is {value}")
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.core.brokers import fence_stale_broker, unregister_broker
+from odradek.controller.core.partitions import alter_partition, balance_leaders, elect_leaders
+from odradek.controller.core.producer_ids import allocate_producer_ids
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
@@ -77,8 +80,8 @@ def test_a_silent_broker_is_fenced_and_loses_its_leaderships() -> None:
     controller.now_s += 8
     controller.heartbeat(0)
     controller.now_s += 2
-    assert controller.run(lambda core: core.fence_stale_broker()) == 1
-    assert controller.run(lambda core: core.fence_stale_broker()) is None
+    assert controller.run(fence_stale_broker) == 1
+    assert controller.run(fence_stale_broker) is None
     for number in range(4):
         assert controller.partition("a", number).leader == 0
         assert controller.partition("a", number).isr == (0,)
@@ -162,7 +165,7 @@ def alter(controller: Controller, broker_id: int, isr: list[int], **fields: int)
         broker_epoch=controller.core.state.brokers[broker_id].epoch,
         topics=[AlterPartitionRequest.TopicData(topic_id=topic_id, partitions=[data])],
     )
-    return controller.run(lambda core: core.alter_partition(request, 3)).topics[0].partitions[0].error_code
+    return controller.ask(alter_partition, request, 3).topics[0].partitions[0].error_code
 
 
 def test_a_leader_shrinks_and_grows_its_isr() -> None:
@@ -208,20 +211,20 @@ def test_preferred_leaders_come_back() -> None:
     assert controller.core.state.brokers[preferred].epoch == epoch
     alter(controller, 1 - preferred, [0, 1])
     request = ElectLeadersRequest(election_type=0, topic_partitions=None)
-    controller.run(lambda core: core.elect_leaders(request))
+    controller.ask(elect_leaders, request)
     assert controller.partition("a").leader == preferred
-    assert not controller.run(lambda core: core.balance_leaders())
+    assert not controller.run(balance_leaders)
 
 
 def test_an_unregistered_broker_is_gone() -> None:
     controller = Controller()
     controller.join(0, 1)
     controller.create("a", 1, 2)
-    controller.run(lambda core: core.unregister_broker(UnregisterBrokerRequest(broker_id=1)))
+    controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=1))
     assert 1 not in controller.core.state.brokers
     assert controller.partition("a").isr == (0,)
     with pytest.raises(KafkaError):
-        controller.run(lambda core: core.unregister_broker(UnregisterBrokerRequest(broker_id=1)))
+        controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=1))
 
 
 def test_producer_ids_come_in_blocks_and_never_twice() -> None:
@@ -229,8 +232,8 @@ def test_producer_ids_come_in_blocks_and_never_twice() -> None:
     controller.join(0)
     epoch = controller.core.state.brokers[0].epoch
     request = AllocateProducerIdsRequest(broker_id=0, broker_epoch=epoch)
-    starts = [controller.run(lambda core: core.allocate_producer_ids(request)).producer_id_start for _ in range(3)]
+    starts = [controller.ask(allocate_producer_ids, request).producer_id_start for _ in range(3)]
     assert starts == [0, 1000, 2000]
     assert controller.image().producer_ids.next_producer_id == 3000
     with pytest.raises(KafkaError):
-        controller.run(lambda core: core.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=0, broker_epoch=epoch + 1)))
+        controller.ask(allocate_producer_ids, AllocateProducerIdsRequest(broker_id=0, broker_epoch=epoch + 1))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.controller.core.brokers import fence_stale_broker
+from odradek.controller.core.configs import alter_configs, incremental_alter_configs
+from odradek.controller.core.partitions import elect_unclean_leaders
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.controller.harness import Controller
@@ -23,7 +26,7 @@ def alter(controller: Controller, kind: int, name: str, *operations: tuple[str, 
         ],
     )
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-    return ErrorCode(controller.run(lambda core: core.incremental_alter_configs(request)).responses[0].error_code)
+    return ErrorCode(controller.ask(incremental_alter_configs, request).responses[0].error_code)
 
 
 def configs(controller: Controller, kind: int, name: str) -> dict[str, str]:
@@ -56,7 +59,7 @@ def test_replacing_takes_away_what_is_not_named(controller: Controller) -> None:
     alter(controller, TOPIC, "a", ("retention.ms", SET, "5"), ("segment.ms", SET, "6"))
     config = AlterConfigsRequest.AlterableConfig(name="segment.ms", value="7")
     resource = AlterConfigsRequest.AlterConfigsResource(resource_type=TOPIC, resource_name="a", configs=[config])
-    controller.run(lambda core: core.alter_configs(AlterConfigsRequest(resources=[resource])))
+    controller.ask(alter_configs, AlterConfigsRequest(resources=[resource]))
     assert configs(controller, TOPIC, "a") == {"segment.ms": "7"}
 
 
@@ -89,13 +92,13 @@ def test_unclean_elections_can_be_allowed_while_a_partition_has_no_leader(kind: 
     controller.now_s += 8
     controller.heartbeat(0)
     controller.now_s += 2
-    assert controller.run(lambda core: core.fence_stale_broker()) == 1  # 1 leaves the ISR
+    assert controller.run(fence_stale_broker) == 1  # 1 leaves the ISR
     controller.now_s += 8
-    assert controller.run(lambda core: core.fence_stale_broker()) == 0  # the last of the ISR
+    assert controller.run(fence_stale_broker) == 0  # the last of the ISR
     controller.register(1, incarnation=2)
     controller.heartbeat(1)
-    controller.run(lambda core: core.elect_unclean_leaders())
+    controller.run(elect_unclean_leaders)
     assert controller.partition("a").leader == -1
     assert alter(controller, kind, name, ("unclean.leader.election.enable", SET, "true")) is ErrorCode.NONE
-    controller.run(lambda core: core.elect_unclean_leaders())
+    controller.run(elect_unclean_leaders)
     assert controller.partition("a").leader == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.core.brokers import register_controller
+from odradek.controller.core.features import update_features
 from odradek.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES, metadata_would_be_lost
 from odradek.protocol.messages.controller_registration import ControllerRegistrationRequest
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord
@@ -23,7 +25,8 @@ def update(controller: Controller, *updates: Update, version: int = 2, kraft_ver
         ],
         validate_only=dry,
     )
-    return controller.run(lambda core: core.update_features(request, version, kraft_version))
+    controller.kraft_version = kraft_version
+    return controller.ask(update_features, request, version)
 
 
 def refused(controller: Controller, *updates: Update, kraft_version: int = 0) -> str:
@@ -176,7 +179,7 @@ def test_every_controller_has_to_know_the_level() -> None:
     controller = old()
     feature = ControllerRegistrationRequest.Feature(name="group.version", min_supported_version=0, max_supported_version=0)
     request = ControllerRegistrationRequest(controller_id=77, features=[feature])
-    controller.run(lambda core: core.register_controller(request))
+    controller.ask(register_controller, request)
     assert "Controller 77 does not support" in refused(controller, ("group.version", 1, UPGRADE))
 
 

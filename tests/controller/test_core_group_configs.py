@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.controller.core.configs import incremental_alter_configs
 from odradek.metadata.image import RESOURCE_GROUP
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
@@ -19,7 +20,7 @@ def alter(controller: Controller, group_id: str, *operations: tuple[str, int, st
         for name, operation, value in operations
     ]
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=RESOURCE_GROUP, resource_name=group_id, configs=configs)
-    response = controller.run(lambda core: core.incremental_alter_configs(IncrementalAlterConfigsRequest(resources=[resource])))
+    response = controller.ask(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource]))
     return ErrorCode(response.responses[0].error_code), response.responses[0].error_message
 
 

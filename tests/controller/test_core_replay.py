@@ -8,6 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.errors import KafkaError
+from odradek.controller.core.brokers import fence_stale_broker
+from odradek.controller.core.configs import incremental_alter_configs
+from odradek.controller.core.topics import delete_topics
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -30,13 +33,13 @@ def act(controller: Controller, rng: random.Random) -> None:
         elif choice in (3, 4):
             controller.create(name, rng.randrange(1, 4), rng.randrange(1, 4))
         elif choice == 5:
-            controller.run(lambda core: core.delete_topics(DeleteTopicsRequest(topic_names=[name]), 1))
+            controller.ask(delete_topics, DeleteTopicsRequest(topic_names=[name]), 1)
         elif choice == 6:
-            controller.run(lambda core: core.fence_stale_broker())
+            controller.run(fence_stale_broker)
         else:
             config = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", config_operation=0, value=str(rng.randrange(9)))
             resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name=name, configs=[config])
-            controller.run(lambda core: core.incremental_alter_configs(IncrementalAlterConfigsRequest(resources=[resource])))
+            controller.ask(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource]))
     except (KafkaError, KeyError):
         pass
 

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.core.topics import create_partitions, create_topics, delete_topics
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -107,21 +108,21 @@ def test_the_answer_holds_the_effective_configuration(controller: Controller) ->
 def test_what_cannot_be_created_is_refused(controller: Controller, topic: CreateTopicsRequest.CreatableTopic, code: ErrorCode) -> None:
     assert controller.create("a.b").error_code == 0
     before = len(controller.log)
-    response = controller.run(lambda core: core.create_topics(CreateTopicsRequest(topics=[topic])))
+    response = controller.ask(create_topics, CreateTopicsRequest(topics=[topic]))
     assert [t.error_code for t in response.topics] == [code]
     assert len(controller.log) == before
 
 
 def test_a_topic_named_twice_is_refused_and_the_others_are_made(controller: Controller) -> None:
     topics = [Topic(name=name, num_partitions=1, replication_factor=1) for name in ("a", "b", "a")]
-    response = controller.run(lambda core: core.create_topics(CreateTopicsRequest(topics=topics)))
+    response = controller.ask(create_topics, CreateTopicsRequest(topics=topics))
     assert {(t.name, t.error_code) for t in response.topics} == {("b", 0), ("a", ErrorCode.INVALID_REQUEST)}
 
 
 def test_validate_only_writes_nothing(controller: Controller) -> None:
     before = len(controller.log)
     request = CreateTopicsRequest(topics=[Topic(name="a", num_partitions=1, replication_factor=1)], validate_only=True)
-    assert controller.run(lambda core: core.create_topics(request)).topics[0].error_code == 0
+    assert controller.ask(create_topics, request).topics[0].error_code == 0
     assert len(controller.log) == before
 
 
@@ -137,7 +138,7 @@ def test_a_negative_count_makes_no_room_for_a_huge_one(controller: Controller) -
         Topic(name="b", num_partitions=2**31 - 1, replication_factor=1),
     ]
     with pytest.raises(KafkaError) as caught:
-        controller.run(lambda core: core.create_topics(CreateTopicsRequest(topics=topics)))
+        controller.ask(create_topics, CreateTopicsRequest(topics=topics))
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
@@ -160,7 +161,7 @@ def test_partitions_are_added_never_taken_away(controller: Controller) -> None:
 
     def ask(count: int, name: str = "a") -> int:
         request = CreatePartitionsRequest(topics=[grow(name=name, count=count, assignments=None)])
-        return controller.run(lambda core: core.create_partitions(request)).results[0].error_code
+        return controller.ask(create_partitions, request).results[0].error_code
 
     assert ask(2) == ErrorCode.INVALID_PARTITIONS
     assert ask(1) == ErrorCode.INVALID_PARTITIONS
@@ -183,7 +184,7 @@ def test_deleting_goes_by_name_or_by_id(controller: Controller) -> None:
             state(name="b2", topic_id=first),
         ]
     )
-    response = controller.run(lambda core: core.delete_topics(request, 6))
+    response = controller.ask(delete_topics, request, 6)
     by_name = {answer.name: answer.error_code for answer in response.responses}
     assert by_name["c"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert by_name["b"] == 0
@@ -194,7 +195,7 @@ def test_deleting_goes_by_name_or_by_id(controller: Controller) -> None:
 
 def test_a_deleted_topics_configuration_does_not_come_back(controller: Controller) -> None:
     controller.create("a", configs=[Config(name="retention.ms", value="1")])
-    controller.run(lambda core: core.delete_topics(DeleteTopicsRequest(topic_names=["a"]), 1))
+    controller.ask(delete_topics, DeleteTopicsRequest(topic_names=["a"]), 1)
     controller.create("a")
     assert controller.core.state.configs.get((2, "a")) is None
     assert controller.image().configs.topic("a") == {}
@@ -203,5 +204,5 @@ def test_a_deleted_topics_configuration_does_not_come_back(controller: Controlle
 def test_deletion_can_be_turned_off() -> None:
     controller = Controller(settings={"delete.topic.enable": "false"})
     with pytest.raises(KafkaError) as caught:
-        controller.run(lambda core: core.delete_topics(DeleteTopicsRequest(topic_names=["a"]), 5))
+        controller.ask(delete_topics, DeleteTopicsRequest(topic_names=["a"]), 5)
     assert caught.value.code is ErrorCode.TOPIC_DELETION_DISABLED

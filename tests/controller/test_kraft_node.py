@@ -9,7 +9,7 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
-from odradek.controller.core.quorum import QuorumControllerCore
+from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft.records import decode_batches
 from odradek.metadata.versioned import VersionedRecord
@@ -22,7 +22,7 @@ from odradek.protocol.messages.metadata_records import (
     EndTransactionRecord,
 )
 from odradek.testing.disk import VirtualDisk
-from tests.controller.kraft_cluster import Quorum, RecordingPublisher, set_config
+from tests.controller.kraft_cluster import Quorum, RecordingPublisher, serve, set_config
 
 DIRECTORY = "/data/__cluster_metadata-0"
 
@@ -90,7 +90,7 @@ def test_an_operation_is_answered_when_it_is_committed_and_survives_a_crash() ->
 def test_an_error_of_an_operation_is_its_answer() -> None:
     quorum = started()
 
-    def refuse(_core: QuorumControllerCore) -> ControllerResult[None]:
+    def refuse(_: ControllerContext) -> ControllerResult[None]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
 
     assert code_of(quorum.nodes[1].submit(refuse)) is ErrorCode.INVALID_REQUEST
@@ -153,10 +153,10 @@ def test_three_nodes_share_one_log_over_the_wire(dynamic: bool) -> None:
         assert node.log.read(0, up_to=99) == leader.log.read(0, up_to=99), "byte for byte"
     other = next(node for node in quorum.nodes.values() if node is not leader)
     assert code_of(other.submit(set_config("a", "1"))) is ErrorCode.NOT_CONTROLLER
-    described = leader.handle_describe_quorum(_describe()).topics[0].partitions[0]
+    described = serve(leader, _describe()).topics[0].partitions[0]
     assert {voter.replica_id for voter in described.current_voters} == {1, 2, 3}
     assert all(voter.last_caught_up_timestamp > 0 for voter in described.current_voters)
-    refused = other.handle_describe_quorum(_describe()).topics[0].partitions[0]
+    refused = serve(other, _describe()).topics[0].partitions[0]
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not quorum.faults
 
@@ -272,7 +272,7 @@ def test_a_metadata_transaction_shows_only_when_it_ends() -> None:
     ]
     for step in steps:
         records = [VersionedRecord(record, 0) for record in step.records]
-        node.submit(lambda _core, records=records: ControllerResult(records, None, atomic=True)).result()
+        node.submit(lambda _, records=records: ControllerResult(records, None, atomic=True)).result()
         assert node.image.configs.of(4, "") == step.configs
     assert node.controller is not None
     assert node.controller.core.state.configs.get((4, "")) == steps[-1].configs
@@ -286,9 +286,9 @@ def test_hostile_requests_are_refused() -> None:
     quorum = started()
     node = quorum.nodes[1]
     with pytest.raises(KafkaError, match="INVALID_REQUEST"):
-        node.handle_fetch_snapshot(FetchSnapshotRequest())
+        serve(node, FetchSnapshotRequest())
     with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
-        node.handle_fetch_snapshot(FetchSnapshotRequest(cluster_id="other"))
+        serve(node, FetchSnapshotRequest(cluster_id="other"))
     for position in (-1, 10**12, 2**62):
         partition = FetchSnapshotRequest.PartitionSnapshot(
             partition=0,
@@ -297,7 +297,7 @@ def test_hostile_requests_are_refused() -> None:
             position=position,
         )
         request = FetchSnapshotRequest(topics=[FetchSnapshotRequest.TopicSnapshot(name="__cluster_metadata", partitions=[partition])])
-        answer = node.handle_fetch_snapshot(request).result().topics[0].partitions[0]
+        answer = serve(node, request).result().topics[0].partitions[0]
         assert answer.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
     assert not quorum.faults
     assert isinstance(quorum.disks[1], VirtualDisk)

@@ -412,6 +412,6 @@ def test_another_coordinator_goes_on_from_the_log(broker: Transactions) -> None:
     assert broker.log_end("t") == 2
 
 
-@pytest.mark.parametrize("module", [init_producer_id, add_offsets_to_txn, end_txn, list_transactions])
-def test_errors_of_the_whole_answer(module: ModuleType) -> None:
-    assert module.error_response(None, KafkaError(ErrorCode.NOT_COORDINATOR)).error_code is ErrorCode.NOT_COORDINATOR
+def test_an_error_of_the_whole_answer_gives_out_no_id() -> None:
+    answer = init_producer_id.error_response(InitProducerIdRequest(), KafkaError(ErrorCode.NOT_COORDINATOR))
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NOT_COORDINATOR, -1, -1)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
-from odradek.handlers.registration import BROKER
+from odradek.handlers.scopes import BROKER
 from odradek.metadata.image import EMPTY
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.limits import AcceptorLimits

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.handlers.registration import BROKER, CONTROLLER, TO_CONTROLLER
+from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_response_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -31,7 +31,7 @@ Handler = Callable[..., object]
 def replace(services: Services, scope: str, key: ApiKey, handler: Handler) -> None:
     """Serves `key` with the test's function."""
     route = services.dispatcher._routes[scope][key]  # pyright: ignore[reportPrivateUsage]
-    route.load(CONTROLLER if route.forward else scope)
+    route.load()
     route.function = handler
 
 

@@ -1,70 +1,80 @@
-"""The table of APIs and what the modules register are the same facts."""
+"""The table of APIs names functions that exist and can answer, within what the protocol has; what listeners serve follows from it."""
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-from odradek import handlers
-from odradek.handlers.registration import BROKER, CONTROLLER, REGISTRATIONS
-from odradek.handlers.table import ROWS, TableRow, rows_for
+from odradek.handlers.scopes import BROKER, CONTROLLER
+from odradek.handlers.table import APIS, Api
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.registry import request_class, response_class
+from odradek.server.channel import scope_of
 from odradek.server.dispatch import build_routes
 
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.api_key.name}-{row.module.rpartition('.')[2]}")
-def test_a_row_says_what_its_module_registers(row: TableRow) -> None:
-    import_module(row.module)
-    for listener in row.listeners:
-        registration = REGISTRATIONS[(row.api_key, listener)]
-        assert registration.function.__module__ == row.module
-        assert registration.listeners == row.listeners
-        assert (registration.min_version, registration.max_version) == (row.min_version, row.max_version)
-        assert registration.forwarded == row.forwarded
-        assert registration.advertised_from == row.advertised_from
+by_name = pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_key.name)
 
 
-def test_every_registration_has_its_row() -> None:
-    for row in ROWS:
-        import_module(row.module)
-    assert set(REGISTRATIONS) == {(row.api_key, listener) for row in ROWS for listener in row.listeners}
+def test_an_api_is_declared_once_and_in_the_order_of_the_keys() -> None:
+    keys = [int(api.api_key) for api in APIS]
+    assert keys == sorted(set(keys))
 
 
-def test_every_module_that_serves_has_a_row() -> None:
-    folder = Path(handlers.__file__).parent
-    serving = {
-        f"odradek.handlers.{path.relative_to(folder).with_suffix('').as_posix().replace('/', '.')}"
-        for path in folder.glob("*/*.py")
-        if "\n@handler(" in path.read_text()
-    }
-    assert serving == {row.module for row in ROWS}
+@by_name
+def test_what_answers_takes_the_message_of_its_api(api: Api) -> None:
+    request, response = request_class(api.api_key).__name__, response_class(api.api_key).__name__
+    assert api.deciders
+    for decider in api.deciders.values():
+        signature = inspect.signature(getattr(import_module(decider.module), decider.function))
+        types = [parameter.annotation for parameter in signature.parameters.values()]
+        if decider.on_active_controller:
+            assert types == ["ControllerContext", request, "int"]
+            assert signature.return_annotation == f"ControllerResult[{response}]"
+        else:
+            assert types == ["RequestContext", request, "Services"]
+            assert response in signature.return_annotation
 
 
-def test_every_row_stays_within_what_the_protocol_has() -> None:
-    for row in ROWS:
-        info = API_INFO[row.api_key]
-        assert info.min_version <= row.min_version <= row.max_version <= info.max_version
-        assert set(row.listeners) <= set(info.listeners)
-        if row.forwarded:
-            assert BROKER in info.listeners
+@by_name
+def test_an_error_has_a_shape(api: Api) -> None:
+    for decider in api.deciders.values():
+        module = import_module(decider.module)
+        assert hasattr(module, decider.error_function) or hasattr(response_class(api.api_key)(), "error_code")
 
 
-def test_every_api_has_a_shape_for_its_errors() -> None:
-    for row in ROWS:
-        module = import_module(row.module)
-        request_class(row.api_key)
-        assert hasattr(module, "error_response") or hasattr(response_class(row.api_key)(), "error_code"), row.module
+@by_name
+def test_an_api_stays_within_what_the_protocol_has(api: Api) -> None:
+    info = API_INFO[api.api_key]
+    assert info.min_version <= api.min_version <= api.max_version <= info.max_version
+    assert {scope for scope in (BROKER, CONTROLLER) if api.stands_on(scope)} <= set(info.listeners)
+    assert not api.forwarded or CONTROLLER in api.deciders
 
 
 def test_only_produce_is_advertised_below_what_is_served() -> None:
-    assert [row.api_key for row in ROWS if row.advertised_from != row.min_version] == [ApiKey.PRODUCE]
+    assert [api.api_key for api in APIS if api.advertised_from != api.min_version] == [ApiKey.PRODUCE]
 
 
-def test_forwarded_apis_stand_on_both_listeners() -> None:
-    assert rows_for(BROKER)[ApiKey.CREATE_TOPICS] is rows_for(CONTROLLER)[ApiKey.CREATE_TOPICS]
+@pytest.mark.parametrize(
+    ("key", "on_broker", "on_controller", "sent_to"),
+    [
+        (ApiKey.PRODUCE, "handle", None, BROKER),
+        (ApiKey.VOTE, None, "handle", CONTROLLER),
+        (ApiKey.CREATE_TOPICS, "forwarded", "create_topics", CONTROLLER),
+        (ApiKey.ALTER_CONFIGS, "handle", "alter_configs", BROKER),
+        (ApiKey.ALTER_PARTITION, None, "alter_partition", CONTROLLER),
+        (ApiKey.API_VERSIONS, "handle", "handle", BROKER),
+    ],
+)
+def test_listeners_serve_what_the_table_says(key: ApiKey, on_broker: str | None, on_controller: str | None, sent_to: str) -> None:
+    for scope, expected in ((BROKER, on_broker), (CONTROLLER, on_controller)):
+        routes, ranges = build_routes(scope, unstable=False)
+        route = routes.get(key)
+        assert (route is not None) == (key in [line.api_key for line in ranges]) == (expected is not None)
+        if route is not None:
+            assert ("forwarded" if route.forward else route.decider.function) == expected
+    assert scope_of(key) == sent_to
 
 
 def test_an_unstable_version_is_only_served_when_asked_for() -> None:

@@ -15,7 +15,7 @@ from uuid import UUID
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, CONTROLLER
+from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.connection import Chunk, release_chunks
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord, TopicRecord

@@ -1,107 +1,157 @@
-"""Every API served, without importing the modules that serve them (they are imported on their first request).
+"""Every API that is served: its key, its versions, where it stands, and the function that decides it. This is its one declaration.
 
-One row per (API, module): to add an API, write the module with its `@handler` and add its row here; a test compares the two.
-ApiVersions, the dispatcher and the documentation are derived from this table.
+`Api(KEY, (first, last), ...)` says where requests come in and what answers them; modules are imported with their first request.
+
+- `broker="data.produce"`: on broker listeners, the function `handle` of `odradek.handlers.data.produce`.
+- `controller="cluster.vote"`: on controller listeners, likewise.
+- `decided="topics:create_topics"`: on controller listeners, the function `create_topics` of `odradek.controller.core.topics`. The active
+  controller runs it and answers when its records are committed; other controllers answer NOT_CONTROLLER.
+- `forwarded=True`: what comes in on broker listeners goes to the active controller in an Envelope (KIP-590): all of it, or with `broker=`
+  what that function leaves for the controller (`services.forwarder`).
+
+A module name may be followed by `:function` where that is not `handle`. The functions are
+
+    handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse
+    create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]
+
+- `handle` returns the response, a `Deferred` of it, or None where the protocol wants no answer (Produce with acks=0).
+- Both may raise `KafkaError`. It is answered by `error_response(request, error)` of the module, for a function of another name
+  `<function>_error`, e.g. `create_topics_error`. Without one the response's own `error_code` (and `error_message`) are set; a response
+  that has none needs the function.
+- Any other exception is logged with its traceback and answered as UNKNOWN_SERVER_ERROR in the same way.
+
+ACL operations, quotas and known gaps stand in the docstring of the function or of its module. ApiVersions, the dispatcher, the Envelope
+and the inter-broker channel are derived from this table.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from odradek.handlers.registration import BROKER, CONTROLLER
+from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.protocol.api_keys import ApiKey
 
 
-class TableRow:
-    """What `module` registers for `api_key`; versions are inclusive."""
+class Decider(NamedTuple):
+    """The function that answers an API on one listener scope, by name."""
 
-    __slots__ = ("advertised_from", "api_key", "forwarded", "listeners", "max_version", "min_version", "module")
+    module: str
+    function: str
+    on_active_controller: bool
+    """Whether it is an operation of the controller's core and not a handler."""
+
+    @property
+    def error_function(self) -> str:
+        """What puts an error into the API's shape, where the module has it."""
+        return "error_response" if self.function == "handle" else f"{self.function}_error"
+
+
+def _handler(place: str) -> Decider:
+    module, _, function = place.partition(":")
+    return Decider(f"odradek.handlers.{module}", function or "handle", on_active_controller=False)
+
+
+def _operation(place: str) -> Decider:
+    module, _, function = place.partition(":")
+    return Decider(f"odradek.controller.core.{module}", function, on_active_controller=True)
+
+
+class Api:
+    """A line of the table; versions are inclusive."""
+
+    __slots__ = ("advertised_from", "api_key", "deciders", "forwarded", "max_version", "min_version")
 
     def __init__(
         self,
         api_key: ApiKey,
-        module: str,
         versions: tuple[int, int],
-        listeners: tuple[str, ...],
         *,
+        broker: str = "",
+        controller: str = "",
+        decided: str = "",
         forwarded: bool = False,
         advertised_from: int | None = None,
     ) -> None:
+        """See the module's text. `advertised_from` is the first version that ApiVersions names where that is lower than what is served."""
         self.api_key = api_key
-        self.module = "odradek.handlers." + module
         self.min_version, self.max_version = versions
-        self.listeners = listeners
         self.forwarded = forwarded
         self.advertised_from = self.min_version if advertised_from is None else advertised_from
+        self.deciders: dict[str, Decider] = {}
+        """Listener scope -> who answers there; a scope that is not in it forwards, or does not serve the API."""
+        if broker:
+            self.deciders[BROKER] = _handler(broker)
+        if controller:
+            self.deciders[CONTROLLER] = _handler(controller)
+        if decided:
+            self.deciders[CONTROLLER] = _operation(decided)
+
+    def stands_on(self, scope: str) -> bool:
+        """Whether requests may come in on listeners of the scope."""
+        return scope in self.deciders or (scope == BROKER and self.forwarded)
 
 
-ROWS: Final[tuple[TableRow, ...]] = (
-    TableRow(ApiKey.PRODUCE, "data.produce", (3, 13), (BROKER,), advertised_from=0),
-    TableRow(ApiKey.FETCH, "data.fetch", (4, 18), (BROKER,)),
-    TableRow(ApiKey.FETCH, "cluster.raft_fetch", (4, 18), (CONTROLLER,)),
-    TableRow(ApiKey.LIST_OFFSETS, "data.list_offsets", (1, 11), (BROKER,)),
-    TableRow(ApiKey.METADATA, "cluster.metadata", (0, 13), (BROKER,)),
-    TableRow(ApiKey.OFFSET_COMMIT, "group.offset_commit", (2, 10), (BROKER,)),
-    TableRow(ApiKey.OFFSET_FETCH, "group.offset_fetch", (1, 10), (BROKER,)),
-    TableRow(ApiKey.FIND_COORDINATOR, "group.find_coordinator", (0, 6), (BROKER,)),
-    TableRow(ApiKey.JOIN_GROUP, "group.join_group", (0, 9), (BROKER,)),
-    TableRow(ApiKey.HEARTBEAT, "group.heartbeat", (0, 4), (BROKER,)),
-    TableRow(ApiKey.LEAVE_GROUP, "group.leave_group", (0, 5), (BROKER,)),
-    TableRow(ApiKey.SYNC_GROUP, "group.sync_group", (0, 5), (BROKER,)),
-    TableRow(ApiKey.DESCRIBE_GROUPS, "group.describe_groups", (0, 6), (BROKER,)),
-    TableRow(ApiKey.LIST_GROUPS, "group.list_groups", (0, 5), (BROKER,)),
-    TableRow(ApiKey.API_VERSIONS, "cluster.api_versions", (0, 4), (BROKER, CONTROLLER)),
-    TableRow(ApiKey.CREATE_TOPICS, "admin.create_topics", (2, 7), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.DELETE_TOPICS, "admin.delete_topics", (1, 6), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.DELETE_RECORDS, "admin.delete_records", (0, 2), (BROKER,)),
-    TableRow(ApiKey.INIT_PRODUCER_ID, "transaction.init_producer_id", (0, 6), (BROKER,)),
-    TableRow(ApiKey.OFFSET_FOR_LEADER_EPOCH, "data.offset_for_leader_epoch", (2, 4), (BROKER,)),
-    TableRow(ApiKey.ADD_PARTITIONS_TO_TXN, "transaction.add_partitions_to_txn", (0, 5), (BROKER,)),
-    TableRow(ApiKey.ADD_OFFSETS_TO_TXN, "transaction.add_offsets_to_txn", (0, 4), (BROKER,)),
-    TableRow(ApiKey.END_TXN, "transaction.end_txn", (0, 5), (BROKER,)),
-    TableRow(ApiKey.WRITE_TXN_MARKERS, "transaction.write_txn_markers", (1, 2), (BROKER,)),
-    TableRow(ApiKey.TXN_OFFSET_COMMIT, "group.txn_offset_commit", (0, 5), (BROKER,)),
-    TableRow(ApiKey.DESCRIBE_CONFIGS, "admin.describe_configs", (1, 4), (BROKER, CONTROLLER)),
-    TableRow(ApiKey.ALTER_CONFIGS, "admin.alter_configs", (0, 2), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.ALTER_CONFIGS, "admin.alter_configs", (0, 2), (BROKER,)),
-    TableRow(ApiKey.ALTER_REPLICA_LOG_DIRS, "admin.alter_replica_log_dirs", (1, 2), (BROKER,)),
-    TableRow(ApiKey.DESCRIBE_LOG_DIRS, "admin.describe_log_dirs", (1, 5), (BROKER,)),
-    TableRow(ApiKey.CREATE_PARTITIONS, "admin.create_partitions", (0, 3), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.DELETE_GROUPS, "group.delete_groups", (0, 2), (BROKER,)),
-    TableRow(ApiKey.ELECT_LEADERS, "admin.elect_leaders", (0, 2), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.INCREMENTAL_ALTER_CONFIGS, "admin.incremental_alter_configs", (0, 1), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.INCREMENTAL_ALTER_CONFIGS, "admin.incremental_alter_configs", (0, 1), (BROKER,)),
-    TableRow(ApiKey.OFFSET_DELETE, "group.offset_delete", (0, 0), (BROKER,)),
-    TableRow(ApiKey.VOTE, "cluster.vote", (0, 2), (CONTROLLER,)),
-    TableRow(ApiKey.BEGIN_QUORUM_EPOCH, "cluster.begin_quorum_epoch", (0, 1), (CONTROLLER,)),
-    TableRow(ApiKey.END_QUORUM_EPOCH, "cluster.end_quorum_epoch", (0, 1), (CONTROLLER,)),
-    TableRow(ApiKey.DESCRIBE_QUORUM, "cluster.describe_quorum", (0, 2), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.ALTER_PARTITION, "cluster.alter_partition", (2, 3), (CONTROLLER,)),
-    TableRow(ApiKey.UPDATE_FEATURES, "admin.update_features", (0, 2), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.ENVELOPE, "cluster.envelope", (0, 0), (CONTROLLER,)),
-    TableRow(ApiKey.FETCH_SNAPSHOT, "cluster.fetch_snapshot", (0, 1), (CONTROLLER,)),
-    TableRow(ApiKey.DESCRIBE_PRODUCERS, "transaction.describe_producers", (0, 0), (BROKER,)),
-    TableRow(ApiKey.DESCRIBE_TRANSACTIONS, "transaction.describe_transactions", (0, 0), (BROKER,)),
-    TableRow(ApiKey.LIST_TRANSACTIONS, "transaction.list_transactions", (0, 2), (BROKER,)),
-    TableRow(ApiKey.DESCRIBE_CLUSTER, "cluster.describe_cluster", (0, 2), (BROKER, CONTROLLER)),
-    TableRow(ApiKey.BROKER_REGISTRATION, "cluster.broker_registration", (0, 4), (CONTROLLER,)),
-    TableRow(ApiKey.BROKER_HEARTBEAT, "cluster.broker_heartbeat", (0, 2), (CONTROLLER,)),
-    TableRow(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster.allocate_producer_ids", (0, 0), (CONTROLLER,)),
-    TableRow(ApiKey.CONSUMER_GROUP_HEARTBEAT, "group.consumer_group_heartbeat", (0, 1), (BROKER,)),
-    TableRow(ApiKey.CONSUMER_GROUP_DESCRIBE, "group.consumer_group_describe", (0, 1), (BROKER,)),
-    TableRow(ApiKey.CONTROLLER_REGISTRATION, "cluster.controller_registration", (0, 0), (CONTROLLER,)),
-    TableRow(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "cluster.assign_replicas_to_dirs", (0, 0), (CONTROLLER,)),
-    TableRow(ApiKey.UNREGISTER_BROKER, "admin.unregister_broker", (0, 0), (CONTROLLER,), forwarded=True),
-    TableRow(ApiKey.LIST_CONFIG_RESOURCES, "admin.list_config_resources", (0, 1), (BROKER,)),
-    TableRow(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "cluster.describe_topic_partitions", (0, 0), (BROKER,)),
+APIS: Final[tuple[Api, ...]] = (
+    Api(ApiKey.PRODUCE, (3, 13), broker="data.produce", advertised_from=0),
+    Api(ApiKey.FETCH, (4, 18), broker="data.fetch", controller="cluster.raft_fetch"),
+    Api(ApiKey.LIST_OFFSETS, (1, 11), broker="data.list_offsets"),
+    Api(ApiKey.METADATA, (0, 13), broker="cluster.metadata"),
+    Api(ApiKey.OFFSET_COMMIT, (2, 10), broker="group.offset_commit"),
+    Api(ApiKey.OFFSET_FETCH, (1, 10), broker="group.offset_fetch"),
+    Api(ApiKey.FIND_COORDINATOR, (0, 6), broker="group.find_coordinator"),
+    Api(ApiKey.JOIN_GROUP, (0, 9), broker="group.join_group"),
+    Api(ApiKey.HEARTBEAT, (0, 4), broker="group.heartbeat"),
+    Api(ApiKey.LEAVE_GROUP, (0, 5), broker="group.leave_group"),
+    Api(ApiKey.SYNC_GROUP, (0, 5), broker="group.sync_group"),
+    Api(ApiKey.DESCRIBE_GROUPS, (0, 6), broker="group.describe_groups"),
+    Api(ApiKey.LIST_GROUPS, (0, 5), broker="group.list_groups"),
+    Api(ApiKey.API_VERSIONS, (0, 4), broker="cluster.api_versions", controller="cluster.api_versions"),
+    Api(ApiKey.CREATE_TOPICS, (2, 7), decided="topics:create_topics", forwarded=True),
+    Api(ApiKey.DELETE_TOPICS, (1, 6), decided="topics:delete_topics", forwarded=True),
+    Api(ApiKey.DELETE_RECORDS, (0, 2), broker="admin.delete_records"),
+    Api(ApiKey.INIT_PRODUCER_ID, (0, 6), broker="transaction.init_producer_id"),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), broker="data.offset_for_leader_epoch"),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, (0, 5), broker="transaction.add_partitions_to_txn"),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, (0, 4), broker="transaction.add_offsets_to_txn"),
+    Api(ApiKey.END_TXN, (0, 5), broker="transaction.end_txn"),
+    Api(ApiKey.WRITE_TXN_MARKERS, (1, 2), broker="transaction.write_txn_markers"),
+    Api(ApiKey.TXN_OFFSET_COMMIT, (0, 5), broker="group.txn_offset_commit"),
+    Api(ApiKey.DESCRIBE_CONFIGS, (1, 4), broker="admin.describe_configs", controller="admin.describe_configs"),
+    Api(ApiKey.ALTER_CONFIGS, (0, 2), broker="admin.alter_configs", decided="configs:alter_configs", forwarded=True),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, (1, 2), broker="admin.alter_replica_log_dirs"),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5), broker="admin.describe_log_dirs"),
+    Api(ApiKey.CREATE_PARTITIONS, (0, 3), decided="topics:create_partitions", forwarded=True),
+    Api(ApiKey.DELETE_GROUPS, (0, 2), broker="group.delete_groups"),
+    Api(ApiKey.ELECT_LEADERS, (0, 2), decided="partitions:elect_leaders", forwarded=True),
+    Api(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        (0, 1),
+        broker="admin.incremental_alter_configs",
+        decided="configs:incremental_alter_configs",
+        forwarded=True,
+    ),
+    Api(ApiKey.OFFSET_DELETE, (0, 0), broker="group.offset_delete"),
+    Api(ApiKey.VOTE, (0, 2), controller="cluster.vote"),
+    Api(ApiKey.BEGIN_QUORUM_EPOCH, (0, 1), controller="cluster.begin_quorum_epoch"),
+    Api(ApiKey.END_QUORUM_EPOCH, (0, 1), controller="cluster.end_quorum_epoch"),
+    Api(ApiKey.DESCRIBE_QUORUM, (0, 2), controller="cluster.describe_quorum", forwarded=True),
+    Api(ApiKey.ALTER_PARTITION, (2, 3), decided="partitions:alter_partition"),
+    Api(ApiKey.UPDATE_FEATURES, (0, 2), decided="features:update_features", forwarded=True),
+    Api(ApiKey.ENVELOPE, (0, 0), controller="cluster.envelope"),
+    Api(ApiKey.FETCH_SNAPSHOT, (0, 1), controller="cluster.fetch_snapshot"),
+    Api(ApiKey.DESCRIBE_CLUSTER, (0, 2), broker="cluster.describe_cluster", controller="cluster.describe_cluster"),
+    Api(ApiKey.DESCRIBE_PRODUCERS, (0, 0), broker="transaction.describe_producers"),
+    Api(ApiKey.BROKER_REGISTRATION, (0, 4), decided="brokers:register_broker"),
+    Api(ApiKey.BROKER_HEARTBEAT, (0, 2), decided="brokers:broker_heartbeat"),
+    Api(ApiKey.UNREGISTER_BROKER, (0, 0), decided="brokers:unregister_broker", forwarded=True),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0), broker="transaction.describe_transactions"),
+    Api(ApiKey.LIST_TRANSACTIONS, (0, 2), broker="transaction.list_transactions"),
+    Api(ApiKey.ALLOCATE_PRODUCER_IDS, (0, 0), decided="producer_ids:allocate_producer_ids"),
+    Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, (0, 1), broker="group.consumer_group_heartbeat"),
+    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1), broker="group.consumer_group_describe"),
+    Api(ApiKey.CONTROLLER_REGISTRATION, (0, 0), decided="brokers:register_controller"),
+    Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, (0, 0), decided="partitions:assign_replicas_to_directories"),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), broker="admin.list_config_resources"),
+    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), broker="cluster.describe_topic_partitions"),
 )
-"""In the order of the API keys. Where a broker looks at a request before the controller does, its own row follows the controller's."""
-
-
-def rows_for(listener: str) -> dict[ApiKey, TableRow]:
-    """The rows that stand on a listener scope, including those a broker listener forwards to the controller."""
-    rows: dict[ApiKey, TableRow] = {}
-    for row in ROWS:
-        if listener in row.listeners or (listener == BROKER and row.forwarded):
-            rows[row.api_key] = row
-    return rows
+"""In the order of the API keys, each once."""

@@ -39,7 +39,7 @@ class FrameHandler(Protocol):
 
 
 class Listener:
-    """Where to listen: `name` and `scope` as in handlers.registration; an empty host is every address, port 0 any free port."""
+    """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
 
     __slots__ = ("host", "name", "port", "scope")
 

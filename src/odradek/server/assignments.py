@@ -15,7 +15,7 @@ from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition
-from odradek.handlers.registration import TO_CONTROLLER
+from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import directory_assignment_supported
 from odradek.server.channel import InterBrokerChannel
 

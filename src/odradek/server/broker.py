@@ -19,7 +19,7 @@ from odradek.base.ids import TopicPartition, random_uuid
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.config.without_effect import ineffective
-from odradek.handlers.registration import BROKER, CONTROLLER
+from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.metadata.image import EMPTY
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.server.boot import STEPS, Step

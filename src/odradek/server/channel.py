@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.handlers.registration import BROKER, CONTROLLER, TO_CONTROLLER
-from odradek.handlers.table import ROWS
+from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
+from odradek.handlers.table import APIS
 from odradek.network.connection import release_chunks
 from odradek.protocol.framing import encode_size
 from odradek.protocol.headers import decode_response_header, encode_request_header
@@ -36,7 +36,12 @@ Carry = Callable[[int, str, bytes], "Deferred[Sequence[Chunk] | None]"]
 _RETRY_S = 0.05
 _FORWARD_TIMEOUT_S = 30.0
 
-_SCOPES: Final = {int(row.api_key): BROKER if BROKER in row.listeners else CONTROLLER for row in ROWS}
+_ON_BROKERS: Final = frozenset([int(api.api_key) for api in APIS if BROKER in api.deciders])
+
+
+def scope_of(api_key: int) -> str:
+    """The listeners on which a node serves what another sends it."""
+    return BROKER if api_key in _ON_BROKERS else CONTROLLER
 
 
 class InterBrokerChannel:
@@ -95,7 +100,7 @@ class InterBrokerChannel:
         serve: Callable[[str, bytes], Answer],
     ) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-        scope = _SCOPES[api_key]
+        scope = scope_of(api_key)
         frame = encode_request_header(api_key, version, self._correlation_id, f"node-{self._node_id}") + request.encode(version)
 
         def deliver() -> None:
@@ -128,7 +133,7 @@ class InterBrokerChannel:
 
     def _hand_over(self, request: Message, version: int, timeout_s: float, result: Deferred[Message]) -> None:
         """To this node itself, as a message; the answer comes as one."""
-        scope = _SCOPES[request.API_KEY]
+        scope = scope_of(request.API_KEY)
 
         def received(done: Deferred[Message | None]) -> None:
             response = None if done.error is not None else done.result()

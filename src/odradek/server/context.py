@@ -14,7 +14,7 @@ ANONYMOUS = "User:ANONYMOUS"
 class RequestContext:
     """One request on its way through the house.
 
-    `listener_scope` is "broker" or "controller" (handlers.registration); `received_at` is `clock.monotonic()` when its last byte was there.
+    `listener_scope` is "broker" or "controller" (handlers.scopes); `received_at` is `clock.monotonic()` when its last byte was there.
     `principal` is Kafka's text form, e.g. "User:ANONYMOUS". For a forwarded request principal, host and client id are those of the client.
     """
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
-from odradek.handlers.registration import TO_CONTROLLER
+from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import controller_registration_supported, supported_features
 
 if TYPE_CHECKING:

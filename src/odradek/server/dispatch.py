@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.handlers.registration import BROKER, CONTROLLER, REGISTRATIONS, HandlerFunction
-from odradek.handlers.table import TableRow, rows_for
+from odradek.handlers.scopes import BROKER, CONTROLLER
+from odradek.handlers.table import APIS, Api
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import RequestHeader, decode_request_header, encode_response_header
@@ -27,9 +27,13 @@ from odradek.protocol.schema import Message
 from odradek.server.context import ANONYMOUS, RequestContext
 
 if TYPE_CHECKING:
+    from odradek.controller.core.context import ControllerContext
+    from odradek.controller.core.result import ControllerResult
     from odradek.network.connection import Answer, Chunk, Connection
     from odradek.server.services import Services
 
+    HandlerFunction = Callable[[RequestContext, Message, Services], object]
+    Operation = Callable[[ControllerContext, Message, int], ControllerResult[Message]]
     Forward = Callable[[RequestContext, memoryview | bytes, "Route", Message], Deferred[Sequence[Chunk] | None]]
 
 logger = logging.getLogger(__name__)
@@ -46,37 +50,51 @@ class ApiRange(NamedTuple):
 class Route:
     """How requests of one API on one listener scope are served. The modules are imported with the first request."""
 
-    __slots__ = ("api_key", "error_response", "forward", "function", "max_version", "min_version", "module", "request_class")
+    __slots__ = ("api_key", "decider", "error_response", "forward", "function", "max_version", "min_version", "request_class")
 
-    def __init__(self, row: TableRow, max_version: int, *, forward: bool) -> None:
-        self.api_key = row.api_key
-        self.module = row.module
-        self.min_version = row.min_version
+    def __init__(self, api: Api, scope: str, max_version: int) -> None:
+        self.api_key = api.api_key
+        self.forward = scope not in api.deciders
+        """Whether the active controller answers; the API's shape for errors is needed here too."""
+        self.decider = api.deciders[CONTROLLER if self.forward else scope]
+        self.min_version = api.min_version
         self.max_version = max_version
-        self.forward = forward
         self.function: HandlerFunction | None = None
         self.request_class: type[Message] | None = None
         self.error_response: Callable[[Message, KafkaError], Message] | None = None
 
-    def load(self, scope: str) -> None:
-        module = import_module(self.module)
+    def load(self) -> None:
+        """Imports what answers; AttributeError when the table names a function that is not there."""
+        module = import_module(self.decider.module)
         self.request_class = request_class(self.api_key)
-        self.error_response = cast("Callable[[Message, KafkaError], Message] | None", getattr(module, "error_response", None))
-        self.function = REGISTRATIONS[(self.api_key, CONTROLLER if self.forward else scope)].function
+        self.error_response = getattr(module, self.decider.error_function, None)
+        function = getattr(module, self.decider.function)
+        self.function = _on_active_controller(function) if self.decider.on_active_controller else function
+
+
+def _on_active_controller(operation: Operation) -> HandlerFunction:
+    """The handler of an API that the controller's core decides."""
+
+    def handle(context: RequestContext, request: Message, services: Services) -> Deferred[Message]:
+        version = context.api_version
+        return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__)
+
+    return handle
 
 
 def build_routes(scope: str, *, unstable: bool) -> tuple[dict[int, Route], list[ApiRange]]:
     """The routes of a listener scope, and what ApiVersions says about them (unstable.api.versions.enable)."""
     routes: dict[int, Route] = {}
     ranges: list[ApiRange] = []
-    for api_key, row in rows_for(scope).items():
-        max_version = row.max_version
+    for api in APIS:
+        if not api.stands_on(scope):
+            continue
+        api_key, max_version = api.api_key, api.max_version
         info = API_INFO[api_key]
         if info.latest_version_unstable and not unstable and max_version == info.max_version:
             max_version -= 1
-        routes[api_key] = Route(row, max_version, forward=scope not in row.listeners)
-        ranges.append(ApiRange(int(api_key), row.advertised_from, max_version))
-    ranges.sort()
+        routes[api_key] = Route(api, scope, max_version)
+        ranges.append(ApiRange(int(api_key), api.advertised_from, max_version))
     return routes, ranges
 
 
@@ -134,7 +152,7 @@ class Dispatcher:
                 return None
             raise ProtocolError(f"{route.api_key.name} is not served in version {version}")
         if route.function is None:
-            route.load(scope)
+            route.load()
         return route
 
     def _unsupported_api_versions(self, context: RequestContext) -> Sequence[Chunk]:

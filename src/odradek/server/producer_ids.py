@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.registration import TO_CONTROLLER
+from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.server.channel import InterBrokerChannel
 
 if TYPE_CHECKING:

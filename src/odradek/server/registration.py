@@ -19,7 +19,7 @@ from uuid import UUID
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
-from odradek.handlers.registration import TO_CONTROLLER
+from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import directory_assignment_supported, supported_features
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine

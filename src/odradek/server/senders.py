@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from odradek.base.deferred import Deferred
-from odradek.handlers.registration import TO_CONTROLLER
+from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.server.channel import InterBrokerChannel
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from odradek.protocol.messages.metadata_records import (
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
-from odradek.protocol.messages.unregister_broker import UnregisterBrokerResponse
+from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 FENCE, UNFENCE = 1, -1
 IN_CONTROLLED_SHUTDOWN = 1
@@ -38,8 +38,15 @@ _RESERVED_DIRECTORY_IDS = 100
 # -- registration -------------------------------------------------------------------------------------------------------------------------
 
 
-def register_broker(context: ControllerContext, request: BrokerRegistrationRequest) -> ControllerResult[BrokerRegistrationResponse]:
-    """INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION or UNSUPPORTED_VERSION when it cannot be accepted."""
+def register_broker(
+    context: ControllerContext, request: BrokerRegistrationRequest, version: int
+) -> ControllerResult[BrokerRegistrationResponse]:
+    """BrokerRegistration (62): a broker announces itself; the answer is its epoch.
+
+    INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION or UNSUPPORTED_VERSION when it cannot be accepted.
+    ACL: CLUSTER_ACTION on Cluster. Quota: none.
+    Known gaps: ACLs are not enforced yet.
+    """
     state = context.state
     existing = state.brokers.get(request.broker_id)
     _check_registration(context, request, existing)
@@ -145,9 +152,14 @@ def _records_for_past_life(
 
 
 def register_controller(
-    context: ControllerContext, request: ControllerRegistrationRequest
+    context: ControllerContext, request: ControllerRegistrationRequest, version: int
 ) -> ControllerResult[ControllerRegistrationResponse]:
-    """UNSUPPORTED_VERSION while the metadata.version is too old for it."""
+    """ControllerRegistration (70): a controller announces its listeners and features.
+
+    UNSUPPORTED_VERSION while the metadata.version is too old for it.
+    ACL: CLUSTER_ACTION on Cluster. Quota: none.
+    Known gaps: ACLs are not enforced yet.
+    """
     if not features.controller_registration_supported(context.state.metadata_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The current MetadataVersion is too old to support controller registrations.")
     record = RegisterControllerRecord(
@@ -168,8 +180,15 @@ def register_controller(
     return ControllerResult([VersionedRecord(record, 0)], ControllerRegistrationResponse(), atomic=True)
 
 
-def unregister_broker(context: ControllerContext, broker_id: int) -> ControllerResult[UnregisterBrokerResponse]:
-    """BROKER_ID_NOT_REGISTERED when there is no such broker."""
+def unregister_broker(
+    context: ControllerContext, request: UnregisterBrokerRequest, version: int
+) -> ControllerResult[UnregisterBrokerResponse]:
+    """UnregisterBroker (64): takes a broker's registration away. BROKER_ID_NOT_REGISTERED when there is no such broker.
+
+    ACL: ALTER on Cluster. Quota: controller mutations.
+    Known gaps: ACLs and quotas are not enforced yet.
+    """
+    broker_id = request.broker_id
     broker = context.state.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
@@ -183,8 +202,14 @@ def unregister_broker(context: ControllerContext, broker_id: int) -> ControllerR
 # -- heartbeats ---------------------------------------------------------------------------------------------------------------------------
 
 
-def broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatResponse]:
-    """STALE_BROKER_EPOCH when the broker must register anew."""
+def broker_heartbeat(
+    context: ControllerContext, request: BrokerHeartbeatRequest, version: int
+) -> ControllerResult[BrokerHeartbeatResponse]:
+    """BrokerHeartbeat (63): a broker lives, wants to be unfenced, or wants to go. STALE_BROKER_EPOCH when it must register anew.
+
+    ACL: CLUSTER_ACTION on Cluster. Quota: none.
+    Known gaps: ACLs are not enforced yet.
+    """
     state = context.state
     broker_id = request.broker_id
     broker = state.check_broker_epoch(broker_id, request.broker_epoch)

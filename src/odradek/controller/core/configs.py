@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.config.broker import BROKER_CONFIG
@@ -18,6 +18,8 @@ from odradek.metadata.topic_names import check_topic_name
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.metadata_records import ConfigRecord
+
+Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
@@ -45,9 +47,12 @@ def topic_creation_records(context: ControllerContext, topic: str, configs: Mapp
 
 
 def incremental_alter_configs(
-    context: ControllerContext, request: IncrementalAlterConfigsRequest
+    context: ControllerContext, request: IncrementalAlterConfigsRequest, version: int
 ) -> ControllerResult[IncrementalAlterConfigsResponse]:
-    """Sets, deletes, appends and subtracts (KIP-339); each resource succeeds or fails on its own."""
+    """IncrementalAlterConfigs (44, KIP-339): sets, deletes, appends and subtracts. Each resource succeeds or fails on its own.
+
+    What a broker checks before this is in `handlers/admin/incremental_alter_configs.py`, with ACL, quota and gaps.
+    """
     records: list[VersionedRecord] = []
     response = IncrementalAlterConfigsResponse()
     for resource in request.resources:
@@ -64,8 +69,11 @@ def incremental_alter_configs(
     return ControllerResult([] if request.validate_only else records, response, atomic=True)
 
 
-def alter_configs(context: ControllerContext, request: AlterConfigsRequest) -> ControllerResult[AlterConfigsResponse]:
-    """Replaces the whole configuration of each resource: what is not named goes back to its default."""
+def alter_configs(context: ControllerContext, request: AlterConfigsRequest, version: int) -> ControllerResult[AlterConfigsResponse]:
+    """AlterConfigs (33, KIP-133): replaces the configuration of each resource as a whole: what is not named goes back to its default.
+
+    What a broker checks before this is in `handlers/admin/alter_configs.py`, with ACL, quota and gaps.
+    """
     records: list[VersionedRecord] = []
     response = AlterConfigsResponse()
     for resource in request.resources:
@@ -83,6 +91,25 @@ def alter_configs(context: ControllerContext, request: AlterConfigsRequest) -> C
             )
         )
     return ControllerResult([] if request.validate_only else records, response, atomic=True)
+
+
+def incremental_alter_configs_error(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
+    """Every resource of the request with the same error."""
+    return _refusal(request, error, IncrementalAlterConfigsResponse)
+
+
+def alter_configs_error(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    """Every resource of the request with the same error."""
+    return _refusal(request, error, AlterConfigsResponse)
+
+
+def _refusal(request: AlterConfigsRequest | IncrementalAlterConfigsRequest, error: KafkaError, response: type[Response]) -> Response:
+    answer = response()
+    for each in request.resources:
+        row = response.AlterConfigsResourceResponse(resource_type=each.resource_type, resource_name=each.resource_name)
+        row.error_code, row.error_message = error.code, error.message
+        answer.responses.append(row)  # pyright: ignore[reportArgumentType] - each response has rows of its own class
+    return answer
 
 
 def _apply(

@@ -23,10 +23,11 @@ MAX_RECORDS_PER_OPERATION = 10_000
 class ControllerContext:
     """State, configuration, randomness and the time of the operation.
 
-    `now_s` (monotonic seconds) and `next_offset` (where the next record will be appended) are set by the shell before each operation.
+    `now_s` (monotonic seconds), `next_offset` (where the next record will be appended) and `kraft_version` (its level, which only the
+    quorum's own log says) are set by the shell before each operation.
     """
 
-    __slots__ = ("cluster_id", "config", "heartbeats", "next_offset", "node_id", "now_s", "rng", "state")
+    __slots__ = ("cluster_id", "config", "heartbeats", "kraft_version", "next_offset", "node_id", "now_s", "rng", "state")
 
     def __init__(self, state: ControllerState, config: BrokerConfig, cluster_id: str, rng: random.Random) -> None:
         self.state = state
@@ -36,6 +37,7 @@ class ControllerContext:
         self.rng = rng
         self.now_s = 0.0
         self.next_offset = 0
+        self.kraft_version = 0
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms / 1000)
 
     def placer(self) -> StripedPlacer:

@@ -71,7 +71,12 @@ def leaderless(context: ControllerContext) -> list[Where]:
 
 
 def alter_partition(context: ControllerContext, request: AlterPartitionRequest, version: int) -> ControllerResult[AlterPartitionResponse]:
-    """A leader proposes ISRs. STALE_BROKER_EPOCH when it is not the broker it was; errors of a partition stand in the response."""
+    """AlterPartition (56): a leader proposes ISRs. Errors of a partition stand in the response.
+
+    STALE_BROKER_EPOCH for the request when its sender is not the broker it was.
+    ACL: CLUSTER_ACTION on Cluster. Quota: none.
+    Known gaps: ACLs are not enforced yet.
+    """
     context.state.check_broker_epoch(request.broker_id, request.broker_epoch)
     records: list[VersionedRecord] = []
     response = AlterPartitionResponse()
@@ -166,8 +171,16 @@ def _alteration_error(
 # -- elections on request and by timer ----------------------------------------------------------------------------------------------------
 
 
-def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
-    """Elects preferred (type 0) or any (type 1) leaders; without partitions, of all that need it."""
+def elect_leaders(context: ControllerContext, request: ElectLeadersRequest, version: int) -> ControllerResult[ElectLeadersResponse]:
+    """ElectLeaders (43, KIP-183, KIP-460): preferred leaders (type 0, the only one of version 0), or any replica where records may be lost
+    (type 1). Without partitions: of all that need it.
+
+    REQUEST_TIMED_OUT for the request when its time is negative, INVALID_REQUEST for another type.
+    ACL: ALTER on Cluster. Quota: controller mutations.
+    Known gaps: ACLs and quotas are not enforced yet.
+    """
+    if request.timeout_ms < 0:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the time for the election was over before it began")
     if request.election_type not in (ELECTION_PREFERRED, ELECTION_UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     records: list[VersionedRecord] = []
@@ -189,6 +202,23 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> C
                 ElectLeadersResponse.PartitionResult(partition_id=number, error_code=code, error_message=message)
             )
     return ControllerResult(records, response)
+
+
+def elect_leaders_error(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+    """The response as a whole, and every partition that was named, with the same error."""
+    result = ElectLeadersResponse.PartitionResult
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            ElectLeadersResponse.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    result(partition_id=number, error_code=error.code, error_message=error.message) for number in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
 
 
 def _elect_leader(context: ControllerContext, name: str, number: int, election: int, records: list[VersionedRecord]) -> KafkaError | None:
@@ -243,9 +273,14 @@ def elect_unclean_leaders(context: ControllerContext) -> ControllerResult[bool]:
 
 
 def assign_replicas_to_directories(
-    context: ControllerContext, request: AssignReplicasToDirsRequest
+    context: ControllerContext, request: AssignReplicasToDirsRequest, version: int
 ) -> ControllerResult[AssignReplicasToDirsResponse]:
-    """A broker says in which log directories its replicas are (KIP-858). UNSUPPORTED_VERSION while the metadata.version records none."""
+    """AssignReplicasToDirs (73, KIP-858): a broker says in which log directories its replicas are.
+
+    UNSUPPORTED_VERSION for the request while the metadata.version records none, STALE_BROKER_EPOCH for a broker's past life.
+    ACL: CLUSTER_ACTION on Cluster. Quota: none.
+    Known gaps: ACLs are not enforced yet.
+    """
     if not features.directory_assignment_supported(context.state.metadata_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = context.state.check_broker_epoch(request.broker_id, request.broker_epoch)

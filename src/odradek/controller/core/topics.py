@@ -27,8 +27,13 @@ Created = CreateTopicsResponse.CreatableTopicResult
 # -- create -------------------------------------------------------------------------------------------------------------------------------
 
 
-def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> ControllerResult[CreateTopicsResponse]:
-    """Each topic succeeds or fails on its own; POLICY_VIOLATION for the request when it asks for more than 10,000 partitions."""
+def create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]:
+    """CreateTopics (19): by counts or with given replicas. Each topic succeeds or fails on its own.
+
+    POLICY_VIOLATION for the request when it asks for more than 10,000 partitions.
+    ACL: CREATE on Cluster or on Topic. Quota: controller mutations.
+    Known gaps: ACLs and quotas are not enforced yet; there are no creation policies.
+    """
     counts = Counter(topic.name for topic in request.topics)
     wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC]
     partitions = sum(_asked_partitions(context, topic) for topic in wanted)
@@ -52,6 +57,13 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> C
         code = ErrorCode.INVALID_REQUEST
         response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused, configs=[]))
     return ControllerResult([] if request.validate_only else records, response, atomic=True)
+
+
+def create_topics_error(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    """Every topic of the request with the same error."""
+    return CreateTopicsResponse(
+        topics=[Created(name=topic.name, error_code=error.code, error_message=error.message, configs=[]) for topic in request.topics]
+    )
 
 
 def _asked_partitions(context: ControllerContext, topic: Creatable) -> int:
@@ -199,8 +211,14 @@ def _new_partition(context: ControllerContext, replicas: Sequence[int], isr: Seq
 # -- grow ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> ControllerResult[CreatePartitionsResponse]:
-    """Each topic succeeds or fails on its own."""
+def create_partitions(
+    context: ControllerContext, request: CreatePartitionsRequest, version: int
+) -> ControllerResult[CreatePartitionsResponse]:
+    """CreatePartitions (37): more partitions for topics. Each topic succeeds or fails on its own.
+
+    ACL: ALTER on Topic. Quota: controller mutations.
+    Known gaps: ACLs and quotas are not enforced yet.
+    """
     counts = Counter(topic.name for topic in request.topics)
     records: list[VersionedRecord] = []
     response = CreatePartitionsResponse()
@@ -219,6 +237,14 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
             records += its_records
             response.results.append(result(name=topic.name))
     return ControllerResult([] if request.validate_only else records, response, atomic=True)
+
+
+def create_partitions_error(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
+    """Every topic of the request with the same error."""
+    result = CreatePartitionsResponse.CreatePartitionsTopicResult
+    return CreatePartitionsResponse(
+        results=[result(name=topic.name, error_code=error.code, error_message=error.message) for topic in request.topics]
+    )
 
 
 def _more_partitions(context: ControllerContext, asked: CreatePartitionsRequest.CreatePartitionsTopic) -> list[VersionedRecord]:
@@ -255,7 +281,12 @@ def _more_partitions(context: ControllerContext, asked: CreatePartitionsRequest.
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest, version: int) -> ControllerResult[DeleteTopicsResponse]:
-    """By name, or from version 6 by name or id. TOPIC_DELETION_DISABLED for the request when delete.topic.enable is false."""
+    """DeleteTopics (20): by name, or from version 6 by name or id. Each topic succeeds or fails on its own.
+
+    TOPIC_DELETION_DISABLED for the request when delete.topic.enable is false (INVALID_REQUEST before version 3).
+    ACL: DELETE on Topic. Quota: controller mutations.
+    Known gaps: ACLs and quotas are not enforced yet.
+    """
     if not context.config.delete_topic_enable:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST)
     if version >= 6:
@@ -266,6 +297,14 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest, vers
     records = [VersionedRecord(RemoveTopicRecord(topic_id=topic_id), 0) for topic_id in found]
     check_size(len(records))
     return ControllerResult(records, response, atomic=True)
+
+
+def delete_topics_error(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+    """Every topic of the request with the same error."""
+    result = DeleteTopicsResponse.DeletableTopicResult
+    by_state = [result(name=t.name, topic_id=t.topic_id, error_code=error.code, error_message=error.message) for t in request.topics]
+    by_name = [result(name=name, error_code=error.code, error_message=error.message) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=by_state + by_name)
 
 
 def _resolve(context: ControllerContext, asked: Collection[tuple[str | None, UUID]]) -> tuple[list[UUID], DeleteTopicsResponse]:

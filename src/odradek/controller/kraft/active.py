@@ -22,6 +22,7 @@ from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.undo import UndoJournal
+from odradek.controller.core.features import elr_safety_records
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft.activation import activation_records
 from odradek.controller.kraft.records import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, Batch, encode_record, split_values
@@ -30,6 +31,7 @@ from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 if TYPE_CHECKING:
+    from odradek.controller.core.context import ControllerContext
     from odradek.controller.core.quorum import QuorumControllerCore
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,11 @@ class LogWriter(Protocol):
 
     @property
     def leader_id(self) -> int: ...
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of kraft.version, which the quorum's own records say."""
+        ...
 
     def append_values(self, values: list[bytes], epoch: int) -> bool:
         """Appends one batch of encoded records at `next_offset`; False when this node no longer leads the epoch."""
@@ -99,16 +106,15 @@ class MetadataController:
 
     # Operations ------------------------------------------------------------------------------------------------------------
 
-    def run(self, operation: Callable[[QuorumControllerCore], ControllerResult[R]], deferred: Deferred[R]) -> None:
+    def run(self, operation: Callable[[ControllerContext], ControllerResult[R]], deferred: Deferred[R]) -> None:
         """Runs the operation now; `deferred` gets its response, or a KafkaError, when that is certain."""
         if not self.is_active:
             deferred.fail(self.not_controller())
             return
-        core = self.core
-        core.now_s = self._clock.monotonic()
-        core.next_offset = self._writer.next_offset
+        writer = self._writer
+        context = self.core.begin(now_s=self._clock.monotonic(), next_offset=writer.next_offset, kraft_version=writer.kraft_version)
         try:
-            result = operation(core)
+            result = operation(context)
         except Exception as error:
             deferred.fail(error)
             return
@@ -230,17 +236,16 @@ class MetadataController:
         self.replayed_to = max(self.replayed_to, self._writer.next_offset)
         deferred: Deferred[None] = Deferred()
 
-        def begin(core: QuorumControllerCore) -> ControllerResult[None]:
+        def begin(context: ControllerContext) -> ControllerResult[None]:
             records = activation_records(
-                metadata_version=core.state.features.get(METADATA_VERSION),
+                metadata_version=context.state.features.get(METADATA_VERSION),
                 transaction_start=self._transaction_start,
-                bootstrap=[*self._bootstrap, *core.elr_safety_records(self._bootstrap)],
+                bootstrap=[*self._bootstrap, *elr_safety_records(context, self._bootstrap)],
             )
             return ControllerResult(records, None)
 
         self.run(begin, deferred)
-        self.core.now_s = self._clock.monotonic()
-        self.core.activate()
+        self.core.activate(self._clock.monotonic())
         if deferred.error is not None:
             logger.error("The controller could not be activated: %s", deferred.error, exc_info=deferred.error)
             self.deactivate()

@@ -52,16 +52,11 @@ from odradek.controller.kraft.snapshots import encode_snapshot, write_snapshot
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
+    from odradek.controller.core.context import ControllerContext
     from odradek.controller.core.quorum import QuorumControllerCore
     from odradek.controller.core.result import ControllerResult
     from odradek.controller.kraft.wire import RaftChannel
     from odradek.metadata.image import MetadataImage
-    from odradek.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
-    from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-    from odradek.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
-    from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
-    from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-    from odradek.protocol.messages.vote import VoteRequest, VoteResponse
     from odradek.storage.flushing import Flush
 
 logger = logging.getLogger(__name__)
@@ -233,8 +228,8 @@ class KRaftNode:
         """The publisher is told of everything once this node has caught up, and of every change from then on."""
         self.loader.add_publisher(publisher)
 
-    def submit(self, operation: Callable[[QuorumControllerCore], ControllerResult[R]], name: str = "") -> Deferred[R]:
-        """Runs `operation` on the active controller's core; the response comes when its records are committed.
+    def submit(self, operation: Callable[[ControllerContext], ControllerResult[R]], name: str = "") -> Deferred[R]:
+        """Runs `operation`, one of `controller.core`, on the active controller; the response comes when its records are committed.
 
         Fails with NOT_CONTROLLER when this node is not the active controller or stops being it, and with whatever KafkaError the operation
         raises. `name` is for the log.
@@ -247,13 +242,13 @@ class KRaftNode:
 
         def run() -> None:
             controller.run(operation, deferred)
-            self._periodic.watch_heartbeats(controller.core)
+            self._periodic.watch_heartbeats(controller.core.context.heartbeats)
 
         self._enqueue(run)
         return deferred
 
     def request(self, request: Request) -> Deferred[Response]:
-        """A peer's request, without the wire's wrapping; see `wire` for the APIs."""
+        """A peer's request, without the wire's wrapping; the APIs are in `handlers.cluster`."""
         self._next_token += 1
         token = self._next_token
         deferred: Deferred[Response] = Deferred()
@@ -264,43 +259,7 @@ class KRaftNode:
         self._step(RequestReceived(token, request))
         return deferred
 
-    def handle_vote(self, request: VoteRequest) -> Deferred[VoteResponse]:
-        """Vote (52). KafkaError for the request as a whole, here and in the next four."""
-        from odradek.controller.kraft.apis import handle_vote
-
-        return handle_vote(self, request)
-
-    def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> Deferred[BeginQuorumEpochResponse]:
-        """BeginQuorumEpoch (53)."""
-        from odradek.controller.kraft.apis import handle_begin_quorum_epoch
-
-        return handle_begin_quorum_epoch(self, request)
-
-    def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> Deferred[EndQuorumEpochResponse]:
-        """EndQuorumEpoch (54)."""
-        from odradek.controller.kraft.apis import handle_end_quorum_epoch
-
-        return handle_end_quorum_epoch(self, request)
-
-    def handle_fetch(self, request: FetchRequest) -> Deferred[FetchResponse]:
-        """Fetch (1) of the metadata topic."""
-        from odradek.controller.kraft.apis import handle_fetch
-
-        return handle_fetch(self, request)
-
-    def handle_fetch_snapshot(self, request: FetchSnapshotRequest) -> Deferred[FetchSnapshotResponse]:
-        """FetchSnapshot (59)."""
-        from odradek.controller.kraft.apis import handle_fetch_snapshot
-
-        return handle_fetch_snapshot(self, request)
-
-    def handle_describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        """DescribeQuorum (55)."""
-        from odradek.controller.kraft.apis import handle_describe_quorum
-
-        return handle_describe_quorum(self, request)
-
-    # For `wire` and `apis` --------------------------------------------------------------------------------------------------
+    # For `wire` and the handlers of Raft's APIs -------------------------------------------------------------------------------
 
     @property
     def listener_name(self) -> str:
@@ -550,7 +509,7 @@ class KRaftNode:
             controller.activate(epoch)
             if controller.is_active:
                 self._periodic.start()
-                self._periodic.watch_heartbeats(controller.core)
+                self._periodic.watch_heartbeats(controller.core.context.heartbeats)
 
     # Snapshots -------------------------------------------------------------------------------------------------------------
 

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.core.brokers import fence_stale_broker
+from odradek.controller.core.partitions import balance_leaders, elect_unclean_leaders
 from odradek.controller.core.result import ControllerResult
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import NoOpRecord
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
-    from odradek.controller.core.quorum import QuorumControllerCore
+    from odradek.controller.core.context import ControllerContext
+    from odradek.controller.core.heartbeats import Heartbeats
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +29,7 @@ AGAIN_AT_ONCE_S = 0.01
 class Submit(Protocol):
     """`KRaftNode.submit`."""
 
-    def __call__(self, operation: Callable[[QuorumControllerCore], ControllerResult[object]], name: str) -> Deferred[object]: ...
+    def __call__(self, operation: Callable[[ControllerContext], ControllerResult[object]], name: str) -> Deferred[object]: ...
 
 
 class PeriodicTasks:
@@ -48,11 +51,10 @@ class PeriodicTasks:
             # Replicas that have nothing else to fetch learn from it that they are not behind (KIP-835).
             self._every("writeNoOpRecord", idle_ms / 1000, _no_op)
         if config.flag("auto.leader.rebalance.enable"):
-            self._every(
-                "electPreferred", config.integer("leader.imbalance.check.interval.seconds"), lambda core: _widen(core.balance_leaders())
-            )
+            balance_s = config.integer("leader.imbalance.check.interval.seconds")
+            self._every("electPreferred", balance_s, lambda context: _widen(balance_leaders(context)))
         unclean_s = config.integer("unclean.leader.election.interval.ms") / 1000
-        self._every("electUnclean", unclean_s, lambda core: _widen(core.elect_unclean_leaders()))
+        self._every("electUnclean", unclean_s, lambda context: _widen(elect_unclean_leaders(context)))
 
     def stop(self) -> None:
         self._running = False
@@ -60,11 +62,11 @@ class PeriodicTasks:
             timer.cancel()
         self._timers.clear()
 
-    def watch_heartbeats(self, core: QuorumControllerCore) -> None:
+    def watch_heartbeats(self, heartbeats: Heartbeats) -> None:
         """To be called after operations: sets the timer for the next session that may run out, if none is set."""
         if not self._running or "fenceStaleBroker" in self._timers:
             return
-        at_s = core.next_heartbeat_check_s()
+        at_s = heartbeats.next_check_s()
         if at_s is not None:
             delay_s = max(at_s - self._clock.monotonic(), AGAIN_AT_ONCE_S)
             self._timers["fenceStaleBroker"] = self._clock.call_later(delay_s, self._check_heartbeats)
@@ -72,9 +74,9 @@ class PeriodicTasks:
     def _check_heartbeats(self) -> None:
         self._timers.pop("fenceStaleBroker", None)
         # The operation itself, like every other, has `watch_heartbeats` called after it.
-        self._report("fenceStaleBroker", self._submit(lambda core: _widen(core.fence_stale_broker()), "fenceStaleBroker"))
+        self._report("fenceStaleBroker", self._submit(lambda context: _widen(fence_stale_broker(context)), "fenceStaleBroker"))
 
-    def _every(self, name: str, interval_s: float, operation: Callable[[QuorumControllerCore], ControllerResult[object]]) -> None:
+    def _every(self, name: str, interval_s: float, operation: Callable[[ControllerContext], ControllerResult[object]]) -> None:
         def run() -> None:
             deferred = self._submit(operation, name)
             self._report(name, deferred)
@@ -93,7 +95,7 @@ class PeriodicTasks:
         deferred.add_callback(done)
 
 
-def _no_op(_core: QuorumControllerCore) -> ControllerResult[object]:
+def _no_op(_: ControllerContext) -> ControllerResult[object]:
     return ControllerResult([VersionedRecord(NoOpRecord(), 0)], None)
 
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
-from odradek.controller.core.configs import SET, Operation
-from odradek.handlers.admin.config_changes import Change, ask_controller, check_broker_change, check_changes, check_resource_type, refuse
-from odradek.handlers.registration import BROKER, CONTROLLER, handler
+from odradek.controller.core.configs import SET, Operation, alter_configs_error
+from odradek.handlers.admin.config_changes import Change, ask_controller, check_broker_change, check_changes, check_resource_type
 from odradek.metadata.image import RESOURCE_BROKER
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -22,12 +19,6 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.ALTER_CONFIGS, versions=(0, 2), listeners=(CONTROLLER,), forwarded=True)
-def handle_on_controller(context: RequestContext, request: AlterConfigsRequest, services: Services) -> Deferred[AlterConfigsResponse]:
-    return services.kraft.submit(lambda core: core.alter_configs(request), "alterConfigs")
-
-
-@handler(ApiKey.ALTER_CONFIGS, versions=(0, 2), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: AlterConfigsRequest, services: Services
 ) -> AlterConfigsResponse | Deferred[AlterConfigsResponse]:
@@ -50,5 +41,4 @@ def handle(
     return ask_controller(context, services, changes, rest, AlterConfigsResponse)
 
 
-def error_response(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
-    return refuse(request, error, AlterConfigsResponse)
+error_response = alter_configs_error

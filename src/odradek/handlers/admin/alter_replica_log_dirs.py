@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@handler(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), listeners=(BROKER,))
 def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, services: Services) -> AlterReplicaLogDirsResponse:
     # A partition named twice goes where it was named last.
     wanted = {

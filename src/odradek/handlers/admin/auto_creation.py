@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
-from odradek.handlers.registration import TO_CONTROLLER
+from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 

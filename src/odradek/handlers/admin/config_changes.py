@@ -150,9 +150,3 @@ def _outcome(change: Change, outcomes: Outcomes) -> tuple[int, str | None]:
     if change.done:
         return ErrorCode.NONE, None
     return outcomes.get((change.type, change.name), (ErrorCode.UNKNOWN_SERVER_ERROR, None))
-
-
-def refuse(request: Request, error: KafkaError, response: type[Response]) -> Response:
-    """Every resource of the request with the same error."""
-    outcomes = {(each.resource_type, each.resource_name): (int(error.code), error.message) for each in request.resources}
-    return _respond([Change(each.resource_type, each.resource_name, ()) for each in request.resources], outcomes, response)

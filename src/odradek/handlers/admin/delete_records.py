@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from odradek.replication.delete_records import INVALID_LOW_WATERMARK, Deletions
 
@@ -24,7 +22,6 @@ TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
-@handler(ApiKey.DELETE_RECORDS, versions=(0, 2), listeners=(BROKER,))
 def handle(context: RequestContext, request: DeleteRecordsRequest, services: Services) -> Deferred[DeleteRecordsResponse]:
     # A partition named twice: the last offset counts, as in Kafka.
     offsets = {

@@ -21,10 +21,9 @@ from odradek.config.describe import (
 )
 from odradek.config.topic import SOURCE_DYNAMIC_BROKER_LOGGER
 from odradek.handlers.admin.broker_loggers import describe_loggers
-from odradek.handlers.registration import BROKER, CONTROLLER, handler
+from odradek.handlers.scopes import CONTROLLER
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.metadata.topic_names import check_topic_name
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ _INTEGER = re.compile(r"[+-]?\d{1,10}")
 RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP)
 
 
-@handler(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), listeners=(BROKER, CONTROLLER))
 def handle(context: RequestContext, request: DescribeConfigsRequest, services: Services) -> DescribeConfigsResponse:
     for resource in request.resources:
         if resource.resource_type not in RESOURCE_TYPES:

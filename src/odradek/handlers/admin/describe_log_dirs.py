@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, handler
 from odradek.metadata.features import cordoned_log_dirs_supported
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ Space = dict[str, tuple[int, int] | OSError]
 """Log directory -> bytes in all and usable."""
 
 
-@handler(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), listeners=(BROKER,))
 def handle(context: RequestContext, request: DescribeLogDirsRequest, services: Services) -> Deferred[DescribeLogDirsResponse]:
     directories = [directory for directory in services.log_manager.directories if directory.takes_logs]
     answer: Deferred[DescribeLogDirsResponse] = Deferred()

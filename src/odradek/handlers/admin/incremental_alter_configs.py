@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
-from odradek.controller.core.configs import Operation
+from odradek.controller.core.configs import Operation, incremental_alter_configs_error
 from odradek.handlers.admin.broker_loggers import alter_loggers
 from odradek.handlers.admin.config_changes import (
     Change,
@@ -19,11 +18,8 @@ from odradek.handlers.admin.config_changes import (
     check_changes,
     check_node_id,
     check_resource_type,
-    refuse,
 )
-from odradek.handlers.registration import BROKER, CONTROLLER, handler
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -31,14 +27,6 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), listeners=(CONTROLLER,), forwarded=True)
-def handle_on_controller(
-    context: RequestContext, request: IncrementalAlterConfigsRequest, services: Services
-) -> Deferred[IncrementalAlterConfigsResponse]:
-    return services.kraft.submit(lambda core: core.incremental_alter_configs(request), "incrementalAlterConfigs")
-
-
-@handler(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest, services: Services
 ) -> IncrementalAlterConfigsResponse | Deferred[IncrementalAlterConfigsResponse]:
@@ -66,5 +54,4 @@ def handle(
     return ask_controller(context, services, changes, rest, IncrementalAlterConfigsResponse)
 
 
-def error_response(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
-    return refuse(request, error, IncrementalAlterConfigsResponse)
+error_response = incremental_alter_configs_error

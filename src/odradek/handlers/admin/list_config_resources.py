@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.registration import BROKER, handler
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ ALL_TYPES: Final = (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS, RESOURCE_BROKER_LOG
 """In the order in which Kafka answers them, whatever the order of the request."""
 
 
-@handler(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), listeners=(BROKER,))
 def handle(context: RequestContext, request: ListConfigResourcesRequest, services: Services) -> ListConfigResourcesResponse:
     supported = {RESOURCE_CLIENT_METRICS} if context.api_version == 0 else set(ALL_TYPES)
     wanted = set(request.resource_types) or supported

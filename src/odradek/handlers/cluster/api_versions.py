@@ -13,9 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.registration import BROKER, CONTROLLER, handler
 from odradek.metadata.features import KRAFT_VERSION, supported_features
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ _LONGEST_SOFTWARE = 512
 """Ours: longer names are refused before the pattern sees them."""
 
 
-@handler(ApiKey.API_VERSIONS, versions=(0, 4), listeners=(BROKER, CONTROLLER))
 def handle(context: RequestContext, request: ApiVersionsRequest, services: Services) -> ApiVersionsResponse:
     version = context.api_version
     if version >= 3 and not (_is_valid(request.client_software_name) and _is_valid(request.client_software_version)):
@@ -52,10 +49,6 @@ def handle(context: RequestContext, request: ApiVersionsRequest, services: Servi
             if level
         ],
     )
-
-
-def error_response(request: ApiVersionsRequest, error: KafkaError) -> ApiVersionsResponse:
-    return ApiVersionsResponse(error_code=error.code)
 
 
 def _is_valid(text: str) -> bool:

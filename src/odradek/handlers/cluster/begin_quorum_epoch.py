@@ -1,7 +1,8 @@
-"""BeginQuorumEpoch (53), versions 0-1, controller listener: a new leader of the metadata quorum makes itself known (KIP-595, 853).
+"""BeginQuorumEpoch (53), controller listener: a new leader of the metadata quorum makes itself known (KIP-595, 853).
 
-- ACL: ClusterAction on the cluster (not enforced yet: there is no authorizer).
-- Errors by partition: FENCED_LEADER_EPOCH, INVALID_REQUEST, INVALID_VOTER_KEY.
+ACL: CLUSTER_ACTION on Cluster. Quota: none.
+Errors by partition: FENCED_LEADER_EPOCH, INVALID_REQUEST, INVALID_VOTER_KEY.
+Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
-from odradek.handlers.registration import CONTROLLER, handler
-from odradek.protocol.api_keys import ApiKey
+from odradek.consensus import messages as raft
+from odradek.consensus.voters import Endpoint
+from odradek.controller.kraft.wire import PARTITION, TOPIC, only_partition, replica
+from odradek.handlers.cluster.quorum import ask, check_cluster, check_topic, leader_endpoints
 from odradek.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 
 if TYPE_CHECKING:
@@ -19,10 +21,22 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.BEGIN_QUORUM_EPOCH, versions=(0, 1), listeners=(CONTROLLER,))
 def handle(context: RequestContext, request: BeginQuorumEpochRequest, services: Services) -> Deferred[BeginQuorumEpochResponse]:
-    return services.kraft.handle_begin_quorum_epoch(request)
+    node = services.kraft
+    check_cluster(node, request.cluster_id)
+    topic = only_partition(request.topics, "Exactly one topic is expected.")
+    partition = only_partition(topic.partitions, "Exactly one partition is expected.")
+    check_topic(topic.topic_name, partition.partition_index)
 
+    def to_wire(answer: raft.BeginQuorumEpochResponse) -> BeginQuorumEpochResponse:
+        data = BeginQuorumEpochResponse.PartitionData(
+            partition_index=PARTITION, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
+        )
+        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, BeginQuorumEpochResponse.NodeEndpoint)
+        return BeginQuorumEpochResponse(
+            topics=[BeginQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes
+        )
 
-def error_response(request: BeginQuorumEpochRequest, error: KafkaError) -> BeginQuorumEpochResponse:
-    return BeginQuorumEpochResponse(error_code=error.code)
+    endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in request.leader_endpoints)
+    voter = replica(request.voter_id, partition.voter_directory_id)
+    return ask(node, raft.BeginQuorumEpochRequest(voter, partition.leader_id, partition.leader_epoch, endpoints), to_wire)

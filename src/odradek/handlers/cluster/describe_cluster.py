@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.cluster.metadata import any_alive_broker
 from odradek.handlers.operations import CLUSTER_OPERATIONS
-from odradek.handlers.registration import BROKER, CONTROLLER, handler
-from odradek.protocol.api_keys import ApiKey
+from odradek.handlers.scopes import CONTROLLER
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ ENDPOINT_NAMES = {1: "BROKER", 2: "CONTROLLER"}
 """org.apache.kafka.clients.admin EndpointType."""
 
 
-@handler(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), listeners=(BROKER, CONTROLLER))
 def handle(context: RequestContext, request: DescribeClusterRequest, services: Services) -> DescribeClusterResponse:
     on_controller = context.listener_scope == CONTROLLER
     expected = 2 if on_controller else 1

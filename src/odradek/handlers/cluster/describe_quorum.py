@@ -1,17 +1,18 @@
-"""DescribeQuorum (55), versions 0-2: voters and observers of the metadata quorum as its leader sees them (KIP-595, 836, 853).
+"""DescribeQuorum (55): voters and observers of the metadata quorum as its leader sees them (KIP-595, 836, 853).
 
-- ACL: Describe on the cluster (not enforced yet: there is no authorizer).
-- Brokers forward it to the active controller; another controller answers NOT_LEADER_OR_FOLLOWER by partition.
+ACL: DESCRIBE on Cluster. Quota: none.
+Brokers forward it to the active controller; another controller answers NOT_LEADER_OR_FOLLOWER by partition.
+Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
-from odradek.handlers.registration import CONTROLLER, handler
-from odradek.protocol.api_keys import ApiKey
+from odradek.consensus.progress import ReplicaProgress
+from odradek.controller.kraft.wire import PARTITION, TOPIC
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 if TYPE_CHECKING:
@@ -19,19 +20,69 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 DIRECTORIES_SINCE = 2
-"""The version that tells directory ids and nodes; earlier ones cannot carry them (KIP-853)."""
+"""The version that tells directory ids and nodes."""
 
 
-@handler(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), listeners=(CONTROLLER,), forwarded=True)
 def handle(context: RequestContext, request: DescribeQuorumRequest, services: Services) -> DescribeQuorumResponse:
-    response = services.kraft.handle_describe_quorum(request)
-    if context.api_version < DIRECTORIES_SINCE:
-        response.nodes = []
-        for partition in (partition for topic in response.topics for partition in topic.partitions):
-            for replica in (*partition.current_voters, *partition.observers):
-                replica.replica_directory_id = ZERO_UUID
-    return response
+    node = services.kraft
+    with_directories = context.api_version >= DIRECTORIES_SINCE
+    asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
+    if asked != [(TOPIC, [PARTITION])]:
+        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Only {TOPIC}-{PARTITION}, once, can be described.")
+        return _same_error(request, error)
+    state = node.raft.leader_state()
+    if state is None:
+        return _same_error(request, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This node is not the active controller."))
+    now_ms, wall_ms = node.now_ms(), node.wall_ms()
+    state.progress.forget_silent_observers(now_ms)
+
+    def describe(progress: ReplicaProgress) -> DescribeQuorumResponse.ReplicaState:
+        local = progress.key.id == node.node_id
+        return DescribeQuorumResponse.ReplicaState(
+            replica_id=progress.key.id,
+            # Earlier versions cannot carry them (KIP-853).
+            replica_directory_id=(progress.key.directory_id if with_directories else None) or ZERO_UUID,
+            log_end_offset=node.log.end.offset if local else progress.end_offset,
+            last_fetch_timestamp=wall_ms if local else _wall(progress.last_fetch_ms, now_ms, wall_ms),
+            last_caught_up_timestamp=wall_ms if local else _wall(progress.last_caught_up_ms, now_ms, wall_ms),
+        )
+
+    data = DescribeQuorumResponse.PartitionData(
+        partition_index=PARTITION,
+        leader_id=state.leader_id,
+        leader_epoch=state.epoch,
+        high_watermark=-1 if state.progress.high_watermark is None else state.progress.high_watermark,
+        current_voters=[describe(progress) for progress in state.progress.voters.values()],
+        observers=[describe(progress) for progress in state.progress.observers.values()],
+    )
+    nodes = [
+        DescribeQuorumResponse.Node(
+            node_id=voter.id,
+            listeners=[DescribeQuorumResponse.Listener(name=each.name, host=each.host, port=each.port) for each in voter.endpoints],
+        )
+        for voter in node.raft.voters.current
+        if with_directories
+    ]
+    return DescribeQuorumResponse(topics=[DescribeQuorumResponse.TopicData(topic_name=TOPIC, partitions=[data])], nodes=nodes)
 
 
-def error_response(request: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:
-    return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
+def _wall(at_ms: int, now_ms: int, wall_ms: int) -> int:
+    return -1 if at_ms < 0 else wall_ms - (now_ms - at_ms)
+
+
+def _same_error(request: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:
+    """Whatever was asked for, with the same error."""
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponse.TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    DescribeQuorumResponse.PartitionData(
+                        partition_index=partition.partition_index, error_code=error.code, error_message=error.message
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

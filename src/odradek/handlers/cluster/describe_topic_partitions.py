@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.operations import TOPIC_OPERATIONS
-from odradek.handlers.registration import BROKER, handler
 from odradek.metadata.queries import describe_topics
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), listeners=(BROKER,))
 def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, services: Services) -> DescribeTopicPartitionsResponse:
     image = services.metadata.image
     cursor = request.cursor

@@ -1,7 +1,8 @@
-"""EndQuorumEpoch (54), versions 0-1, controller listener: the leader of the metadata quorum steps down (KIP-595, 853).
+"""EndQuorumEpoch (54), controller listener: the leader of the metadata quorum steps down (KIP-595, 853).
 
-- ACL: ClusterAction on the cluster (not enforced yet: there is no authorizer).
-- The first of the preferred candidates stands at once, the others after a growing back-off.
+ACL: CLUSTER_ACTION on Cluster. Quota: none.
+The first of the preferred candidates stands at once, the others after a growing back-off.
+Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
-from odradek.handlers.registration import CONTROLLER, handler
-from odradek.protocol.api_keys import ApiKey
+from odradek.consensus import messages as raft
+from odradek.consensus.voters import Endpoint
+from odradek.controller.kraft.wire import PARTITION, TOPIC, only_partition, replica
+from odradek.handlers.cluster.quorum import ask, check_cluster, check_topic, leader_endpoints
 from odradek.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 
 if TYPE_CHECKING:
@@ -19,10 +21,21 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.END_QUORUM_EPOCH, versions=(0, 1), listeners=(CONTROLLER,))
 def handle(context: RequestContext, request: EndQuorumEpochRequest, services: Services) -> Deferred[EndQuorumEpochResponse]:
-    return services.kraft.handle_end_quorum_epoch(request)
+    node = services.kraft
+    check_cluster(node, request.cluster_id)
+    topic = only_partition(request.topics, "Exactly one topic is expected.")
+    partition = only_partition(topic.partitions, "Exactly one partition is expected.")
+    check_topic(topic.topic_name, partition.partition_index)
 
+    def to_wire(answer: raft.EndQuorumEpochResponse) -> EndQuorumEpochResponse:
+        data = EndQuorumEpochResponse.PartitionData(
+            partition_index=PARTITION, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
+        )
+        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, EndQuorumEpochResponse.NodeEndpoint)
+        return EndQuorumEpochResponse(topics=[EndQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes)
 
-def error_response(request: EndQuorumEpochRequest, error: KafkaError) -> EndQuorumEpochResponse:
-    return EndQuorumEpochResponse(error_code=error.code)
+    preferred = [replica(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates]
+    preferred = preferred or [replica(each, None) for each in partition.preferred_successors]
+    endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in request.leader_endpoints)
+    return ask(node, raft.EndQuorumEpochRequest(partition.leader_id, partition.leader_epoch, tuple(preferred), endpoints), to_wire)

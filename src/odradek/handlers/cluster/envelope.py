@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.handlers.registration import CONTROLLER, handler
-from odradek.handlers.table import ROWS
-from odradek.protocol.api_keys import ApiKey
+from odradek.handlers.scopes import CONTROLLER
+from odradek.handlers.table import APIS
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.default_principal import DefaultPrincipalData
 from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
-FORWARDED = frozenset([int(row.api_key) for row in ROWS if row.forwarded])
+FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
 """The APIs that may come in an envelope."""
 
 
-@handler(ApiKey.ENVELOPE, versions=(0, 0), listeners=(CONTROLLER,))
 def handle(context: RequestContext, request: EnvelopeRequest, services: Services) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
     principal = _principal(request.request_principal)
     try:
@@ -64,10 +62,6 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
 
     answer.add_callback(answered)
     return result
-
-
-def error_response(request: EnvelopeRequest, error: KafkaError) -> EnvelopeResponse:
-    return EnvelopeResponse(error_code=error.code)
 
 
 def _principal(data: bytes | None) -> str:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from odradek.handlers.registration import BROKER, handler
 from odradek.metadata.queries import alive_nodes, metadata_topics, unknown_topic_error
 from odradek.metadata.topic_names import is_internal
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ Topic = MetadataResponse.MetadataResponseTopic
 TOPIC_IDS_SINCE = 12
 
 
-@handler(ApiKey.METADATA, versions=(0, 13), listeners=(BROKER,))
 def handle(context: RequestContext, request: MetadataRequest, services: Services) -> MetadataResponse:
     version = context.api_version
     image = services.metadata.image

@@ -1,8 +1,9 @@
-"""Fetch (1), versions 4-18, controller listener: the metadata log, for voters, brokers and other observers (KIP-595).
+"""Fetch (1), controller listener: the metadata log, for voters, brokers and other observers (KIP-595).
 
-- ACL: ClusterAction on the cluster (not enforced yet: there is no authorizer).
-- Exactly one topic and partition, `__cluster_metadata`-0; no sessions. Bounded by controller.quorum.fetch.max.bytes.
-- Waits up to max_wait_ms at the end of the log. Diverging epoch and snapshot id tell a replica how to come back in line.
+ACL: CLUSTER_ACTION on Cluster. Quota: none.
+Exactly one topic and partition, `__cluster_metadata`-0; no sessions. Bounded by controller.quorum.fetch.max.bytes.
+Waits up to max_wait_ms at the end of the log. Diverging epoch and snapshot id tell a replica how to come back in line.
+Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
-from odradek.handlers.registration import CONTROLLER, handler
-from odradek.protocol.api_keys import ApiKey
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import METADATA_TOPIC_ID, ZERO_UUID
+from odradek.consensus import messages as raft
+from odradek.controller.kraft.wire import PARTITION, TOPIC, only_partition, replica
+from odradek.handlers.cluster.quorum import ask, check_cluster, check_topic, leader_endpoints
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -20,10 +23,45 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.FETCH, versions=(4, 18), listeners=(CONTROLLER,))
 def handle(context: RequestContext, request: FetchRequest, services: Services) -> Deferred[FetchResponse]:
-    return services.kraft.handle_fetch(request)
+    node = services.kraft
+    check_cluster(node, request.cluster_id)
+    topic = only_partition(request.topics, "Exactly one topic is expected.")
+    partition = only_partition(topic.partitions, "Exactly one partition is expected.")
+    if topic.topic_id not in (METADATA_TOPIC_ID, ZERO_UUID) or (topic.topic_id == ZERO_UUID and topic.topic != TOPIC):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Only {TOPIC} is replicated by Raft.")
+    check_topic(TOPIC, partition.partition)
+    max_bytes = max(0, min(request.max_bytes, node.fetch_max_bytes))
 
+    def to_wire(answer: raft.FetchResponse) -> FetchResponse:
+        data = FetchResponse.PartitionData(
+            partition_index=PARTITION,
+            error_code=answer.error,
+            high_watermark=answer.high_watermark,
+            log_start_offset=answer.log_start_offset,
+            current_leader=FetchResponse.LeaderIdAndEpoch(leader_id=answer.leader_id, leader_epoch=answer.epoch),
+            records=b"",
+        )
+        if answer.diverging is not None:
+            data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=answer.diverging.epoch, end_offset=answer.diverging.offset)
+        if answer.snapshot_id is not None:
+            data.snapshot_id = FetchResponse.SnapshotId(end_offset=answer.snapshot_id.offset, epoch=answer.snapshot_id.epoch)
+        if answer.read_from is not None:
+            # Who is no replica sees what is committed.
+            end = node.log.end.offset if reader.id >= 0 else max(answer.high_watermark, 0)
+            data.records = node.log.read(answer.read_from, up_to=end, max_bytes=max_bytes)
+        topic_response = FetchResponse.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])
+        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, FetchResponse.NodeEndpoint)
+        return FetchResponse(responses=[topic_response], node_endpoints=nodes)
 
-def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
-    return FetchResponse(error_code=error.code)
+    replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
+    reader = replica(replica_id, partition.replica_directory_id)
+    fetch = raft.FetchRequest(
+        reader,
+        partition.current_leader_epoch,
+        partition.fetch_offset,
+        partition.last_fetched_epoch,
+        request.max_wait_ms,
+        partition.high_watermark,
+    )
+    return ask(node, fetch, to_wire)

@@ -1,7 +1,8 @@
-"""Vote (52), versions 0-2, controller listener: a candidate of the metadata quorum asks for this replica's vote (KIP-595, 853, 996).
+"""Vote (52), controller listener: a candidate of the metadata quorum asks for this replica's vote (KIP-595, 853, 996).
 
-- ACL: ClusterAction on the cluster (not enforced yet: there is no authorizer).
-- The vote is durable before the answer. Another cluster's id: INCONSISTENT_CLUSTER_ID; another topic: INVALID_REQUEST.
+ACL: CLUSTER_ACTION on Cluster. Quota: none.
+The vote is durable before the answer. Another cluster's id: INCONSISTENT_CLUSTER_ID; another topic: INVALID_REQUEST.
+Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
-from odradek.handlers.registration import CONTROLLER, handler
-from odradek.protocol.api_keys import ApiKey
+from odradek.consensus import messages as raft
+from odradek.controller.kraft.wire import PARTITION, TOPIC, only_partition, replica
+from odradek.handlers.cluster.quorum import ask, check_cluster, check_topic, leader_endpoints
 from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
@@ -19,10 +20,30 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.VOTE, versions=(0, 2), listeners=(CONTROLLER,))
 def handle(context: RequestContext, request: VoteRequest, services: Services) -> Deferred[VoteResponse]:
-    return services.kraft.handle_vote(request)
+    node = services.kraft
+    check_cluster(node, request.cluster_id)
+    topic = only_partition(request.topics, "Exactly one topic is expected.")
+    partition = only_partition(topic.partitions, "Exactly one partition is expected.")
+    check_topic(topic.topic_name, partition.partition_index)
 
+    def to_wire(answer: raft.VoteResponse) -> VoteResponse:
+        data = VoteResponse.PartitionData(
+            partition_index=PARTITION,
+            error_code=answer.error,
+            leader_id=answer.leader_id,
+            leader_epoch=answer.epoch,
+            vote_granted=answer.granted,
+        )
+        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, VoteResponse.NodeEndpoint)
+        return VoteResponse(topics=[VoteResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes)
 
-def error_response(request: VoteRequest, error: KafkaError) -> VoteResponse:
-    return VoteResponse(error_code=error.code)
+    vote = raft.VoteRequest(
+        replica(request.voter_id, partition.voter_directory_id),
+        replica(partition.replica_id, partition.replica_directory_id),
+        partition.replica_epoch,
+        partition.last_offset,
+        partition.last_offset_epoch,
+        partition.pre_vote,
+    )
+    return ask(node, vote, to_wire)

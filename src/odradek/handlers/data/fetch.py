@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.replication.fetch_params import FetchParams, FetchPartition, isolation_for
 from odradek.replication.fetch_session import FetchContext, PartitionKey
@@ -34,7 +32,6 @@ _UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TO
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-@handler(ApiKey.FETCH, versions=(4, 18), listeners=(BROKER,))
 def handle(context: RequestContext, request: FetchRequest, services: Services) -> FetchResponse | Deferred[FetchResponse]:
     version = context.api_version
     replica_id, replica_epoch = request.replica_id, -1

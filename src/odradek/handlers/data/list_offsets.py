@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.replication.fetch_params import check_isolation_level
 
@@ -26,7 +24,6 @@ TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-@handler(ApiKey.LIST_OFFSETS, versions=(1, 11), listeners=(BROKER,))
 def handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse:
     check_isolation_level(request.isolation_level)
     duplicates = _duplicates(request)

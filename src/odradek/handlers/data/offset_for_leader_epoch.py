@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-@handler(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), listeners=(BROKER,))
 def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, services: Services) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[

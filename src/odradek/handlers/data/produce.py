@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import records_view
 from odradek.records.batch import (
@@ -53,7 +51,6 @@ TopicResponse = ProduceResponse.TopicProduceResponse
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 
 
-@handler(ApiKey.PRODUCE, versions=(3, 13), listeners=(BROKER,), advertised_from=0)
 def handle(
     context: RequestContext, request: ProduceRequest, services: Services
 ) -> ProduceResponse | Deferred[ProduceResponse | None] | None:

@@ -12,8 +12,6 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.consumer.manager import failed_description
 from odradek.handlers.group.consumer_group_heartbeat import serves_consumer_groups
 from odradek.handlers.operations import GROUP_OPERATIONS
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), listeners=(BROKER,))
 def handle(context: RequestContext, request: ConsumerGroupDescribeRequest, services: Services) -> ConsumerGroupDescribeResponse:
     if not serves_consumer_groups(services):
         return error_response(request, KafkaError(ErrorCode.UNSUPPORTED_VERSION))

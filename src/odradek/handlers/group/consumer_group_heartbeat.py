@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.group.caller import caller_of
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest, services: Services
 ) -> Deferred[ConsumerGroupHeartbeatResponse] | ConsumerGroupHeartbeatResponse:

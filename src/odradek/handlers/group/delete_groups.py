@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 Result = DeleteGroupsResponse.DeletableGroupResult
 
 
-@handler(ApiKey.DELETE_GROUPS, versions=(0, 2), listeners=(BROKER,))
 def handle(context: RequestContext, request: DeleteGroupsRequest, services: Services) -> Deferred[DeleteGroupsResponse]:
     response: Deferred[DeleteGroupsResponse] = Deferred()
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.group.caller import caller_of
 from odradek.handlers.operations import GROUP_OPERATIONS
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), listeners=(BROKER,))
 def handle(context: RequestContext, request: DescribeGroupsRequest, services: Services) -> DescribeGroupsResponse:
     described = services.groups.describe_groups(caller_of(context), request.groups)
     if request.include_authorized_operations:

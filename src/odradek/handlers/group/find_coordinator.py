@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.partitioning import partition_of
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ _CREATION_S = 1.0
 """How long the coordinator's topic may take to be there before the client is sent away."""
 
 
-@handler(ApiKey.FIND_COORDINATOR, versions=(0, 6), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: FindCoordinatorRequest, services: Services
 ) -> FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:

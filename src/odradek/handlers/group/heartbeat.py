@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -17,6 +15,5 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.HEARTBEAT, versions=(0, 4), listeners=(BROKER,))
 def handle(context: RequestContext, request: HeartbeatRequest, services: Services) -> Deferred[HeartbeatResponse]:
     return services.groups.heartbeat(request)

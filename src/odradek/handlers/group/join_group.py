@@ -11,8 +11,6 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
 from odradek.coordinator.group.classic.group import join_error
 from odradek.handlers.group.caller import caller_of
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 _NULL_PROTOCOL_SINCE = 7
 
 
-@handler(ApiKey.JOIN_GROUP, versions=(0, 9), listeners=(BROKER,))
 def handle(context: RequestContext, request: JoinGroupRequest, services: Services) -> Deferred[JoinGroupResponse]:
     if context.api_version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 _BATCHED_SINCE = 3
 
 
-@handler(ApiKey.LEAVE_GROUP, versions=(0, 5), listeners=(BROKER,))
 def handle(context: RequestContext, request: LeaveGroupRequest, services: Services) -> Deferred[LeaveGroupResponse]:
     if context.api_version >= _BATCHED_SINCE:
         return services.groups.leave_group(request)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -16,6 +14,5 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.LIST_GROUPS, versions=(0, 5), listeners=(BROKER,))
 def handle(context: RequestContext, request: ListGroupsRequest, services: Services) -> ListGroupsResponse:
     return services.groups.list_groups(request)

@@ -11,8 +11,6 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.service import commit_error
 from odradek.handlers.group.caller import caller_of
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 _TOPIC_IDS_SINCE = 10
 
 
-@handler(ApiKey.OFFSET_COMMIT, versions=(2, 10), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: OffsetCommitRequest, services: Services
 ) -> Deferred[OffsetCommitResponse] | OffsetCommitResponse:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-@handler(ApiKey.OFFSET_DELETE, versions=(0, 0), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: OffsetDeleteRequest, services: Services
 ) -> Deferred[OffsetDeleteResponse] | OffsetDeleteResponse:

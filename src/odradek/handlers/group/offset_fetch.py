@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ _TOPIC_IDS_SINCE = 10
 _NO_OFFSET = -1
 
 
-@handler(ApiKey.OFFSET_FETCH, versions=(1, 10), listeners=(BROKER,))
 def handle(context: RequestContext, request: OffsetFetchRequest, services: Services) -> Deferred[OffsetFetchResponse]:
     version = context.api_version
     groups = request.groups if version >= _GROUPS_SINCE else [_single(request)]

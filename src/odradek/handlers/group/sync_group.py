@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 _PROTOCOL_SINCE = 5
 
 
-@handler(ApiKey.SYNC_GROUP, versions=(0, 5), listeners=(BROKER,))
 def handle(context: RequestContext, request: SyncGroupRequest, services: Services) -> Deferred[SyncGroupResponse] | SyncGroupResponse:
     if context.api_version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -11,8 +11,6 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.service import txn_commit_error
 from odradek.handlers.group.caller import caller_of
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ _LOADING_SINCE = 2
 """Producers before it do not know COORDINATOR_LOAD_IN_PROGRESS here."""
 
 
-@handler(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: TxnOffsetCommitRequest, services: Services
 ) -> Deferred[TxnOffsetCommitResponse] | TxnOffsetCommitResponse:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.registration import BROKER, handler
+from odradek.base.errors import ErrorCode
 from odradek.handlers.transaction.errors import code_for
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 _FENCED_SINCE = 2
 
 
-@handler(ApiKey.ADD_OFFSETS_TO_TXN, versions=(0, 4), listeners=(BROKER,))
 def handle(context: RequestContext, request: AddOffsetsToTxnRequest, services: Services) -> Deferred[AddOffsetsToTxnResponse]:
     result: Deferred[AddOffsetsToTxnResponse] = Deferred()
 
@@ -36,8 +33,3 @@ def handle(context: RequestContext, request: AddOffsetsToTxnRequest, services: S
         request.transactional_id, request.producer_id, request.producer_epoch, [partition], 0
     ).add_callback(added)
     return result
-
-
-def error_response(request: AddOffsetsToTxnRequest, error: KafkaError) -> AddOffsetsToTxnResponse:
-    """The response's own error code."""
-    return AddOffsetsToTxnResponse(error_code=error.code)

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, handler
 from odradek.handlers.transaction.errors import code_for
 from odradek.metadata.topic_names import INTERNAL_TOPICS
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
@@ -43,7 +41,6 @@ class _Asked(NamedTuple):
     partitions: list[TopicPartition]
 
 
-@handler(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: AddPartitionsToTxnRequest, services: Services
 ) -> AddPartitionsToTxnResponse | Deferred[AddPartitionsToTxnResponse]:

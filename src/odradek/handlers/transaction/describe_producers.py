@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.handlers.registration import BROKER, handler
 from odradek.metadata.topic_names import topic_name_error
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ Partition = DescribeProducersResponse.PartitionResponse
 Producer = DescribeProducersResponse.ProducerState
 
 
-@handler(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), listeners=(BROKER,))
 def handle(context: RequestContext, request: DescribeProducersRequest, services: Services) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[

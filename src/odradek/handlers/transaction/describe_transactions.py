@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import KafkaError
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 State = DescribeTransactionsResponse.TransactionState
 
 
-@handler(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), listeners=(BROKER,))
 def handle(context: RequestContext, request: DescribeTransactionsRequest, services: Services) -> DescribeTransactionsResponse:
     states: list[State] = []
     for transactional_id in request.transactional_ids:

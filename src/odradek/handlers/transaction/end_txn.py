@@ -10,10 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
-from odradek.handlers.registration import BROKER, handler
 from odradek.handlers.transaction.errors import code_for
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
@@ -24,7 +21,6 @@ _FENCED_SINCE = 2
 _BUMPING_SINCE = 5
 
 
-@handler(ApiKey.END_TXN, versions=(0, 5), listeners=(BROKER,))
 def handle(context: RequestContext, request: EndTxnRequest, services: Services) -> Deferred[EndTxnResponse]:
     result: Deferred[EndTxnResponse] = Deferred()
 
@@ -43,8 +39,3 @@ def handle(context: RequestContext, request: EndTxnRequest, services: Services) 
         client_version=2 if context.api_version >= _BUMPING_SINCE else 0,
     ).add_callback(ended)
     return result
-
-
-def error_response(request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
-    """The response's own error code."""
-    return EndTxnResponse(error_code=error.code)

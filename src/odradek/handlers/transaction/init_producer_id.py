@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.registration import BROKER, handler
 from odradek.handlers.transaction.errors import code_for
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ _FENCED_SINCE = 4
 """Older clients know INVALID_PRODUCER_EPOCH only."""
 
 
-@handler(ApiKey.INIT_PRODUCER_ID, versions=(0, 6), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: InitProducerIdRequest, services: Services
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:

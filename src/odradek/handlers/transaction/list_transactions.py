@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.patterns import compile_pattern
 from odradek.coordinator.transaction.state import STATE_OF_LABEL, Transaction, TransactionState
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 
-@handler(ApiKey.LIST_TRANSACTIONS, versions=(0, 2), listeners=(BROKER,))
 def handle(context: RequestContext, request: ListTransactionsRequest, services: Services) -> ListTransactionsResponse:
     found = services.transactions.all()
     unknown = [label for label in request.state_filters if label not in STATE_OF_LABEL]
@@ -58,8 +55,3 @@ def handle(context: RequestContext, request: ListTransactionsRequest, services: 
             if wanted(transaction)
         ],
     )
-
-
-def error_response(request: ListTransactionsRequest, error: KafkaError) -> ListTransactionsResponse:
-    """The response's own error code."""
-    return ListTransactionsResponse(error_code=error.code)

@@ -14,8 +14,6 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.markers import marker_batch
-from odradek.handlers.registration import BROKER, handler
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.replication.appender import GROUP_METADATA_TOPIC
 from odradek.storage.append import AppendOrigin
@@ -32,7 +30,6 @@ _NOT_READY = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINAT
 """What a group coordinator says where a leader would say NOT_LEADER_OR_FOLLOWER, the word that transaction coordinators know."""
 
 
-@handler(ApiKey.WRITE_TXN_MARKERS, versions=(1, 2), listeners=(BROKER,))
 def handle(
     context: RequestContext, request: WriteTxnMarkersRequest, services: Services
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
