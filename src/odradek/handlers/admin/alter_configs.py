@@ -1,6 +1,6 @@
 """AlterConfigs (API key 33): replaces whole configurations (KIP-133; superseded by IncrementalAlterConfigs).
 
-Versions: 0-2. ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
+ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet; client metrics are refused with INVALID_REQUEST.
 """
 

@@ -1,6 +1,6 @@
 """DeleteRecords (API key 21): raises the start of partitions' logs, so that what lies before is gone (KIP-107).
 
-Versions: 0-2. ACL: DELETE on Topic. Quota: request time.
+ACL: DELETE on Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

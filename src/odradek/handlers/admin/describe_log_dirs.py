@@ -1,6 +1,6 @@
 """DescribeLogDirs (API key 35): the log directories of this broker, their space, and the replicas in them (KIP-113, KIP-827, KIP-1066).
 
-Versions: 1-5. ACL: DESCRIBE on Cluster. Quota: request time.
+ACL: DESCRIBE on Cluster. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (API key 44): sets, deletes, appends to and subtracts from single values (KIP-339).
 
-Versions: 0-1. ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
+ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet; client metrics are refused with INVALID_REQUEST.
 """
 

@@ -1,10 +1,12 @@
-"""ApiVersions (18), versions 0-4, on every listener: what this listener serves, and the features of the cluster.
+"""ApiVersions (18), on every listener: what this listener serves, and the features of the cluster.
 
-- ACL: none; it comes before authentication.
 - The list is derived from `handlers.table` for the listener's scope; Produce is named from 0 and served from 3 (librdkafka reads it so).
 - Versions below 4 do not see supported features whose lowest level is 0 (KAFKA-17492).
 - A version too new never gets here: the dispatcher answers it (error 35 in version 0).
 - From version 3 on the client's software name and version must match Kafka's pattern, else INVALID_REQUEST (KIP-511).
+
+ACL: none; it comes before authentication. Quota: request time.
+Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

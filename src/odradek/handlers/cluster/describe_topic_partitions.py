@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (API key 75): topics page by page, with eligible leader replicas (KIP-966).
 
-Versions: 0. ACL: DESCRIBE on Topic. Quota: request time.
+ACL: DESCRIBE on Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

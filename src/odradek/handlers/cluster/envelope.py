@@ -1,9 +1,11 @@
-"""Envelope (58), version 0: a client's request, forwarded by the broker that received it (KIP-590).
+"""Envelope (58): a client's request, forwarded by the broker that received it (KIP-590).
 
-- ACL: CLUSTER_ACTION on the cluster (the broker's principal); the request inside is judged by the client's own principal.
 - Inside: a request header and body without the size; DefaultPrincipalData behind its version (int16); the client's IP address.
 - Errors on the envelope itself: PRINCIPAL_DESERIALIZATION_FAILURE, UNSUPPORTED_VERSION (a request that this controller does not serve),
   INVALID_REQUEST (an API that brokers do not forward). Everything else is in the response inside.
+
+ACL: CLUSTER_ACTION on Cluster (the broker's principal); the request inside is judged by the client's own principal. Quota: none.
+Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fetch (API key 1) on broker listeners: records for consumers and followers.
 
-Versions: 4-18. ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwidth, request time; leader replication
-throttle.
+ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwidth, request time, leader
+replication throttle.
 Waits up to max_wait_ms for min_bytes, counted from positions. The answer holds slices of segment files, which the network reads as the
 socket drains.
 Known gaps: ACLs and quotas are not enforced yet; no preferred read replica is chosen (replica.selector.class), so clients always read

@@ -1,6 +1,6 @@
 """ListOffsets (API key 2): offsets by timestamp and the special positions.
 
-Versions: 1-11. ACL: DESCRIBE on Topic. Quota: request time.
+ACL: DESCRIBE on Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet; nothing is ever in remote storage, so the tiered positions (-5, -6) answer offset -1.
 """
 

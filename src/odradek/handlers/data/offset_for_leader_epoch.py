@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch (API key 23): where a leader epoch ends, for followers and consumers that look for truncation (KIP-101, KIP-320).
 
-Versions: 2-4. ACL: CLUSTER_ACTION on Cluster, or DESCRIBE on Topic. Quota: request time. Known gaps: ACLs and quotas are not enforced yet.
+ACL: CLUSTER_ACTION on Cluster, or DESCRIBE on Topic. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

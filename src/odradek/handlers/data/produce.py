@@ -1,11 +1,13 @@
 """Produce (API key 0): appends record batches.
 
-Versions: 3-13, advertised from 0 for librdkafka's sake (KAFKA-18659). ACL: WRITE on Topic; WRITE on TransactionalId for transactional
-batches.
-Quota: produce bandwidth, request time. acks=0 gets no answer; an error then closes the connection, so that the client looks for the
-leader anew.
-Known gaps: ACLs and quotas are not enforced yet. While there is no transaction coordinator, transactional batches are answered as Kafka
-does when it cannot reach it (NOT_ENOUGH_REPLICAS). Null records are INVALID_RECORD here, where Kafka 4.3 never answers.
+- acks=0 gets no answer; an error then closes the connection, so that the client looks for the leader anew.
+- A transaction's first batch in a partition waits until its coordinator has said that the partition is in the transaction, or from version
+  12 on has put it there (KIP-890).
+- Served from version 3; ApiVersions names it from 0, since old librdkafka takes a higher one for a broker without message format 2
+  (KAFKA-18659).
+
+ACL: WRITE on Topic; WRITE on TransactionalId for transactional batches. Quota: produce bandwidth, request time.
+Known gaps: ACLs and quotas are not enforced yet. Null records are INVALID_RECORD here, where Kafka 4.3 never answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""ConsumerGroupDescribe (69), versions 0-1: state, epochs, members and assignments of groups of the consumer protocol (KIP-848).
+"""ConsumerGroupDescribe (69): state, epochs, members and assignments of groups of the consumer protocol (KIP-848).
 
 UNSUPPORTED_VERSION for each group while the protocol is off (see ConsumerGroupHeartbeat).
-ACL: DESCRIBE on each group and on the topics in it. Known gap: ACLs are not enforced yet, so that everybody may do everything.
+ACL: DESCRIBE on each group and on the topics in it. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

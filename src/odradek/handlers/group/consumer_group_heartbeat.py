@@ -1,7 +1,8 @@
-"""ConsumerGroupHeartbeat (68), versions 0-1: join, stay in, or leave a group of the consumer protocol (KIP-848).
+"""ConsumerGroupHeartbeat (68): join, stay in, or leave a group of the consumer protocol (KIP-848).
 
 UNSUPPORTED_VERSION while the protocol is off: group.coordinator.rebalance.protocols, or the feature group.version at level 0.
-ACL: READ on the group, DESCRIBE on each topic. Known gap: ACLs are not enforced yet, so that everybody may do everything.
+ACL: READ on the group, DESCRIBE on each topic. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""DeleteGroups (42), versions 0-2: removes groups without members, with all their offsets.
+"""DeleteGroups (42): removes groups without members, with all their offsets.
 
-ACL: DELETE on each group. No known gaps.
+ACL: DELETE on each group. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""DescribeGroups (15), versions 0-6: state and members of classic groups.
+"""DescribeGroups (15): state and members of classic groups.
 
-ACL: DESCRIBE on each group. Known gap: ACLs are not enforced yet, so that everybody may do everything.
+ACL: DESCRIBE on each group. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

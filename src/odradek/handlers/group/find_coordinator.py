@@ -1,10 +1,13 @@
-"""FindCoordinator (10), versions 0-6: which broker coordinates a group, a transactional id or a share partition.
+"""FindCoordinator (10): which broker coordinates a group, a transactional id or a share partition.
 
 - The leader of the partition of the coordinator's topic that the key belongs to; the topic is created when somebody first asks, who hears
   when it is there (Kafka answers COORDINATOR_NOT_AVAILABLE at once, and clients ask again after half a second or a second).
-- ACL: DESCRIBE on the group or transactional id. Advertised from version 0 because librdkafka keys LZ4 on its presence.
-- Gap: there is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which clients retry. Key types that the version
-  does not know are answered INVALID_REQUEST, as in Kafka (share partitions need version 6, KIP-932).
+- Key types that the version does not know are answered INVALID_REQUEST (share partitions need version 6, KIP-932).
+- librdkafka takes version 0 as the sign that LZ4 is framed as everywhere else: do not raise the first version.
+
+ACL: DESCRIBE on the group or transactional id. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet. There is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which
+clients retry.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Heartbeat (12), versions 0-4: a member of a classic group is alive, and hears whether it must join again.
+"""Heartbeat (12): a member of a classic group is alive, and hears whether it must join again.
 
-ACL: READ on the group. No known gaps.
+ACL: READ on the group. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""JoinGroup (11), versions 0-9: become a member of a classic group, or stay one in the next generation.
+"""JoinGroup (11): become a member of a classic group, or stay one in the next generation.
 
-ACL: READ on the group. Parked until the group has rebalanced. No known gaps.
+Parked until the group has rebalanced.
+ACL: READ on the group. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""LeaveGroup (13), versions 0-5: members leave a classic group, or are removed from it; since version 3 several at once.
+"""LeaveGroup (13): members leave a classic group, or are removed from it; since version 3 several at once.
 
-ACL: READ on the group. No known gaps.
+ACL: READ on the group. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

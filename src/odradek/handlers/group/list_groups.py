@@ -1,6 +1,7 @@
-"""ListGroups (16), versions 0-5: the groups that this broker coordinates; by state since version 4, by type since 5.
+"""ListGroups (16): the groups that this broker coordinates; by state since version 4, by type since 5.
 
-ACL: DESCRIBE on the cluster, or on each group listed. Known gap: ACLs are not enforced yet.
+ACL: DESCRIBE on the cluster, or on each group listed. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

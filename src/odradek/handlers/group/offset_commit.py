@@ -1,6 +1,7 @@
-"""OffsetCommit (8), versions 2-10: how far a group, or a consumer without one, has read; since version 10 by topic ids.
+"""OffsetCommit (8): how far a group, or a consumer without one, has read; since version 10 by topic ids.
 
-ACL: READ on the group and on each topic. No known gaps.
+ACL: READ on the group and on each topic. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""OffsetDelete (47), version 0: forgets offsets of a group in topics that none of its members is subscribed to.
+"""OffsetDelete (47): forgets offsets of a group in topics that none of its members is subscribed to.
 
-ACL: DELETE on the group, READ on each topic. No known gaps.
+ACL: DELETE on the group, READ on each topic. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

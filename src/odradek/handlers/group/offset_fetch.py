@@ -1,6 +1,7 @@
-"""OffsetFetch (9), versions 1-10: the offsets that a group has committed; since version 8 of several groups, since 10 by topic ids.
+"""OffsetFetch (9): the offsets that a group has committed; since version 8 of several groups, since 10 by topic ids.
 
-ACL: DESCRIBE on the group and on each topic. No known gaps.
+ACL: DESCRIBE on the group and on each topic. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""SyncGroup (14), versions 0-5: the leader of a classic group brings the assignment, everybody fetches theirs.
+"""SyncGroup (14): the leader of a classic group brings the assignment, everybody fetches theirs.
 
-ACL: READ on the group. Parked until the leader's assignment is stored. No known gaps.
+Parked until the leader's assignment is stored.
+ACL: READ on the group. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""TxnOffsetCommit (28), versions 0-5: offsets of a group that become visible with the producer's transaction.
+"""TxnOffsetCommit (28): offsets of a group that become visible with the producer's transaction.
 
-ACL: WRITE on the transactional id, READ on the group and on each topic. No known gaps.
+ACL: WRITE on the transactional id, READ on the group and on each topic. Quota: request time.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

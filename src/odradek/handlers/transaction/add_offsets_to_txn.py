@@ -1,7 +1,6 @@
 """AddOffsetsToTxn (API key 25): the partition that holds a group's offsets joins a producer's transaction (KIP-98).
 
-Versions: 0-4. ACL: WRITE on TransactionalId, READ on Group.
-Quota: request time.
+ACL: WRITE on TransactionalId, READ on Group. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

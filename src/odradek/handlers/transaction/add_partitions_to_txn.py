@@ -1,8 +1,7 @@
 """AddPartitionsToTxn (API key 24): partitions join a producer's transaction, or are looked for in it (KIP-98, KIP-890).
 
-Versions: 0-5; from 4 on it comes from brokers, in batches. ACL: WRITE on TransactionalId and on each Topic; CLUSTER_ACTION on Cluster
-from version 4 on.
-Quota: request time.
+From version 4 on it comes from brokers, in batches.
+ACL: WRITE on TransactionalId and on each Topic; from version 4 on CLUSTER_ACTION on Cluster. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

@@ -1,7 +1,6 @@
 """DescribeProducers (API key 61): the producers that a partition's leader remembers (KIP-664).
 
-Versions: 0. ACL: READ on Topic.
-Quota: request time.
+ACL: READ on Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

@@ -1,7 +1,6 @@
 """DescribeTransactions (API key 65): the state of transactional ids that this broker coordinates (KIP-664).
 
-Versions: 0. ACL: DESCRIBE on TransactionalId and on each Topic.
-Quota: request time.
+ACL: DESCRIBE on TransactionalId and on each Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

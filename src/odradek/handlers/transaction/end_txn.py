@@ -1,7 +1,7 @@
 """EndTxn (API key 26): a producer commits or aborts its transaction (KIP-98, KIP-890).
 
-Versions: 0-5; from 5 on the epoch is bumped with every transaction and stands in the answer. ACL: WRITE on TransactionalId.
-Quota: request time.
+From version 5 on the epoch is bumped with every transaction and stands in the answer.
+ACL: WRITE on TransactionalId. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

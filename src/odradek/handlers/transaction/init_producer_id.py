@@ -1,9 +1,8 @@
 """InitProducerId (API key 22): a producer id for idempotent and transactional producers.
 
-Versions: 0-6 (6, with two-phase commit, is unstable in Kafka 4.3: KIP-939).
+Version 6, with two-phase commit, is unstable in Kafka 4.3 (KIP-939).
 ACL: IDEMPOTENT_WRITE on Cluster or WRITE on any Topic; WRITE on TransactionalId with a transactional id; with two-phase commit also
-TWO_PHASE_COMMIT on it.
-Quota: request time.
+TWO_PHASE_COMMIT on it. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
 """
 

@@ -1,7 +1,6 @@
 """WriteTxnMarkers (API key 27): a transaction coordinator ends transactions in the partitions this broker leads (KIP-98).
 
-Versions: 1-2. ACL: ALTER or CLUSTER_ACTION on Cluster.
-Quota: none.
+ACL: ALTER or CLUSTER_ACTION on Cluster. Quota: none.
 Known gaps: ACLs are not enforced yet.
 """
 
