@@ -22,13 +22,21 @@ from interop.differential.transaction_logs import TRANSACTION_CASES
 from interop.differential.transactions import fill_transactions, initialize
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.create_acls import CreateAclsRequest
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.delete_acls import DeleteAclsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
+from odradek.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -37,6 +45,9 @@ from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 NOBODY = UUID("12345678-1234-4234-8234-123456789abc")
 SHORT_PATIENCE_SECONDS = 2.0
@@ -603,6 +614,90 @@ def wait_for_producer_ids(peer: Peer) -> None:
         time.sleep(0.05)
 
 
+def sasl(version: int) -> Iterator[Case]:
+    yield Case(ApiKey.SASL_HANDSHAKE, min(version, 1), "plain", lambda _: SaslHandshakeRequest(mechanism="PLAIN"))
+    yield Case(ApiKey.SASL_AUTHENTICATE, version, "a token", lambda _: SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"))
+
+
+def describe_acls(version: int) -> Iterator[Case]:
+    def case(name: str, **fields: Any) -> Case:
+        values = {"resource_type_filter": 2, "pattern_type_filter": 3, "operation": 3, "permission_type": 3} | fields
+        return Case(ApiKey.DESCRIBE_ACLS, version, name, lambda _: DescribeAclsRequest(**values))
+
+    yield case("of a topic", resource_name_filter="plain")
+    yield case("of anything", resource_type_filter=1, resource_name_filter=None, principal_filter=None, host_filter=None, operation=1)
+    for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
+        for code in (0, 99, -1):
+            yield case(f"{field} {code}", **{field: code})
+
+
+def create_acls(version: int) -> Iterator[Case]:
+    def case(name: str, *changes: dict[str, Any]) -> Case:
+        values = {"resource_type": 2, "resource_name": "plain", "principal": "User:a", "host": "*", "operation": 3, "permission_type": 3}
+        creations = [CreateAclsRequest.AclCreation(**(values | change)) for change in changes]
+        return Case(ApiKey.CREATE_ACLS, version, name, lambda _: CreateAclsRequest(creations=creations))
+
+    yield case("none")
+    yield case("two", {}, {"resource_name": "three"})
+    yield case("the same twice", {}, {})
+    yield case("odd ones", {"resource_name": ""}, {"principal": "nobody"}, {"host": "nowhere at all"})
+    for field in ("resource_type", "resource_pattern_type", "operation", "permission_type"):
+        for code in (0, 99):
+            yield case(f"{field} {code}", {}, {field: code})
+
+
+def delete_acls(version: int) -> Iterator[Case]:
+    def case(name: str, *changes: dict[str, Any]) -> Case:
+        values = {"resource_type_filter": 2, "resource_name_filter": "plain", "operation": 3, "permission_type": 3}
+        filters = [DeleteAclsRequest.DeleteAclsFilter(**(values | change)) for change in changes]
+        return Case(ApiKey.DELETE_ACLS, version, name, lambda _: DeleteAclsRequest(filters=filters))
+
+    yield case("none")
+    yield case("two", {}, {"resource_name_filter": None})
+    for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
+        yield case(f"{field} 0", {}, {field: 0})
+
+
+def create_delegation_token(version: int) -> Iterator[Case]:
+    owners = [{}, {"owner_principal_type": "User", "owner_principal_name": "alice"}, {"owner_principal_type": "Group"}]
+    owners.append({"owner_principal_type": None, "owner_principal_name": None})
+    for owner in owners if version >= 3 else owners[:1]:
+        renewers = [CreateDelegationTokenRequest.CreatableRenewers(principal_type="User", principal_name="bob")]
+        request = CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=1000, **owner)
+        yield Case(ApiKey.CREATE_DELEGATION_TOKEN, version, f"for {owner}", lambda _, r=request: r)
+
+
+def delegation_token(version: int) -> Iterator[Case]:
+    yield Case(ApiKey.RENEW_DELEGATION_TOKEN, version, "no such token", lambda _: RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=9))
+    expire = ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=-1)
+    yield Case(ApiKey.EXPIRE_DELEGATION_TOKEN, version, "no such token", lambda _: expire)
+
+
+def describe_delegation_token(version: int) -> Iterator[Case]:
+    owner = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner(principal_type="User", principal_name="alice")
+    for name, owners in {"all": None, "none": [], "of alice": [owner]}.items():
+        request = DescribeDelegationTokenRequest(owners=owners)
+        yield Case(ApiKey.DESCRIBE_DELEGATION_TOKEN, version, name, lambda _, r=request: r)
+
+
+def describe_client_quotas(version: int) -> Iterator[Case]:
+    filters: list[tuple[tuple[str, int, str | None], ...]] = [(), (("", 0, "a"),), (("group", 0, "a"),)]
+    filters += [((kind, match_type, name),) for kind in ("user", "ip") for match_type in (0, 1, 2, 3, -1) for name in ("a", None)]
+    filters += [(("user", 2, None), ("user", 0, "a")), (("user", 2, None), ("client-id", 1, None)), (("ip", 2, None), ("user", 2, None))]
+    for strict in (False, True):
+        for components in filters:
+            parts = [DescribeClientQuotasRequest.ComponentData(entity_type=k, match_type=m, match=n) for k, m, n in components]
+            request = DescribeClientQuotasRequest(components=parts, strict=strict)
+            yield Case(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, f"{components}{' strict' if strict else ''}", lambda _, r=request: r)
+
+
+def describe_user_scram_credentials(version: int) -> Iterator[Case]:
+    for names in (None, [], ["alice"], ["alice", "alice"], [""]):
+        users = None if names is None else [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
+        request = DescribeUserScramCredentialsRequest(users=users)
+        yield Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, version, f"{names}", lambda _, r=request: r)
+
+
 CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.API_VERSIONS: api_versions,
     ApiKey.METADATA: metadata,
@@ -627,6 +722,17 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     **TRANSACTION_CASES,
     **CONSUMER_GROUP_CASES,
     **FEATURE_CASES,
+    ApiKey.SASL_HANDSHAKE: sasl,
+    ApiKey.SASL_AUTHENTICATE: sasl,
+    ApiKey.DESCRIBE_ACLS: describe_acls,
+    ApiKey.CREATE_ACLS: create_acls,
+    ApiKey.DELETE_ACLS: delete_acls,
+    ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: delegation_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: delegation_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: describe_delegation_token,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
 }
 
 

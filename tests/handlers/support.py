@@ -11,8 +11,11 @@ from odradek.base.deferred import Deferred
 from odradek.base.ids import TopicPartition
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.handlers.scopes import BROKER
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
+from odradek.protocol.api_keys import API_INFO
+from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.protocol.messages.metadata_records import (
     ConfigRecord,
@@ -22,10 +25,12 @@ from odradek.protocol.messages.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from odradek.protocol.registry import response_class
 from odradek.protocol.schema import Message
 from odradek.replication.replica_manager import ReplicaManager
-from odradek.server.context import RequestContext
+from odradek.server.context import ANONYMOUS, RequestContext
 from odradek.server.coordinators import Coordinators
+from odradek.server.dispatch import Dispatcher
 from odradek.server.metadata_cache import MetadataCache
 from odradek.server.services import Services
 from odradek.storage.log_manager import LogManager
@@ -77,6 +82,8 @@ class Broker:
             dynamic_config=services.dynamic_config,
         )
         services.random = random.Random(3)
+        services.cluster_id = "cluster"
+        self.dispatcher = services.dispatcher = Dispatcher(services)
         coordinators = services.coordinators = Coordinators(services, run_inline)
         self.manager.changes.on_leadership.append(coordinators.leadership_changed)
         services.log_manager.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
@@ -174,6 +181,30 @@ class Broker:
                 return answer
             answer = answer.result()
         return answer if answer is None else through_the_wire(answer, version)
+
+    def ask(self, request: M, version: int | None = None, *, scope: str = BROKER, principal: str = ANONYMOUS) -> Any:
+        """The response that a client on a listener of the scope gets, by way of the table; in the newest version unless one is given.
+
+        A Deferred of it while it waits; ProtocolError where the connection would close.
+        """
+        version = API_INFO[request.API_KEY].max_version if version is None else version
+        frame = encode_request_header(request.API_KEY, version, 1, "test") + request.encode(version)
+        _, answer = self.dispatcher.handle_embedded(frame, scope=scope, listener_name=LISTENER, peer_host="127.0.0.1", principal=principal)
+
+        def decoded(chunks: Any) -> Message | None:
+            if chunks is None:
+                return None
+            body = b"".join(chunk if isinstance(chunk, bytes | bytearray | memoryview) else chunk.read(0, chunk.size) for chunk in chunks)
+            _, offset = decode_response_header(body[4:], request.API_KEY, version)
+            return response_class(request.API_KEY).decode(body[4 + offset :], version)
+
+        if not isinstance(answer, Deferred):
+            return decoded(answer)
+        if answer.done:
+            return decoded(answer.result())
+        later: Deferred[Message | None] = Deferred()
+        answer.add_callback(lambda done: later.fail(done.error) if done.error is not None else later.complete(decoded(done.result())))
+        return later
 
     def log_end(self, topic: str, partition: int = 0) -> int:
         log = self.manager.partition(TopicPartition(topic, partition)).log

@@ -1,0 +1,47 @@
+"""DescribeUserScramCredentials (50): which SCRAM mechanisms users have credentials for (KIP-554; org.apache.kafka.image.ScramImage).
+
+Those of a directory that JVM Kafka has written are shown; new ones cannot be set yet.
+ACL: DESCRIBE on Cluster. Quota: request time.
+Known gaps: there are no SASL listeners that would ask for them; ACLs and quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+Credential = DescribeUserScramCredentialsResponse.CredentialInfo
+
+
+def handle(
+    context: RequestContext, request: DescribeUserScramCredentialsRequest, services: Services
+) -> DescribeUserScramCredentialsResponse:
+    credentials = services.metadata.image.scram.credentials
+    by_user: dict[str, list[DescribeUserScramCredentialsResponse.CredentialInfo]] = {}
+    for (mechanism, user), credential in sorted(credentials.items()):
+        by_user.setdefault(user, []).append(Credential(mechanism=mechanism, iterations=credential.iterations))
+    asked = Counter([user.name for user in request.users]) if request.users else dict.fromkeys(by_user, 1)
+    response = DescribeUserScramCredentialsResponse()
+    for user, times in asked.items():
+        result = Result(user=user, error_message=None)
+        response.results.append(result)
+        if times > 1:
+            result.error_code = ErrorCode.DUPLICATE_RESOURCE
+            result.error_message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        elif user not in by_user:
+            result.error_code = ErrorCode.RESOURCE_NOT_FOUND
+            result.error_message = f"Attempt to describe a user credential that does not exist: {user}"
+        else:
+            result.credential_infos = by_user[user]
+    return response

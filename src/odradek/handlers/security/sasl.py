@@ -1,0 +1,29 @@
+"""SaslHandshake (17) and SaslAuthenticate (36): authentication of a connection (KIP-43, KIP-152).
+
+They are spoken on SASL listeners before anything else. On any other listener, and all of ours are PLAINTEXT, they come out of turn:
+ILLEGAL_SASL_STATE, and no mechanism is named (kafka.server.KafkaApis).
+
+ACL: none; they come before authorization. Quota: request time.
+Known gaps: there are no SASL listeners yet (listener.security.protocol.map refuses them); quotas are not enforced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+
+def handshake(context: RequestContext, request: SaslHandshakeRequest, services: Services) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
+def authenticate(context: RequestContext, request: SaslAuthenticateRequest, services: Services) -> SaslAuthenticateResponse:
+    message = "SaslAuthenticate request received after successful authentication"
+    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message)
