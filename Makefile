@@ -78,6 +78,7 @@ bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.groups $(BENCH_ARGS)
 	$(BIN)/python -m bench.transactions $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
+	$(BIN)/python -m bench.page
 
 campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.frames
