@@ -68,6 +68,11 @@ class MemoryLog:
             self.log_end_offset = 0
         self.log_end_offset = max([header.next_offset for batch in self.batches for _, header in iter_headers(batch)], default=0)
 
+    @property
+    def listeners(self) -> int:
+        """How many are told of what becomes of the partition."""
+        return len(self._listeners)
+
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
         entry = (on_high_watermark, on_lost)
         self._listeners.append(entry)

@@ -1,0 +1,261 @@
+"""The coordinator runtime when something goes wrong: time-outs, refusals, moves, foreign records, logs with holes."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.partitioning import partition_of
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.shard import CoordinatorResult
+from odradek.protocol.messages.group_records import LegacyOffsetCommitKey
+from odradek.records.batch import encode_batch
+from tests.coordinator.support import PARTITION, MemoryLog, Table, commit_record
+from tests.coordinator.test_runtime import World, active, error_of
+
+# -- leadership ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_old_news_do_not_end_the_present_leadership() -> None:
+    world = active()
+    world.runtime.unload(PARTITION, 1)
+    world.put("a", 1)
+    world.clock.run_due()
+    assert world.committed("a") == 1
+
+
+def test_after_close_nothing_is_loaded() -> None:
+    world = active()
+    world.runtime.close()
+    world.runtime.load(PARTITION, 2)
+    world.clock.run_due()
+    assert len(world.shards) == 1
+    assert error_of(world.put("a", 1)) is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_shard_whose_partition_somebody_else_writes_to_stops_and_can_be_loaded_again() -> None:
+    world = active()
+    world.log.log_end_offset += 1
+    disturbed = world.put("a", 1)
+    world.clock.run_due()
+    assert error_of(disturbed) is ErrorCode.NOT_COORDINATOR
+    assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
+    world.runtime.load(PARTITION, 1)
+    world.clock.run_due()
+    reply = world.put("a", 3)
+    world.clock.run_due()
+    assert reply.result() == 1, "what was appended counts, wherever it lies"
+
+
+def test_what_is_still_being_loaded_is_not_left_out_in_silence() -> None:
+    log = MemoryLog()
+    active(log).put("a", 1)
+    log.reads = []
+    log.log_end_offset = log.high_watermark = 1
+    world = World(log)
+    world.runtime.load(PARTITION, 1)
+    with pytest.raises(KafkaError) as caught:
+        world.runtime.read_all(lambda shard: shard)
+    assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_partition_that_moved_is_not_listened_to() -> None:
+    world = active()
+    assert world.log.listeners == 1
+    world.runtime.unload(PARTITION, 2)
+    assert world.log.listeners == 0
+
+
+# -- time --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_each_write_has_its_own_time_limit() -> None:
+    world = active(MemoryLog(auto_commit=False), write_timeout_ms=1000)
+    first = world.put("a", 1)
+    world.clock.advance_s(0.5)
+    second = world.put("b", 2)
+    world.clock.advance_s(0.6)
+    assert error_of(first) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not second.done
+    world.clock.advance_s(1)
+    assert error_of(second) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_the_limit_of_a_write_counts_from_that_write() -> None:
+    world = active(MemoryLog(auto_commit=False), write_timeout_ms=1000)
+    first = world.put("a", 1)
+    world.clock.advance_s(0.5)
+    world.log.commit(1)
+    assert first.done
+    world.clock.advance_s(0.4)
+    second = world.put("b", 2)
+    world.clock.advance_s(0.95)
+    assert not second.done
+    world.clock.advance_s(0.06)
+    assert second.done
+
+
+def test_a_timer_whose_operation_breaks_is_tried_again() -> None:
+    world = active()
+    shard, broken = world.shard, [True]
+
+    def expire() -> CoordinatorResult[None]:
+        if broken.pop():
+            raise RuntimeError("as the test wanted")
+        return CoordinatorResult(shard.put("a", 1).records, None)
+
+    broken.insert(0, False)
+    shard.timers.schedule("t", 100, expire)
+    world.clock.advance_s(0.2)
+    assert world.committed("a") is None
+    world.clock.advance_s(1)
+    assert world.committed("a") == 1
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_an_operation_changed_before_it_was_refused_is_taken_back() -> None:
+    world = active()
+
+    def refused(shard: Table) -> CoordinatorResult[None]:
+        shard.values["soft"] = 1
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+
+    assert error_of(world.runtime.write(PARTITION, refused)) is ErrorCode.INVALID_REQUEST
+    assert world.shard.values.get("soft") is None
+
+
+def test_what_an_operation_changed_itself_goes_with_records_that_do_not_fit() -> None:
+    log = MemoryLog()
+    log.max_batch_bytes = 200
+    world = active(log)
+
+    def too_large(shard: Table) -> CoordinatorResult[int | None]:
+        shard.values["soft"] = 1
+        return shard.put("k" * 300, 1)
+
+    assert error_of(world.runtime.write(PARTITION, too_large)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.shard.values.get("soft") is None
+
+
+def test_an_operation_whose_replay_breaks_leaves_nothing_behind() -> None:
+    world = active()
+    records = [commit_record("a", 1), CoordinatorRecord(LegacyOffsetCommitKey(group="g", topic="t", partition=0))]
+    with pytest.raises(AssertionError):
+        world.runtime.write(PARTITION, lambda _: CoordinatorResult(records, None))
+    assert world.shard.values.get("a") is None
+    world.put("b", 2)
+    world.clock.run_due()
+    assert dict(active(world.log).shard.values.items()) == dict(world.shard.values.items()) == {"b": 2}
+
+
+def test_what_saw_records_that_could_not_be_written_is_refused_with_them() -> None:
+    log = MemoryLog()
+    log.max_batch_bytes = 220
+    world = active(log)
+    before = world.put("a", 1)
+    log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    after = world.put("b" * 80, 2)
+    log.fail_with = None
+    world.clock.run_due()
+    assert error_of(before) is error_of(after) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert log.batches == []
+    assert len(world.shard.values) == 0
+
+
+def test_no_batch_is_larger_than_the_topic_allows() -> None:
+    log = MemoryLog()
+    log.max_batch_bytes = 200
+    world = active(log)
+    for length in range(1, 200):
+        world.put("k" * length, 1)
+        world.clock.run_due()
+    assert max(map(len, log.batches)) <= 200
+    assert len(log.batches) > 20
+
+
+# -- transactions --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_marker_comes_after_all_that_was_decided_before_it() -> None:
+    world = active()
+    world.runtime.write_transactional(PARTITION, 7, 0, None, lambda shard: shard.put("a", 1))
+    plain = world.put("a", 2)
+    ended = world.runtime.end_transaction(PARTITION, 7, 0, 3, committed=True, version=2)
+    assert ended.error is None
+    assert plain.error is None
+    assert len(world.log.batches) == 3
+    assert dict(active(world.log).shard.values.items()) == dict(world.shard.values.items())
+
+
+# -- loading -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_loaded_before_it_is_committed_is_not_shown() -> None:
+    log = MemoryLog(auto_commit=False)
+    before = active(log)
+    before.put("a", 1)
+    before.clock.run_due()
+    world = active(log)
+    assert world.shard.values.get("a") == 1
+    assert world.committed("a") is None
+    log.commit(log.log_end_offset)
+    assert world.committed("a") == 1
+
+
+def test_a_marker_that_is_loaded_before_it_is_committed_ends_nothing_for_readers() -> None:
+    log = MemoryLog(auto_commit=False)
+    before = active(log)
+    before.runtime.write_transactional(PARTITION, 7, 0, None, lambda shard: shard.put("a", 1))
+    log.commit(log.log_end_offset)
+    before.runtime.end_transaction(PARTITION, 7, 0, 3, committed=True, version=2)
+    world = active(log)
+    assert world.committed("a") is None
+    log.commit(log.log_end_offset)
+    assert world.committed("a") == 1
+
+
+def test_a_log_of_which_nothing_is_left_is_loaded() -> None:
+    log = MemoryLog()
+    log.log_end_offset = log.high_watermark = 5
+    world = active(log)
+    world.put("a", 1)
+    world.clock.run_due()
+    assert world.committed("a") == 1
+
+
+def test_a_load_lets_the_loop_go_on_after_each_slice() -> None:
+    log = MemoryLog()
+    before = active(log)
+    for number in range(10):
+        before.put(f"k{number}", number)
+    before.clock.run_due()
+    world = World(log, load_slice_records=2)
+    world.runtime.load(PARTITION, 1)
+    for loaded in (4, 6, 8, 10):
+        world.clock.turn()
+        assert len(world.shard.replayed) == loaded
+    assert world.shard.loaded == 1
+
+
+def test_a_record_of_a_later_release_is_left_alone() -> None:
+    log = MemoryLog()
+    log.append(encode_batch([(0, (99).to_bytes(2, "big") + b"whatever", b"\0\0", ())]), 1)
+    world = active(log)
+    assert error_of_put(world) is None
+
+
+def error_of_put(world: World) -> ErrorCode | None:
+    reply = world.put("a", 1)
+    world.clock.run_due()
+    return error_of(reply)
+
+
+# -- partitions ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "expected"), [("polygenelubricants", 0), ("", 0), ("a", 97 % 50), ("\U0001f600", 1772899 % 50)])
+def test_an_id_belongs_to_the_partition_that_java_brokers_compute(name: str, expected: int) -> None:
+    """String.hashCode of the first is Integer.MIN_VALUE, which has no absolute value."""
+    assert partition_of(name, 50) == expected
