@@ -305,9 +305,9 @@ def _offline_directory_records(context: ControllerContext, broker: BrokerRegistr
     if not newly:
         return []
     affected = [
-        where
-        for where in context.state.all_partitions()
-        if broker.broker_id in where[2].replicas and where[2].directory(broker.broker_id) in newly
+        each
+        for each in context.state.all_partitions()
+        if broker.broker_id in each.partition.replicas and each.partition.directory(broker.broker_id) in newly
     ]
     records = partitions.leader_and_isr_records(context, affected, remove=broker.broker_id)
     online = [directory for directory in broker.directories if directory not in offline]

@@ -10,15 +10,13 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.partition_change import Election
 from odradek.controller.core.result import ControllerResult, VersionedRecord
-from odradek.controller.core.state import TopicControl
+from odradek.controller.core.state import LocatedPartition, TopicControl
 from odradek.metadata import features
 from odradek.metadata.registrations import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, PartitionRegistration
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
-
-Where = tuple[TopicControl, int, PartitionRegistration]
 
 MAX_ELECTIONS_PER_ROUND = 1_000
 """Preferred-leader elections written at a time (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
@@ -31,14 +29,14 @@ ELECTION_UNCLEAN = 1
 # -- what follows from brokers ------------------------------------------------------------------------------------------------------------
 
 
-def partitions_with(context: ControllerContext, broker_id: int, *, elr: bool = False) -> list[Where]:
+def partitions_with(context: ControllerContext, broker_id: int, *, elr: bool = False) -> list[LocatedPartition]:
     """The partitions that have the broker in their ISR, or among their eligible leaders."""
-    return [where for where in context.state.all_partitions() if broker_id in (where[2].elr if elr else where[2].isr)]
+    return [each for each in context.state.all_partitions() if broker_id in (each.partition.elr if elr else each.partition.isr)]
 
 
 def leader_and_isr_records(
     context: ControllerContext,
-    affected: Iterable[Where],
+    affected: Iterable[LocatedPartition],
     *,
     remove: int = NO_LEADER,
     add: int = NO_LEADER,
@@ -63,8 +61,8 @@ def leader_and_isr_records(
     return records
 
 
-def leaderless(context: ControllerContext) -> list[Where]:
-    return [where for where in context.state.all_partitions() if where[2].leader == NO_LEADER]
+def leaderless(context: ControllerContext) -> list[LocatedPartition]:
+    return [each for each in context.state.all_partitions() if each.partition.leader == NO_LEADER]
 
 
 # -- AlterPartition -----------------------------------------------------------------------------------------------------------------------
@@ -242,7 +240,10 @@ def _elect_leader(context: ControllerContext, name: str, number: int, election: 
 
 
 def _round_of_elections(
-    context: ControllerContext, candidates: Iterable[Where], election: Election, allowed: Callable[[TopicControl], bool] | None = None
+    context: ControllerContext,
+    candidates: Iterable[LocatedPartition],
+    election: Election,
+    allowed: Callable[[TopicControl], bool] | None = None,
 ) -> ControllerResult[bool]:
     records: list[VersionedRecord] = []
     for topic, number, partition in candidates:
@@ -260,7 +261,11 @@ def _round_of_elections(
 
 def balance_leaders(context: ControllerContext) -> ControllerResult[bool]:
     """Gives leadership back to preferred replicas; the response is True when there is more to do at once."""
-    imbalanced = [w for w in context.state.all_partitions() if w[2].has_leader and w[2].leader != w[2].preferred_replica]
+    imbalanced = [
+        each
+        for each in context.state.all_partitions()
+        if each.partition.has_leader and each.partition.leader != each.partition.preferred_replica
+    ]
     return _round_of_elections(context, imbalanced, Election.PREFERRED)
 
 
@@ -285,7 +290,7 @@ def assign_replicas_to_directories(
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = context.state.check_broker_epoch(request.broker_id, request.broker_epoch)
     records: list[VersionedRecord] = []
-    offline: list[Where] = []
+    offline: list[LocatedPartition] = []
     response = AssignReplicasToDirsResponse()
     for directory in request.directories:
         answered = AssignReplicasToDirsResponse.DirectoryData(id=directory.id)
@@ -294,15 +299,15 @@ def assign_replicas_to_directories(
             result = AssignReplicasToDirsResponse.TopicData(topic_id=asked.topic_id)
             answered.topics.append(result)
             for place in asked.partitions:
-                where, error = _replica_of(context, asked.topic_id, place.partition_index, request.broker_id)
-                if where is not None:
-                    change = context.change(*where)
+                located, error = _replica_of(context, asked.topic_id, place.partition_index, request.broker_id)
+                if located is not None:
+                    change = context.change(*located)
                     change.directories[request.broker_id] = directory.id
                     record = change.build()
                     if record is not None:
                         records.append(record)
                     if not broker.has_online_directory(directory.id):
-                        offline.append(where)
+                        offline.append(located)
                 result.partitions.append(
                     AssignReplicasToDirsResponse.PartitionData(partition_index=place.partition_index, error_code=error)
                 )
@@ -310,7 +315,7 @@ def assign_replicas_to_directories(
     return ControllerResult(records, response)
 
 
-def _replica_of(context: ControllerContext, topic_id: UUID, number: int, broker_id: int) -> tuple[Where | None, ErrorCode]:
+def _replica_of(context: ControllerContext, topic_id: UUID, number: int, broker_id: int) -> tuple[LocatedPartition | None, ErrorCode]:
     topic = context.state.topics.get(topic_id)
     if topic is None:
         return None, ErrorCode.UNKNOWN_TOPIC_ID
@@ -319,4 +324,4 @@ def _replica_of(context: ControllerContext, topic_id: UUID, number: int, broker_
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if broker_id not in partition.replicas:
         return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return (topic, number, partition), ErrorCode.NONE
+    return LocatedPartition(topic, number, partition), ErrorCode.NONE

@@ -8,7 +8,7 @@ and only on rare events.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -19,7 +19,6 @@ from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.metadata.registrations import (
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
-    NO_LEADER,
     BrokerRegistration,
     ControllerRegistration,
     PartitionRegistration,
@@ -51,6 +50,14 @@ class TopicControl:
         self.name = name
         self.topic_id = topic_id
         self.partitions: JournaledDict[int, PartitionRegistration] = JournaledDict(journal)
+
+
+class LocatedPartition(NamedTuple):
+    """A partition and where it belongs: its topic, and its number there."""
+
+    topic: TopicControl
+    number: int
+    partition: PartitionRegistration
 
 
 class ControllerState:
@@ -119,13 +126,13 @@ class ControllerState:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}")
         return broker
 
-    def all_partitions(self) -> Iterator[tuple[TopicControl, int, PartitionRegistration]]:
+    def all_partitions(self) -> Iterator[LocatedPartition]:
         for topic in self.topics.values():
             for number, partition in topic.partitions.items():
-                yield topic, number, partition
+                yield LocatedPartition(topic, number, partition)
 
     def has_leaderships(self, broker_id: int) -> bool:
-        return any(partition.leader == broker_id for _, _, partition in self.all_partitions())
+        return any(each.partition.leader == broker_id for each in self.all_partitions())
 
     def topic(self, name: str) -> TopicControl | None:
         topic_id = self.topic_ids.get(name)
@@ -278,6 +285,3 @@ def has_collision_characters(name: str) -> bool:
 
 def unify_collision_characters(name: str) -> str:
     return name.replace(".", "_")
-
-
-__all__ = ["NO_LEADER", "ControllerState", "TopicControl", "has_collision_characters", "unify_collision_characters"]
