@@ -48,6 +48,8 @@ class BrokerLog:
     def __init__(self, max_batch: int) -> None:
         self.values: list[int] = []
         self.max_batch = max_batch
+        self.poison: frozenset[int] = frozenset()
+        """Records that no batch may hold."""
         self.too_large = 0
         self.producer: tuple[int, int] = (-1, -1)
         self.recent: deque[tuple[int, int, int]] = deque(maxlen=5)
@@ -56,6 +58,8 @@ class BrokerLog:
         if len(payload) > self.max_batch:
             self.too_large += 1
             return BatchAnswer(ErrorCode.MESSAGE_TOO_LARGE)
+        if self.poison.intersection(int(record.value or b"-1") for record in decode_records(payload)):
+            return BatchAnswer(ErrorCode.INVALID_RECORD)
         header = read_header(payload)
         producer = (header.producer_id, header.producer_epoch)
         if header.producer_id >= 0:
@@ -86,6 +90,7 @@ class World:
         self.rng = random.Random(seed)
         self.trouble = trouble
         self.now = 0
+        self.next_producer_id = 7
         self.accumulator = Accumulator(config.batch_size, 3, 1 << 20)
         self.sender = Sender(config, self.accumulator, Backoff(5, 50, random.Random(seed)))
         self.leaders = [number % 2 for number in range(partitions)]
@@ -108,7 +113,7 @@ class World:
         while True:
             work = self.sender.poll(view_of(self.leaders), lambda _: True, self.now)
             if work.needs_producer_id:
-                self.sender.on_producer_id(7, 0)
+                self.sender.on_producer_id(self.next_producer_id, 0)
                 continue
             if not work.dispatches:
                 break
@@ -257,3 +262,263 @@ def test_nothing_is_dispatched_to_a_node_without_connection() -> None:
     work = world.sender.poll(view_of([0]), lambda _: False, 100)
     assert work.connect == {0}
     assert not work.dispatches
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(st.integers(0, 1 << 30), st.sampled_from([0.0, 0.2]))
+def test_refused_batches_take_nobody_with_them(seed: int, trouble: float) -> None:
+    world = World(seed, trouble)
+    for log in world.logs:
+        log.poison = frozenset(range(3, 1000, 29))
+    world.run(80)
+    world.check()
+    for partition, number, future in world.placed:
+        error = future.exception()
+        assert error is None or (isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_RECORD)
+        assert (error is None) == (number in world.written(partition))
+
+
+class Flight(World):
+    """One partition and batches of one record each; the test answers."""
+
+    def __init__(self, batches: int, config: SenderConfig = CONFIG) -> None:
+        super().__init__(1, 0.0, partitions=1, config=config)
+        self.leaders = [0]
+        self.add(batches)
+
+    def add(self, batches: int) -> None:
+        """That many batches more, sent if that is allowed."""
+        for _ in range(batches):
+            self.send(1)
+            self.now += 3
+            self.turn()
+
+    @property
+    def flying(self) -> list[tuple[int, int, int]]:
+        """(epoch, sequence, value) of what is on the wire."""
+        found = []
+        for queue in self.wire.values():
+            for _, payloads in queue:
+                for payload in payloads:
+                    header = read_header(payload)
+                    found.append((header.producer_epoch, header.base_sequence, int(decode_records(payload)[0].value or b"-1")))
+        return found
+
+    def answer(self, error: ErrorCode = ErrorCode.NONE, offset: int = 0, *, node: int = 0) -> bool:
+        """Answers what was sent first and lets the sender go on."""
+        dispatch, _ = self.wire[node].popleft()
+        stale = self.sender.on_response(dispatch, [BatchAnswer(error, offset)] * len(dispatch.batches), self.now)
+        self.turn()
+        return stale
+
+    def outcomes(self) -> list[ErrorCode | None]:
+        """What became of each record; None while it is not known."""
+        found: list[ErrorCode | None] = []
+        for *_, future in self.placed:
+            error = future.exception()
+            assert error is None or isinstance(error, KafkaError)
+            found.append(error.code if error is not None else ErrorCode.NONE if future.done() else None)
+        return found
+
+    def pass_back_off(self) -> None:
+        self.now += 100
+        self.turn()
+
+
+class TestSequences:
+    def test_repeated_batches_go_one_at_a_time_lowest_first(self) -> None:
+        world = Flight(3)
+        assert [sequence for _, sequence, _ in world.flying] == [0, 1, 2]
+        lost = list(world.wire[0])
+        world.wire[0].clear()
+        for dispatch, _ in reversed(lost):
+            world.sender.on_failure(dispatch, KafkaError(ErrorCode.NETWORK_EXCEPTION), world.now)
+        world.add(1)
+        seen = []
+        for _ in range(3):
+            world.pass_back_off()
+            seen.append([number for _, number, _ in world.flying])
+            world.answer()
+        assert seen == [[0], [1], [2, 3]]
+
+    def test_the_echo_of_a_failure_costs_no_epoch(self) -> None:
+        world = Flight(3)
+        world.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        world.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        world.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        for number in range(3):
+            world.pass_back_off()
+            assert world.flying == [(0, number, number)]
+            world.answer()
+        assert world.sender.producer_epoch == 0
+
+    @pytest.mark.parametrize(
+        "error", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH]
+    )
+    def test_a_lost_producer_state_costs_an_epoch(self, error: ErrorCode) -> None:
+        world = Flight(1)
+        world.answer()
+        world.add(1)
+        world.answer(error)
+        world.pass_back_off()
+        assert world.flying == [(1, 0, 1)]
+
+    def test_nothing_is_numbered_anew_while_something_is_uncertain(self) -> None:
+        world = Flight(3, CONFIG._replace(retries=0))
+        world.answer(ErrorCode.REQUEST_TIMED_OUT)
+        world.add(1)
+        assert [value for _, _, value in world.flying] == [1, 2]
+        world.answer()
+        assert [value for _, _, value in world.flying] == [2]
+        world.answer()
+        assert world.flying == [(1, 0, 3)]
+
+    def test_the_sequence_of_a_refused_batch_is_used_again_when_it_was_the_last(self) -> None:
+        world = Flight(1)
+        world.answer(ErrorCode.INVALID_RECORD)
+        world.add(1)
+        assert world.flying == [(0, 0, 1)]
+
+    def test_the_last_epoch_is_followed_by_another_producer_id(self) -> None:
+        world = Flight(0)
+        world.sender.on_producer_id(7, 32767)
+        world.add(1)
+        assert world.flying == [(32767, 0, 0)]
+        world.next_producer_id = 8
+        world.answer(ErrorCode.UNKNOWN_PRODUCER_ID)
+        world.pass_back_off()
+        assert world.flying == [(0, 0, 0)]
+        assert world.sender.producer_id == 8
+
+    def test_a_partition_with_something_under_way_keeps_its_epoch(self) -> None:
+        world = World(1, 0.0, partitions=2, config=CONFIG._replace(retries=0))
+        world.leaders = [0, 1]
+        while len(world.sent[0]) < 1 or len(world.sent[1]) < 1:
+            world.send(1)
+        world.now += 10
+        world.turn()
+        world.sender.on_failure(world.wire[0].popleft()[0], KafkaError(ErrorCode.REQUEST_TIMED_OUT), world.now)
+        before = len(world.sent[1])
+        while len(world.sent[1]) == before:
+            world.send(1)
+        world.now += 10
+        world.turn()
+        epochs = [read_header(payload).producer_epoch for _, payloads in world.wire[1] for payload in payloads]
+        assert epochs == [0], "the new batch of the other partition waits for the one on the wire"
+
+    def test_a_repetition_that_the_broker_knew_already_is_a_success(self) -> None:
+        world = Flight(1)
+        world.answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, offset=-1)
+        assert world.outcomes() == [ErrorCode.NONE]
+        assert world.placed[0][2].result().offset == -1
+
+
+class TestGivingUp:
+    def test_after_the_retries(self) -> None:
+        world = Flight(1, CONFIG._replace(retries=2))
+        for _ in range(3):
+            assert world.outcomes() == [None]
+            world.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            world.pass_back_off()
+        assert world.outcomes() == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert not world.flying
+
+    def test_when_the_answer_comes_after_the_delivery_timeout(self) -> None:
+        world = Flight(1)
+        world.now += CONFIG.delivery_timeout_ms
+        world.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        world.pass_back_off()
+        assert world.outcomes() == [ErrorCode.REQUEST_TIMED_OUT]
+        assert not world.flying
+
+    def test_what_waits_in_vain_is_failed_in_time(self) -> None:
+        world = World(1, 0.0, partitions=1)
+        world.leaders = [-1]
+        world.sender.on_producer_id(7, 0)
+        world.send(1)
+        world.now += 100
+        work = world.sender.poll(view_of([-1]), lambda _: True, world.now)
+        assert work.needs_metadata
+        assert work.wake_in_ms == CONFIG.delivery_timeout_ms - 100
+        world.now += work.wake_in_ms
+        world.sender.trouble = "the cat sat on the cable"
+        world.turn()
+        assert "the cat sat on the cable" in str(world.placed[0][2].exception())
+
+    def test_gives_the_memory_back(self) -> None:
+        world = Flight(1)
+        world.answer(ErrorCode.INVALID_RECORD)
+        assert world.accumulator.used == 0
+        assert world.sender.outstanding == 0
+
+    def test_of_a_topic_leaves_the_others(self) -> None:
+        world = World(1, 0.0, partitions=1)
+        world.send(2)
+        other = world.accumulator.append(TopicPartition("u", 0), 0, None, b"u", (), world.now)
+        assert other is not None
+        world.sender.fail_topic("u", KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        assert other[0].is_done()
+        assert not any(future.done() for *_, future in world.placed)
+        assert world.sender.outstanding == 1
+
+    def test_of_everything_sends_nothing_more(self) -> None:
+        world = World(1, 0.0, partitions=1)
+        world.send(2)
+        world.sender.abort(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        world.now += 100
+        world.turn()
+        assert all(future.done() for *_, future in world.placed)
+        assert not any(world.wire.values())
+        assert (world.sender.outstanding, world.accumulator.used) == (0, 0)
+
+
+class TestPace:
+    def test_a_failed_batch_waits_before_it_is_sent_again(self) -> None:
+        world = Flight(1)
+        world.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert not world.flying
+        work = world.sender.poll(view_of([0]), lambda _: True, world.now)
+        assert 4 <= work.wake_in_ms <= 6
+        world.now += work.wake_in_ms
+        world.turn()
+        assert [value for _, _, value in world.flying] == [0]
+
+    def test_five_batches_of_a_partition_at_most_also_over_two_leaders(self) -> None:
+        world = Flight(7)
+        assert len(world.flying) == 5
+        world.leaders = [1]
+        world.turn()
+        assert len(world.flying) == 5, "the broker tells repetitions from news among the last five"
+
+    def test_a_request_stays_below_its_largest_size(self) -> None:
+        world = World(1, 0.0, partitions=4, config=CONFIG._replace(max_request_size=150))
+        world.leaders = [0] * 4
+        while not all(world.sent):
+            world.send(1)
+        world.now += 100
+        world.turn()
+        sizes = [sum(map(len, payloads)) for _, payloads in world.wire[0]]
+        assert len(sizes) > 1
+        assert all(size <= 150 for size in sizes)
+
+    def test_a_batch_larger_than_a_request_goes_alone(self) -> None:
+        world = Flight(1, CONFIG._replace(max_request_size=50))
+        assert len(world.flying) == 1
+
+    def test_any_batch_of_a_request_tells_that_the_metadata_is_out_of_date(self) -> None:
+        for answers in ([ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE], [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]):
+            world = World(1, 0.0, partitions=2)
+            world.leaders = [0, 0]
+            while not all(world.sent):
+                world.send(1)
+            world.now += 100
+            world.turn()
+            dispatch, _ = world.wire[0].popleft()
+            assert len(dispatch.batches) == 2
+            assert world.sender.on_response(dispatch, [BatchAnswer(error, 0) for error in answers], world.now)
+
+    def test_what_is_on_the_wire_is_incomplete_too(self) -> None:
+        world = Flight(6)
+        assert len(world.sender.incomplete()) == 6
+        world.answer()
+        assert len(world.sender.incomplete()) == 5
