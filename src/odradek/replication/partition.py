@@ -173,9 +173,7 @@ class Partition:
             # records in it yet.
             log.assign_epoch_start(registration.leader_epoch, start_offset)
             for replica in self.replicas.values():
-                replica.reset(
-                    now_ms=now_ms, leader_end_offset=start_offset, new_leader=new_leader, in_sync=replica.broker_id in registration.isr
-                )
+                replica.begin_epoch(now_ms=now_ms, leader_end_offset=start_offset, in_sync=replica.broker_id in registration.isr)
             self.leader_epoch = registration.leader_epoch
             self.leader_epoch_start_offset = start_offset
         self.partition_epoch = registration.partition_epoch

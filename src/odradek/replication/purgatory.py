@@ -45,9 +45,6 @@ class DelayedOperation(Generic[K]):
         """Answers the request; runs exactly once, with the operation already off all lists."""
         raise NotImplementedError
 
-    def on_expiration(self) -> None:
-        """Runs before `on_complete` when time ran out."""
-
     def force_complete(self) -> bool:
         """Ends the wait whatever the state; False when it had ended before."""
         if self.done:
@@ -69,21 +66,17 @@ class DelayedOperation(Generic[K]):
         self._timer = clock.call_later(timeout_s, self._expire)
 
     def _expire(self) -> None:
-        if not self.done:
-            self._timer = None
-            self.on_expiration()
-            self.force_complete()
+        self._timer = None
+        self.force_complete()
 
 
 class Purgatory(Generic[K]):
     """The operations of one kind, by the keys they wait for."""
 
-    __slots__ = ("_clock", "_max_operations", "_operations", "_watchers", "expired", "name")
+    __slots__ = ("_clock", "_max_operations", "_operations", "_watchers", "name")
 
     def __init__(self, name: str, clock: Clock, max_operations: int = MAX_OPERATIONS) -> None:
         self.name = name
-        self.expired = 0
-        """Operations that found no place, counted for the metrics together with those that timed out."""
         self._clock = clock
         self._max_operations = max_operations
         self._operations: dict[DelayedOperation[K], None] = {}
@@ -103,8 +96,6 @@ class Purgatory(Generic[K]):
         The caller has just seen that it cannot complete yet. With the purgatory full, the operation ends at once as if timed out.
         """
         if len(self._operations) >= self._max_operations:
-            self.expired += 1
-            operation.on_expiration()
             operation.force_complete()
             return
         self._operations[operation] = None

@@ -45,18 +45,10 @@ class Replica:
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
 
-    def reset(self, *, now_ms: int, leader_end_offset: int, new_leader: bool, in_sync: bool) -> None:
+    def begin_epoch(self, *, now_ms: int, leader_end_offset: int, in_sync: bool) -> None:
         """A leader epoch begins: a follower of the ISR gets a full lag period, others must first prove themselves."""
-        self.last_caught_up_ms = now_ms if in_sync else 0
-        if new_leader:
-            self.log_start_offset = UNKNOWN_OFFSET
-            self.log_end_offset = UNKNOWN_OFFSET
-            self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
-            self.last_fetch_ms = 0
-            self.broker_epoch = None
-        else:
-            self.last_fetch_leader_end_offset = leader_end_offset
-            self.last_fetch_ms = now_ms if in_sync else 0
+        self.last_caught_up_ms = self.last_fetch_ms = now_ms if in_sync else 0
+        self.last_fetch_leader_end_offset = leader_end_offset
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """Whether it has all of the leader's log, or had all of it within the last `max_lag_ms`."""
