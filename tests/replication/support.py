@@ -71,7 +71,7 @@ class Controller:
         deferred.fail(KafkaError(code))
 
 
-class State(NamedTuple):
+class PartitionMetadata(NamedTuple):
     """`Registration`."""
 
     leader: int = 1

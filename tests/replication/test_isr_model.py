@@ -18,7 +18,7 @@ from odradek.replication.partition import NO_EPOCH, Partition, Role
 from odradek.replication.replica import Replica
 from odradek.storage.log import Log
 from tests.clock import ManualClock
-from tests.replication.support import MAX_LAG_MS, Brokers, Node, State, content, fetch_as, replicate, wanted
+from tests.replication.support import MAX_LAG_MS, Brokers, Node, PartitionMetadata, content, fetch_as, replicate, wanted
 
 IDS = (1, 2, 3)
 
@@ -31,7 +31,7 @@ class History:
         self.clock = ManualClock()
         self.brokers = Brokers({id_: 10 * id_ for id_ in IDS})
         self.nodes = {id_: Node(id_, self.clock, self.brokers, min_insync_replicas=str(min_isr)) for id_ in IDS}
-        self.truth = State(leader=1, replicas=IDS, isr=IDS)
+        self.truth = PartitionMetadata(leader=1, replicas=IDS, isr=IDS)
         self.committed: dict[int, bytes | None] = {}
         self.high_watermarks: dict[tuple[int, int], int] = {}
         self.written = 0

@@ -10,33 +10,37 @@ from odradek.replication.alter_partition import IsrAnswer
 from odradek.replication.isr import CommittedIsr
 from odradek.replication.partition import Role
 from odradek.storage.append import AppendOrigin
-from tests.replication.support import MAX_LAG_MS, TP, Brokers, HandClock, Node, State, batch, content, fetch_as, replicate, wanted
+from tests.clock import ManualClock
+from tests.replication.support import MAX_LAG_MS, TP, Brokers, Node, PartitionMetadata, batch, content, fetch_as, replicate, wanted
 from tests.replication.test_partition import Pair, error_of
 
 
 def single(**config: str) -> Node:
     """A node with a replica that has no role yet."""
-    return Node(1, HandClock(), Brokers({1: 10, 2: 20, 3: 30}), **config)
+    return Node(1, ManualClock(), Brokers({1: 10, 2: 20, 3: 30}), **config)
 
 
 class TestMetadata:
     def test_a_follower_ignores_what_is_older_than_it_knows(self) -> None:
         pair = Pair()
-        pair.follower.partition.make_follower(State(leader=1, leader_epoch=3, partition_epoch=7), pair.follower.log)
-        assert pair.follower.partition.make_follower(State(leader=3, leader_epoch=2, partition_epoch=6), pair.follower.log) is False
+        pair.follower.partition.make_follower(PartitionMetadata(leader=1, leader_epoch=3, partition_epoch=7), pair.follower.log)
+        assert (
+            pair.follower.partition.make_follower(PartitionMetadata(leader=3, leader_epoch=2, partition_epoch=6), pair.follower.log)
+            is False
+        )
         assert (pair.follower.partition.leader_id, pair.follower.partition.leader_epoch) == (1, 3)
 
     def test_a_leader_is_not_made_a_follower_by_old_news(self) -> None:
         pair = Pair()
-        pair.leader.partition.make_leader(State(leader_epoch=2, partition_epoch=5), pair.leader.log)
-        pair.leader.partition.make_follower(State(leader=2, leader_epoch=1, partition_epoch=4), pair.leader.log)
+        pair.leader.partition.make_leader(PartitionMetadata(leader_epoch=2, partition_epoch=5), pair.leader.log)
+        pair.leader.partition.make_follower(PartitionMetadata(leader=2, leader_epoch=1, partition_epoch=4), pair.leader.log)
         assert pair.leader.partition.role is Role.LEADER
 
     def test_a_new_isr_does_not_make_a_follower_fetch_anew(self) -> None:
         pair = Pair()
         follower = pair.follower.partition
-        assert follower.make_follower(State(isr=(1,), partition_epoch=1), pair.follower.log) is False
-        assert follower.make_follower(State(leader_epoch=1, partition_epoch=2), pair.follower.log) is True
+        assert follower.make_follower(PartitionMetadata(isr=(1,), partition_epoch=1), pair.follower.log) is False
+        assert follower.make_follower(PartitionMetadata(leader_epoch=1, partition_epoch=2), pair.follower.log) is True
 
     def test_a_new_isr_does_not_begin_the_epoch_again(self) -> None:
         pair = Pair()
@@ -44,39 +48,39 @@ class TestMetadata:
         pair.replicate()
         pair.replicate()
         pair.leader.append(b"b")
-        pair.clock.advance(MAX_LAG_MS / 2)
-        assert pair.leader.partition.make_leader(State(partition_epoch=1), pair.leader.log) is False
+        pair.clock.advance_ms(MAX_LAG_MS / 2)
+        assert pair.leader.partition.make_leader(PartitionMetadata(partition_epoch=1), pair.leader.log) is False
         assert pair.leader.partition.leader_epoch_start_offset == 0
-        pair.clock.advance(MAX_LAG_MS / 2 + 1)
+        pair.clock.advance_ms(MAX_LAG_MS / 2 + 1)
         assert pair.leader.partition.maybe_shrink_isr(), "the follower's time has run since its last fetch"
 
     def test_a_follower_has_no_start_of_the_epoch(self) -> None:
         pair = Pair()
         assert pair.leader.partition.leader_epoch_start_offset == 0
-        pair.leader.partition.make_follower(State(leader=2, leader_epoch=1, partition_epoch=1), pair.leader.log)
+        pair.leader.partition.make_follower(PartitionMetadata(leader=2, leader_epoch=1, partition_epoch=1), pair.leader.log)
         assert pair.leader.partition.leader_epoch_start_offset is None
 
 
 class TestNewLeader:
     def test_alone_in_the_isr_everything_is_committed_at_once(self) -> None:
         node = single()
-        node.partition.make_follower(State(leader=2), node.log)
+        node.partition.make_follower(PartitionMetadata(leader=2), node.log)
         node.partition.append_as_follower(batch(b"a", partition_leader_epoch=0), 0, high_watermark=0, log_start_offset=0)
         waiting = node.reader.fetch(fetch_as(-1, max_wait_ms=500, leader_only=False), [wanted(0)])
         assert isinstance(waiting, Deferred)
-        node.partition.make_leader(State(leader_epoch=1, partition_epoch=1, isr=(1,)), node.log)
+        node.partition.make_leader(PartitionMetadata(leader_epoch=1, partition_epoch=1, isr=(1,)), node.log)
         node.delayed.drain()
         assert node.log.high_watermark == 1
         assert content(waiting.result()[0][1]) != b""
 
     def test_gives_the_followers_of_the_isr_their_time(self) -> None:
         node = single()
-        node.clock.advance(10 * MAX_LAG_MS)
-        node.partition.make_leader(State(replicas=(1, 2, 3), isr=(1, 2)), node.log)
+        node.clock.advance_ms(10 * MAX_LAG_MS)
+        node.partition.make_leader(PartitionMetadata(replicas=(1, 2, 3), isr=(1, 2)), node.log)
         node.append(b"a")
-        node.clock.advance(MAX_LAG_MS)
+        node.clock.advance_ms(MAX_LAG_MS)
         assert not node.partition.maybe_shrink_isr()
-        node.clock.advance(1)
+        node.clock.advance_ms(1)
         assert node.partition.maybe_shrink_isr()
 
     def test_believes_nothing_of_what_followers_had_when_it_led_before(self) -> None:
@@ -84,15 +88,15 @@ class TestNewLeader:
         pair.leader.append(b"a")
         pair.replicate()
         pair.replicate()
-        elsewhere = State(leader=2, leader_epoch=1, partition_epoch=1)
+        elsewhere = PartitionMetadata(leader=2, leader_epoch=1, partition_epoch=1)
         pair.leader.partition.make_follower(elsewhere, pair.leader.log)
-        pair.leader.partition.make_leader(State(leader_epoch=2, partition_epoch=2), pair.leader.log)
+        pair.leader.partition.make_leader(PartitionMetadata(leader_epoch=2, partition_epoch=2), pair.leader.log)
         assert pair.leader.partition.follower(2, 2).log_end_offset == -1
 
     def test_says_where_its_epoch_begins_before_it_has_a_record(self) -> None:
         pair = Pair()
         pair.leader.append(b"a")
-        pair.leader.partition.make_leader(State(leader_epoch=5, partition_epoch=5), pair.leader.log)
+        pair.leader.partition.make_leader(PartitionMetadata(leader_epoch=5, partition_epoch=5), pair.leader.log)
         [(_, read)] = pair.leader.reader.read(
             fetch_as(2, replica_epoch=20), [wanted(4, current_leader_epoch=5, last_fetched_epoch=3)], update_follower=True
         )
@@ -110,7 +114,7 @@ class TestMinInsyncReplicas:
 
     def test_replicas_that_a_reassignment_brings_do_not_raise_the_demand(self) -> None:
         node = single(min_insync_replicas="3")
-        node.partition.make_leader(State(replicas=(1, 2, 3), adding_replicas=(3,), isr=(1, 2)), node.log)
+        node.partition.make_leader(PartitionMetadata(replicas=(1, 2, 3), adding_replicas=(3,), isr=(1, 2)), node.log)
         assert node.partition.min_isr == 2
         assert node.append(b"a", acks=-1) == 0
         assert node.partition.is_adding_replica(3)
@@ -124,7 +128,7 @@ class TestHighWatermark:
         pair.replicate()
         pair.replicate()
         assert pair.leader.partition.isr.in_flight
-        pair.clock.advance(MAX_LAG_MS + 1)
+        pair.clock.advance_ms(MAX_LAG_MS + 1)
         pair.leader.append(b"b")
         assert pair.leader.log.high_watermark == 1
 
@@ -148,7 +152,7 @@ class TestHighWatermark:
         _, moved = pair.leader.partition.append_as_leader(batch(b"a"), 1, AppendOrigin.CLIENT)
         assert not moved
         alone = single()
-        alone.partition.make_leader(State(replicas=(1,), isr=(1,)), alone.log)
+        alone.partition.make_leader(PartitionMetadata(replicas=(1,), isr=(1,)), alone.log)
         _, moved = alone.partition.append_as_leader(batch(b"a"), 1, AppendOrigin.CLIENT)
         assert moved
 
@@ -182,7 +186,7 @@ class TestHighWatermark:
 class TestTruncation:
     def test_goes_on_in_the_epoch_that_both_know_and_asks_again_in_an_earlier_one(self) -> None:
         node = single()
-        node.partition.make_follower(State(leader=2, leader_epoch=9), node.log)
+        node.partition.make_follower(PartitionMetadata(leader=2, leader_epoch=9), node.log)
         for offset, epoch in ((0, 1), (1, 1), (2, 4), (3, 4)):
             records = batch(b"x", base_offset=offset, partition_leader_epoch=epoch)
             node.partition.append_as_follower(records, 9, high_watermark=0, log_start_offset=0)
@@ -210,7 +214,7 @@ class TestJoining:
     def test_a_late_answer_to_an_earlier_proposal_takes_nothing_back(self) -> None:
         pair = Pair(isr=(1,))
         pair.replicate()
-        pair.leader.partition.make_leader(State(isr=(1,), partition_epoch=4), pair.leader.log)
+        pair.leader.partition.make_leader(PartitionMetadata(isr=(1,), partition_epoch=4), pair.leader.log)
         pair.replicate()
         second = pair.leader.partition.isr
         assert second.in_flight
@@ -230,7 +234,7 @@ class TestJoining:
         pair.replicate()
         pair.leader.controller.accept()
         pair.leader.append(b"a")
-        pair.clock.advance(MAX_LAG_MS + 1)
+        pair.clock.advance_ms(MAX_LAG_MS + 1)
         pair.leader.partition.maybe_shrink_isr()
         [(change, _)] = pair.leader.controller.changes
         assert (change.partition_epoch, change.leader_epoch, change.isr) == (1, 0, [(1, 10)])
@@ -238,7 +242,7 @@ class TestJoining:
     def test_nobody_is_found_lagging_while_a_change_is_under_way(self) -> None:
         pair = Pair()
         pair.leader.append(b"a")
-        pair.clock.advance(MAX_LAG_MS + 1)
+        pair.clock.advance_ms(MAX_LAG_MS + 1)
         assert pair.leader.partition.out_of_sync_replicas() == {2}
         assert pair.leader.partition.maybe_shrink_isr()
         assert pair.leader.partition.out_of_sync_replicas() == frozenset()
@@ -257,12 +261,12 @@ class TestLagging:
         pair = Pair()
         pair.leader.append(b"a")
         self.fetch(pair, 0)
-        pair.clock.advance(20_000)
+        pair.clock.advance_ms(20_000)
         pair.leader.append(b"b")
         self.fetch(pair, 1)  # what there was 20 s ago
-        pair.clock.advance(MAX_LAG_MS - 20_000)
+        pair.clock.advance_ms(MAX_LAG_MS - 20_000)
         assert not pair.leader.partition.maybe_shrink_isr()
-        pair.clock.advance(1)
+        pair.clock.advance_ms(1)
         assert pair.leader.partition.maybe_shrink_isr()
 
     def test_fetching_alone_is_not_catching_up(self) -> None:
@@ -271,17 +275,17 @@ class TestLagging:
             pair.leader.append(b"a")
         for offset in range(40):
             self.fetch(pair, offset)
-            pair.clock.advance(1000)
+            pair.clock.advance_ms(1000)
         assert pair.leader.partition.maybe_shrink_isr()
 
     def test_a_fetch_that_waited_counts_from_when_it_came(self) -> None:
         pair = Pair()
         waiting = pair.leader.reader.fetch(fetch_as(2, replica_epoch=20, max_wait_ms=60_000), [wanted(0, current_leader_epoch=0)])
         assert isinstance(waiting, Deferred)
-        pair.clock.advance(20_000)
+        pair.clock.advance_ms(20_000)
         pair.leader.append(b"a")
         waiting.result()[0][1].release()
-        pair.clock.advance(19_000)
+        pair.clock.advance_ms(19_000)
         pair.leader.append(b"b")
         self.fetch(pair, 1)
         assert pair.leader.partition.maybe_shrink_isr(), "it has been 39 s since it had everything"
@@ -292,7 +296,7 @@ def test_who_waits_for_a_dead_follower_is_answered_when_the_controller_has_remov
     consumer = pair.leader.reader.fetch(fetch_as(-1, max_wait_ms=10 * MAX_LAG_MS), [wanted(0)])
     assert isinstance(consumer, Deferred)
     pair.leader.append(b"a")
-    pair.clock.advance(MAX_LAG_MS + 1)
+    pair.clock.advance_ms(MAX_LAG_MS + 1)
     pair.leader.partition.maybe_shrink_isr()
     assert not consumer.done
     pair.leader.controller.accept()

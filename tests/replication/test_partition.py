@@ -16,7 +16,7 @@ from odradek.replication.partition import Role
 from odradek.storage.append import AppendOrigin
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.replication.support import MAX_LAG_MS, TP, Brokers, Node, State, batch, content, fetch_as, replicate, wanted
+from tests.replication.support import MAX_LAG_MS, TP, Brokers, Node, PartitionMetadata, batch, content, fetch_as, replicate, wanted
 
 
 class Pair:
@@ -27,7 +27,7 @@ class Pair:
         self.brokers = Brokers({1: 10, 2: 20})
         self.leader = Node(1, self.clock, self.brokers, **config)
         self.follower = Node(2, self.clock, self.brokers, **config)
-        state = State(isr=isr)
+        state = PartitionMetadata(isr=isr)
         assert self.leader.partition.make_leader(state, self.leader.log)
         assert self.follower.partition.make_follower(state, self.follower.log)
 
@@ -89,7 +89,7 @@ def test_an_append_with_too_small_an_isr_is_refused_before_it_is_written() -> No
 def test_min_insync_replicas_is_capped_by_the_number_of_replicas() -> None:
     clock = ManualClock()
     node = Node(1, clock, Brokers({1: 10}), min_insync_replicas="3")
-    node.partition.make_leader(State(replicas=(1,), isr=(1,)), node.log)
+    node.partition.make_leader(PartitionMetadata(replicas=(1,), isr=(1,)), node.log)
     node.append(b"a", acks=-1)
     assert node.log.high_watermark == 1
 
@@ -97,7 +97,7 @@ def test_min_insync_replicas_is_capped_by_the_number_of_replicas() -> None:
 class TestEpochs:
     def test_requests_of_older_and_newer_epochs_are_fenced(self) -> None:
         pair = Pair()
-        pair.leader.partition.make_leader(State(leader_epoch=5, partition_epoch=3), pair.leader.log)
+        pair.leader.partition.make_leader(PartitionMetadata(leader_epoch=5, partition_epoch=3), pair.leader.log)
         for epoch, code in (
             (4, ErrorCode.FENCED_LEADER_EPOCH),
             (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
@@ -121,7 +121,7 @@ class TestEpochs:
 
     def test_what_an_old_leader_sent_late_is_not_stored(self) -> None:
         pair = Pair()
-        pair.follower.partition.make_follower(State(leader_epoch=1, partition_epoch=1), pair.follower.log)
+        pair.follower.partition.make_follower(PartitionMetadata(leader_epoch=1, partition_epoch=1), pair.follower.log)
         late = batch(b"late", partition_leader_epoch=0)
         append = pair.follower.partition.append_as_follower
         assert error_of(lambda: append(late, 0, high_watermark=0, log_start_offset=0)) is ErrorCode.FENCED_LEADER_EPOCH
@@ -129,8 +129,8 @@ class TestEpochs:
 
     def test_metadata_older_than_what_is_known_changes_nothing(self) -> None:
         pair = Pair()
-        pair.leader.partition.make_leader(State(partition_epoch=4), pair.leader.log)
-        assert pair.leader.partition.make_leader(State(leader=2, partition_epoch=3, isr=(2,)), pair.leader.log) is False
+        pair.leader.partition.make_leader(PartitionMetadata(partition_epoch=4), pair.leader.log)
+        assert pair.leader.partition.make_leader(PartitionMetadata(leader=2, partition_epoch=3, isr=(2,)), pair.leader.log) is False
         assert pair.leader.partition.isr.isr == {1, 2}
 
     def test_an_old_leader_cuts_what_the_new_one_never_got(self) -> None:
@@ -139,7 +139,7 @@ class TestEpochs:
         pair.replicate()
         pair.replicate()
         pair.leader.append(b"lost")  # never replicated
-        elected = State(leader=2, leader_epoch=1, partition_epoch=1)
+        elected = PartitionMetadata(leader=2, leader_epoch=1, partition_epoch=1)
         pair.follower.partition.make_leader(elected, pair.follower.log)
         pair.leader.partition.make_follower(elected, pair.leader.log)
         pair.follower.append(b"new")
@@ -229,7 +229,7 @@ class TestInSyncReplicas:
         pair.clock.advance_ms(1000)
         assert pair.leader.partition.isr.in_flight
         assert not pair.leader.controller.changes
-        pair.leader.partition.make_leader(State(isr=(1, 2), partition_epoch=2), pair.leader.log)
+        pair.leader.partition.make_leader(PartitionMetadata(isr=(1, 2), partition_epoch=2), pair.leader.log)
         assert not pair.leader.partition.isr.in_flight
 
     def test_other_errors_send_the_change_again(self) -> None:
@@ -242,7 +242,7 @@ class TestInSyncReplicas:
     def test_an_answer_after_newer_metadata_is_ignored(self) -> None:
         pair = Pair(isr=(1,))
         pair.replicate()
-        pair.leader.partition.make_leader(State(isr=(1,), leader_epoch=1, partition_epoch=5), pair.leader.log)
+        pair.leader.partition.make_leader(PartitionMetadata(isr=(1,), leader_epoch=1, partition_epoch=5), pair.leader.log)
         pair.leader.controller.accept()
         assert pair.leader.partition.isr.isr == {1}
         assert pair.leader.partition.partition_epoch == 5
@@ -268,8 +268,8 @@ class TestInSyncReplicas:
         pair = Pair(isr=(1,), min_insync_replicas="2")
         pair.leader.append(b"a")
         pair.leader.append(b"b")  # under the minimum: the high watermark stays at 0
-        pair.leader.partition.make_leader(State(isr=(1,), leader_epoch=1, partition_epoch=1), pair.leader.log)
-        pair.follower.partition.make_follower(State(isr=(1,), leader_epoch=1, partition_epoch=1), pair.follower.log)
+        pair.leader.partition.make_leader(PartitionMetadata(isr=(1,), leader_epoch=1, partition_epoch=1), pair.leader.log)
+        pair.follower.partition.make_follower(PartitionMetadata(isr=(1,), leader_epoch=1, partition_epoch=1), pair.follower.log)
         [(_, read)] = pair.leader.reader.read(fetch_as(2, replica_epoch=20), [wanted(1)], update_follower=True)
         read.release()
         assert not pair.leader.partition.isr.in_flight
@@ -308,7 +308,7 @@ class TestAcksAll:
 
     def test_fails_when_the_leader_steps_down(self) -> None:
         answer = self.produce()
-        self.pair.leader.partition.make_follower(State(leader=2, leader_epoch=1, partition_epoch=1), self.pair.leader.log)
+        self.pair.leader.partition.make_follower(PartitionMetadata(leader=2, leader_epoch=1, partition_epoch=1), self.pair.leader.log)
         self.pair.leader.delayed.drain()
         assert answer.result()[0].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -371,7 +371,7 @@ class TestDelayedFetch:
         pair = Pair()
         answer = pair.leader.reader.fetch(fetch_as(-1, max_wait_ms=500), [wanted(0)])
         assert isinstance(answer, Deferred)
-        pair.leader.partition.make_follower(State(leader=2, leader_epoch=1, partition_epoch=1), pair.leader.log)
+        pair.leader.partition.make_follower(PartitionMetadata(leader=2, leader_epoch=1, partition_epoch=1), pair.leader.log)
         pair.leader.delayed.drain()
         assert answer.result()[0][1].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -382,13 +382,13 @@ def test_roles_change_only_as_the_table_says() -> None:
     assert pair.leader.partition.role is Role.OFFLINE
     assert error_of(lambda: pair.leader.append(b"a")) is ErrorCode.KAFKA_STORAGE_ERROR
     with pytest.raises(RuntimeError, match="offline to leader"):
-        pair.leader.partition.make_leader(State(partition_epoch=9), pair.leader.log)
+        pair.leader.partition.make_leader(PartitionMetadata(partition_epoch=9), pair.leader.log)
 
 
 def test_a_flush_that_is_due_holds_back_acknowledgement_and_high_watermark() -> None:
     clock = ManualClock()
     node = Node(1, clock, Brokers({1: 10}), flush_messages="1")
-    node.partition.make_leader(State(replicas=(1,), isr=(1,)), node.log)
+    node.partition.make_leader(PartitionMetadata(replicas=(1,), isr=(1,)), node.log)
     jobs: list[tuple[object, Deferred[None]]] = []
 
     def run_job(job: object) -> Deferred[None]:
@@ -415,7 +415,7 @@ def test_a_flush_that_is_due_holds_back_acknowledgement_and_high_watermark() -> 
 def test_a_failed_flush_is_never_a_success() -> None:
     clock = ManualClock()
     node = Node(1, clock, Brokers({1: 10}), flush_messages="1")
-    node.partition.make_leader(State(replicas=(1,), isr=(1,)), node.log)
+    node.partition.make_leader(PartitionMetadata(replicas=(1,), isr=(1,)), node.log)
     appender = Appender(node.hosted, node.delayed, Flusher(VirtualDisk(), lambda job: Deferred.failed(OSError(5, "gone"))))
     answer = appender.append([(TP, batch(b"a"))], required_acks=1, timeout_ms=100, origin=AppendOrigin.CLIENT)
     assert isinstance(answer, Deferred)

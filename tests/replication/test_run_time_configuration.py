@@ -6,13 +6,13 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from tests.clock import ManualClock
-from tests.replication.support import Brokers, Node, State, topic_config
+from tests.replication.support import Brokers, Node, PartitionMetadata, topic_config
 
 
 def leader(isr: tuple[int, ...]) -> Node:
     clock = ManualClock()
     node = Node(1, clock, Brokers({1: 1, 2: 1}))
-    node.partition.make_leader(State(isr=isr), node.log)
+    node.partition.make_leader(PartitionMetadata(isr=isr), node.log)
     return node
 
 

@@ -57,7 +57,7 @@ _OWNER = "moves"
 """Who pauses the cleaning of a partition on its way."""
 
 
-class State(Enum):
+class MoveState(Enum):
     """How far a move is."""
 
     COPYING = "copying"
@@ -72,13 +72,13 @@ class State(Enum):
     ENDED = "ended"
 
 
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.COPYING: frozenset({State.ASSIGNING, State.ASSIGNED, State.ENDED}),
-    State.ASSIGNING: frozenset({State.ASSIGNED, State.ENDED}),
-    State.ASSIGNED: frozenset({State.HOLDING, State.ENDED}),
-    State.HOLDING: frozenset({State.FINAL, State.ASSIGNED, State.ENDED}),
-    State.FINAL: frozenset({State.ASSIGNED, State.ENDED}),
-    State.ENDED: frozenset(),
+TRANSITIONS: dict[MoveState, frozenset[MoveState]] = {
+    MoveState.COPYING: frozenset({MoveState.ASSIGNING, MoveState.ASSIGNED, MoveState.ENDED}),
+    MoveState.ASSIGNING: frozenset({MoveState.ASSIGNED, MoveState.ENDED}),
+    MoveState.ASSIGNED: frozenset({MoveState.HOLDING, MoveState.ENDED}),
+    MoveState.HOLDING: frozenset({MoveState.FINAL, MoveState.ASSIGNED, MoveState.ENDED}),
+    MoveState.FINAL: frozenset({MoveState.ASSIGNED, MoveState.ENDED}),
+    MoveState.ENDED: frozenset(),
 }
 
 
@@ -106,7 +106,7 @@ class Move:
         self.future = future
         self.origin = origin
         """The directory id of the current log, for the controller should the move end early."""
-        self.state = State.COPYING
+        self.state = MoveState.COPYING
         self.generation = source.generation
         self.cut_to: int | None = None
         """The lowest end that the current log was cut to since the future one was."""
@@ -119,7 +119,7 @@ class Move:
         """No flush of the partition is under way any more, and none begins."""
         self.hold_until = 0.0
 
-    def become(self, state: State) -> None:
+    def become(self, state: MoveState) -> None:
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"the move of {self.partition.topic_partition} cannot go from {self.state.value} to {state.value}")
         self.state = state
@@ -199,7 +199,7 @@ class FutureReplicas:
         move = self.moves.pop(topic_partition, None)
         if move is None:
             return
-        told = move.state in (State.ASSIGNING, State.ASSIGNED, State.HOLDING, State.FINAL)
+        told = move.state in (MoveState.ASSIGNING, MoveState.ASSIGNED, MoveState.HOLDING, MoveState.FINAL)
         self._end(move)
         if told and not gone and move.origin is not None and self._assign is not None:
             self._assign(_identity(move.partition), move.origin)
@@ -220,11 +220,11 @@ class FutureReplicas:
     def _end(self, move: Move) -> None:
         if move.timer is not None:
             move.timer.cancel()
-        if move.state in (State.HOLDING, State.FINAL):
+        if move.state in (MoveState.HOLDING, MoveState.FINAL):
             self._flusher.release(move.partition)
         if self._log_manager.cleaner is not None:
             self._log_manager.cleaner.resume(move.partition.topic_partition, _OWNER)
-        move.become(State.ENDED)
+        move.become(MoveState.ENDED)
 
     def _truncated(self, log: Log) -> None:
         move = self.moves.get(log.topic_partition)
@@ -235,12 +235,12 @@ class FutureReplicas:
     # -- one step after the other ------------------------------------------------------------------------------------------------------
 
     def _later(self, move: Move, delay_s: float) -> None:
-        if move.state is not State.ENDED:
+        if move.state is not MoveState.ENDED:
             move.timer = self._clock.call_later(delay_s, self._step, move)
 
     def _step(self, move: Move) -> None:
         move.timer = None
-        if move.state is State.ENDED:
+        if move.state is MoveState.ENDED:
             return
         try:
             self._go_on(move)
@@ -258,20 +258,20 @@ class FutureReplicas:
             self.stop(move.partition.topic_partition)
             return
         self._follow(move)
-        if move.state in (State.HOLDING, State.FINAL) and self._clock.monotonic() > move.hold_until:
+        if move.state in (MoveState.HOLDING, MoveState.FINAL) and self._clock.monotonic() > move.hold_until:
             self._let_go(move)
-        elif move.state is State.FINAL:
+        elif move.state is MoveState.FINAL:
             self._exchange(move)
-        elif move.state is State.ASSIGNING and move.near:
+        elif move.state is MoveState.ASSIGNING and move.near:
             move.near = False
             self._later(move, _FOLLOW_INTERVAL_S)
         elif future.log_end_offset < source.log_end_offset and not move.near:
             self._copy(move)
-        elif move.state is State.COPYING:
+        elif move.state is MoveState.COPYING:
             self._flush(move, self._ask)
-        elif move.state is State.ASSIGNED:
+        elif move.state is MoveState.ASSIGNED:
             self._hold(move)
-        elif move.state is State.HOLDING and move.held:
+        elif move.state is MoveState.HOLDING and move.held:
             self._flush(move, self._hardened, self._log_manager.note_move(source, future))
         else:
             self._later(move, _FOLLOW_INTERVAL_S)
@@ -323,11 +323,11 @@ class FutureReplicas:
     def _copied(self, move: Move, read: LogRead, data: bytes, end: int, generations: tuple[int, int], error: BaseException | None) -> None:
         read.release()
         self._copying -= 1
-        while self._waiting and self._waiting[0].state is State.ENDED:
+        while self._waiting and self._waiting[0].state is MoveState.ENDED:
             self._waiting.popleft()
         if self._waiting:
             self._later(self._waiting.popleft(), 0)
-        if move.state is State.ENDED:
+        if move.state is MoveState.ENDED:
             return
         if error is not None and not isinstance(error, StorageError):
             if isinstance(error, OSError):
@@ -392,14 +392,14 @@ class FutureReplicas:
             else:
                 if flush is not None:
                     flush.release()
-                if move.state is State.ENDED and isinstance(job.error, FileNotFoundError):
+                if move.state is MoveState.ENDED and isinstance(job.error, FileNotFoundError):
                     return  # the future log was deleted meanwhile
                 if isinstance(job.error, OSError):
                     future.failed(job.error)
-                if move.state is not State.ENDED:
+                if move.state is not MoveState.ENDED:
                     self.stop(move.partition.topic_partition)
                 return
-            if move.state is not State.ENDED:
+            if move.state is not MoveState.ENDED:
                 then(move)
 
         self._run_job(run).add_callback(ran)
@@ -409,30 +409,30 @@ class FutureReplicas:
     def _ask(self, move: Move) -> None:
         target = self._log_manager.directory(move.future.parent_directory)
         if self._assign is None or target is None or target.directory_id is None:
-            move.become(State.ASSIGNED)
+            move.become(MoveState.ASSIGNED)
             self._later(move, 0)
             return
 
         def answered(answer: Deferred[None]) -> None:
-            if move.state is not State.ASSIGNING:
+            if move.state is not MoveState.ASSIGNING:
                 return
             if answer.error is None:
-                move.become(State.ASSIGNED)
+                move.become(MoveState.ASSIGNED)
             else:
                 logger.error("the move of %s is given up: %s", move.partition.topic_partition, answer.error)
                 self.cancel(move.partition.topic_partition)
 
-        move.become(State.ASSIGNING)
+        move.become(MoveState.ASSIGNING)
         self._assign(_identity(move.partition), target.directory_id).add_callback(answered)
         self._later(move, _FOLLOW_INTERVAL_S)
 
     def _hold(self, move: Move) -> None:
-        move.become(State.HOLDING)
+        move.become(MoveState.HOLDING)
         move.held = False
         move.hold_until = self._clock.monotonic() + _HOLD_S
 
         def held(_: Deferred[None]) -> None:
-            if move.state is State.HOLDING:
+            if move.state is MoveState.HOLDING:
                 move.held = True
                 # What is durable in the current log by now has to be copied, too, before the future one is flushed.
                 move.near = False
@@ -441,13 +441,13 @@ class FutureReplicas:
         self._later(move, 0)
 
     def _hardened(self, move: Move) -> None:
-        move.become(State.FINAL)
+        move.become(MoveState.FINAL)
         self._step(move)
 
     def _let_go(self, move: Move) -> None:
         """The partition's flushes have waited long enough."""
         self._flusher.release(move.partition)
-        move.become(State.ASSIGNED)
+        move.become(MoveState.ASSIGNED)
         self._later(move, _FOLLOW_INTERVAL_S)
 
     def _exchange(self, move: Move) -> None:

@@ -182,7 +182,9 @@ class LeaderEpochCache:
     def complete(self, entries: Sequence[EpochEntry]) -> None:
         """Puts in front those of `entries` (rising in both columns) that begin before the first one known; all of them when none is."""
         known = self.entries
-        missing = [entry for entry in entries if not known or (entry.start_offset < known[0].start_offset and entry.epoch <= known[0].epoch)]
+        missing = [
+            entry for entry in entries if not known or (entry.start_offset < known[0].start_offset and entry.epoch <= known[0].epoch)
+        ]
         if missing:
             self.begin_with([*missing, *(known[1:] if known and missing[-1].epoch == known[0].epoch else known)])
 
