@@ -109,14 +109,23 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **options: Any) ->
 class Node:
     """One broker with one replica, as far as a partition needs it."""
 
-    def __init__(self, node_id: int, clock: ManualClock, brokers: Brokers, **config: str) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        clock: ManualClock,
+        brokers: Brokers,
+        *,
+        disk: VirtualDisk | None = None,
+        options: LogOptions | None = None,
+        **config: str,
+    ) -> None:
         self.id = node_id
         self.clock = clock
         self.controller = Controller()
         self.delayed = DelayedOperations(clock)
         self.hosted = HostedPartitions(brokers)
         self.reader = Reader(self.hosted, self.delayed)
-        self.log = new_log(clock, directory=f"/node{node_id}/orders-0", **config)
+        self.log = new_log(clock, disk=disk, directory=f"/node{node_id}/orders-0", options=options, **config)
         self.partition = Partition(
             TP,
             TOPIC_ID,
