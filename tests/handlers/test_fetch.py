@@ -127,6 +127,16 @@ class TestLimits:
         assert sizes[1] > 5000
         assert sizes[2] == 0
 
+    def test_all_partitions_share_max_bytes(self) -> None:
+        broker = Broker()
+        broker.create_topic("orders", partitions=3)
+        for partition in range(3):
+            for _ in range(4):
+                append(broker, b"a" * 200, partition=partition)
+        sizes = [len(records_view(data.records)) for data in partitions(send(broker, 12, 0, 0, 0, max_bytes=700))]
+        assert sizes[0] > 0
+        assert sum(sizes) <= 700
+
     def test_the_broker_caps_max_bytes(self) -> None:
         broker = Broker(fetch_max_bytes="1024")
         broker.create_topic("orders", partitions=2)

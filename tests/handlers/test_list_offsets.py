@@ -142,3 +142,21 @@ class TestOffsetForLeaderEpoch:
             (ErrorCode.FENCED_LEADER_EPOCH, -1, -1),
             (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1),
         ]
+
+
+def test_a_reader_of_what_is_committed_ends_at_the_last_stable_offset() -> None:
+    broker = Broker(transaction_partition_verification_enable="false")
+    broker.create_topic("orders")
+    append(broker, b"plain")
+    append(broker, b"open", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    assert [ask(broker, 7, -1, isolation_level=level)[0].offset for level in (0, 1)] == [2, 1]
+    assert [ask(broker, 7, 1_700_000_000_000, isolation_level=level)[0].offset for level in (0, 1)] == [0, 0]
+
+
+def test_a_follower_answers_for_itself_only_to_tools() -> None:
+    broker = Broker()
+    id_ = broker.create_topic("orders", replicas=(1, 2))
+    broker.move_leader(id_, 2)
+    for replica_id, code in ((-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (2, ErrorCode.NOT_LEADER_OR_FOLLOWER), (-2, ErrorCode.NONE)):
+        [answer] = ask(broker, 7, -1, replica_id=replica_id)
+        assert answer.error_code == code

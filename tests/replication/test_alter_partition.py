@@ -90,3 +90,25 @@ def test_a_second_change_of_a_partition_is_not_attempted() -> None:
     error = world.submit(0).error
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def test_a_change_during_a_request_goes_out_after_its_answer() -> None:
+    world = World()
+    world.submit(0)
+    world.clock.advance_ms(0)
+    later = world.submit(1)
+    world.clock.advance_ms(0)
+    assert len(world.sent) == 1
+    world.answer((0, ErrorCode.NONE))
+    world.clock.advance_ms(0)
+    world.answer((1, ErrorCode.NONE))
+    assert later.done
+
+
+def test_after_closing_nothing_is_sent() -> None:
+    world = World()
+    change = world.submit(0)
+    world.manager.close()
+    world.clock.advance_ms(1000)
+    assert not world.sent
+    assert not change.done

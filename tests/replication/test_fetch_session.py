@@ -112,3 +112,85 @@ def test_an_error_is_told_each_time_and_its_end_too() -> None:
         1,
         0,
     ]
+
+
+class TestNews:
+    def setup_method(self) -> None:
+        self.world = Cache(1)
+        mine = partitions(1)
+        [self.partition] = mine.values()
+        self.epoch = 1
+        context = self.world.cache.context(0, 0, mine, (), uses_topic_ids=False, privileged=False)
+        _, self.session, _ = context.respond([(self.partition, self.read())])
+
+    @staticmethod
+    def read(*, high_watermark: int = 0, log_start_offset: int = 0) -> PartitionRead:
+        read = PartitionRead()
+        read.high_watermark, read.log_start_offset = high_watermark, log_start_offset
+        return read
+
+    def told(self, read: PartitionRead) -> bool:
+        context = self.world.cache.context(self.session, self.epoch, {}, (), uses_topic_ids=False, privileged=False)
+        self.epoch += 1
+        return bool(context.respond([(self.partition, read)])[2])
+
+    def test_a_new_high_watermark_or_log_start_is_told_once(self) -> None:
+        assert not self.told(self.read())
+        assert self.told(self.read(high_watermark=1))
+        assert not self.told(self.read(high_watermark=1))
+        assert self.told(self.read(high_watermark=1, log_start_offset=1))
+        assert not self.told(self.read(high_watermark=1, log_start_offset=1))
+
+    def test_a_diverging_log_is_told_each_time(self) -> None:
+        diverging = self.read()
+        diverging.diverging_epoch = (0, 0)
+        assert self.told(diverging)
+        assert self.told(diverging)
+
+
+def test_a_final_request_gives_the_slot_back() -> None:
+    world = Cache(1)
+    session = world.open()
+    world.cache.context(session, -1, partitions(1), (), uses_topic_ids=False, privileged=False)
+    assert len(world.cache) == 0
+    assert world.open() != 0
+
+
+def test_a_session_goes_on_under_the_names_it_began_with() -> None:
+    world = Cache(1)
+    session = world.open()
+    refused = world.cache.context(session, 1, {}, (), uses_topic_ids=True, privileged=False)
+    assert refused.error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert world.use(session, 1) is ErrorCode.NONE
+
+
+def test_a_repeated_request_is_noticed() -> None:
+    world = Cache(1)
+    session = world.open()
+    assert [world.use(session, epoch) for epoch in (1, 1, 2)] == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.NONE,
+    ]
+
+
+def test_a_session_is_worth_what_it_holds_by_now() -> None:
+    world = Cache(2)
+    growing, steady = world.open(1), world.open(5)
+    more = {("t", index): FetchPartition("t", TOPIC_ID, index, fetch_offset=0, max_bytes=1) for index in range(10)}
+    world.cache.context(growing, 1, more, (), uses_topic_ids=False, privileged=False)
+    assert world.cache.cached_partitions == 15
+    world.open(1, follower=True)
+    assert world.use(growing, 2) is ErrorCode.NONE
+    assert world.use(steady, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_the_session_that_is_used_is_not_the_one_that_is_unused() -> None:
+    world = Cache(2)
+    used, unused = world.open(), world.open()
+    world.clock.advance_ms(EVICTION_MS / 2)
+    assert world.use(used, 1) is ErrorCode.NONE
+    world.clock.advance_ms(EVICTION_MS / 2 + 1)
+    assert world.open() != 0
+    assert world.use(used, 2) is ErrorCode.NONE
+    assert world.use(unused, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

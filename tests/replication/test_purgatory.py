@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
+import pytest
+
 from odradek.base.ids import TopicPartition
 from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.purgatory import DelayedOperation, Purgatory
@@ -140,3 +145,81 @@ def test_followers_alone_are_woken_while_the_high_watermark_stands_still() -> No
     delayed.log_end_moved(key)
     delayed.drain()
     assert done == ["fetch", "produce", "fetch"]
+
+
+def test_nothing_is_kept_of_a_key_that_nobody_waits_for_any_more() -> None:
+    class Key:
+        pass
+
+    clock = ManualClock()
+    purgatory: Purgatory[Key] = Purgatory("test", clock)
+    left = []
+    for number in range(10):
+        key = Key()
+        left.append(weakref.ref(key))
+        operation: DelayedOperation[Key] = Waiting()  # type: ignore[assignment]
+        purgatory.watch(operation, (key,), 1000)
+        if number % 2:
+            purgatory.check_and_complete(key)
+    clock.advance_ms(1000)
+    del key, operation
+    gc.collect()
+    assert [reference() for reference in left] == [None] * 10
+
+
+class TestDraining:
+    def test_a_listener_alone_is_told_too(self) -> None:
+        delayed = DelayedOperations(ManualClock())
+        key = TopicPartition("t", 0)
+        told: list[str] = []
+        stop = delayed.listen(key, lambda: told.append("told"))
+        delayed.log_end_moved(key)
+        delayed.drain()
+        assert told == []
+        delayed.partition_changed(key)
+        delayed.drain()
+        assert told == ["told"]
+        stop()
+        stop()
+        delayed.partition_changed(key)
+        delayed.drain()
+        assert told == ["told"]
+
+    def test_an_operation_that_fails_does_not_end_all_draining(self) -> None:
+        delayed = DelayedOperations(ManualClock())
+        key = TopicPartition("t", 0)
+        told: list[str] = []
+
+        def broken() -> None:
+            told.append("broken")
+            raise ValueError("broken on purpose")
+
+        delayed.listen(key, broken)
+        for _ in range(2):
+            delayed.partition_changed(key)
+            with pytest.raises(ValueError, match="on purpose"):
+                delayed.drain()
+        assert told == ["broken", "broken"]
+
+    def test_soon_is_on_the_next_turn_and_once(self) -> None:
+        clock = ManualClock()
+        delayed = DelayedOperations(clock)
+        key = TopicPartition("t", 0)
+        told: list[str] = []
+        delayed.listen(key, lambda: told.append("told"))
+        for number in (1, 2):
+            for _ in range(3):
+                delayed.partition_changed(key)
+                delayed.drain_soon()
+            assert len(clock.pending) == 1
+            assert len(told) == number - 1
+            clock.advance_ms(0)
+            assert len(told) == number
+
+    def test_close_ends_every_kind_of_wait(self) -> None:
+        delayed = DelayedOperations(ManualClock())
+        operations = [Waiting() for _ in range(3)]
+        for purgatory, operation in zip((delayed.produce, delayed.fetch, delayed.delete_records), operations, strict=True):
+            purgatory.watch(operation, (TopicPartition("t", 0),), 1000)  # type: ignore[arg-type]
+        delayed.close()
+        assert [operation.ended for operation in operations] == [1, 1, 1]
