@@ -183,7 +183,7 @@ def test_the_command_ends_with_1_when_something_is_damaged(
     assert command.main(["scrub", str(config)]) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("0 findings in 1 logs, 0.0 MB")
+    assert err.startswith("0 findings in 1 log, 0.0 MB")
     path = segments(home)[0]
     flip(path, 61)
     monkeypatch.setattr(command, "_PROGRESS_SECONDS", 0.0)
@@ -191,4 +191,4 @@ def test_the_command_ends_with_1_when_something_is_damaged(
     out, err = capsys.readouterr()
     assert out.splitlines()[0].startswith(f"{path}: position 0: the checksum of a batch of ")
     assert f"{home}/{NAME}: 0 MB of 1 logs read" in err
-    assert err.splitlines()[-1].startswith("1 findings in 1 logs")
+    assert err.splitlines()[-1].startswith("1 finding in 1 log")

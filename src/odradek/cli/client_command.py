@@ -1,35 +1,75 @@
-"""What the commands that talk to a broker share: running click without its own exits, connection options, client settings."""
+"""What the commands made with click share: how they are run, name=level pairs; and, of those that talk to a broker, the connection."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 import click
 
-from odradek.base.errors import ConfigError, OdradekError
+from odradek.base.errors import ConfigError, ErrorCode, KafkaError
+from odradek.cli.help_page import misunderstood, with_way_out
+from odradek.config.validators import parse_host_port
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _IMPATIENCE_MS = "5000"
-"""A person waits: give up on an unreachable broker sooner than a program would."""
+"""A person waits: give up on a broker that cannot be reached, or does not answer, sooner than a program would."""
+
+CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
+
+_WAYS_OUT: Final[dict[ErrorCode, str]] = {
+    ErrorCode.BROKER_NOT_AVAILABLE: "`odradek start` starts one, -b HOST:PORT names another",
+    ErrorCode.INVALID_CONFIG: "`odradek topics config TOPIC --all` shows keys and values",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'",
+    ErrorCode.INVALID_UPDATE_VERSION: "`odradek features describe` shows the levels there are",
+    ErrorCode.MESSAGE_TOO_LARGE: "`odradek topics config TOPIC --set max.message.bytes=N` moves the limit of a topic",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics describe` shows topics and partitions",
+}
+"""What to do about an error, for a person at the command line."""
+
+
+def explained(error: KafkaError) -> KafkaError:
+    """The error with a way out, where there is one to tell."""
+    way_out = _WAYS_OUT.get(error.code)
+    if way_out is None:
+        return error
+    return KafkaError(error.code, with_way_out(error.message, way_out) if error.message else way_out)
 
 
 def run(command: click.Command, name: str, arguments: list[str]) -> int:
-    """Runs a command; the exit status: 0 done, 1 failed (as OdradekError), 2 not understood."""
+    """Runs a command; the exit status: 0 done, 1 failed, 2 not understood. What failed as a whole is raised as OdradekError or OSError."""
+    if isinstance(command, click.Group) and not arguments:
+        with click.Context(command, info_name=name, **CONTEXT_SETTINGS) as context:
+            click.echo(command.get_help(context), err=True)
+        return 2
     try:
         result = command.main(args=arguments, prog_name=name, standalone_mode=False)
     except click.UsageError as error:
-        error.show(sys.stderr)
-        return 2
-    except click.ClickException as error:
-        raise OdradekError(error.format_message()) from None
+        problem = " ".join(error.format_message().split())
+        return misunderstood(name, problem, error.ctx.command_path if error.ctx is not None else None)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.Abort:
         return 130
+    except KafkaError as error:
+        raise explained(error) from None
     return result if isinstance(result, int) else 0
+
+
+def parse_levels(texts: Iterable[str]) -> dict[str, int]:
+    """`NAME=LEVEL` of features, in the order given; UsageError when one is written otherwise or named twice."""
+    levels: dict[str, int] = {}
+    for text in texts:
+        name, equals, level = text.partition("=")
+        name, level = name.strip(), level.strip()
+        if not equals or not name or not (level.isascii() and level.isdecimal()) or int(level) > 0x7FFF:
+            raise click.UsageError(f"{text}: this must be name=level")
+        if name in levels:
+            raise click.UsageError(f"{name} stands there twice")
+        levels[name] = int(level)
+    return levels
 
 
 def connection_options(function: F) -> F:
@@ -41,8 +81,10 @@ def connection_options(function: F) -> F:
         default="localhost:9092",
         show_default=True,
         envvar="ODRADEK_BOOTSTRAP_SERVER",
+        show_envvar=True,
+        callback=_checked_servers,
         metavar="HOST:PORT[,...]",
-        help="Brokers to ask first (also the environment variable ODRADEK_BOOTSTRAP_SERVER).",
+        help="Brokers to ask first.",
     )
     settings = click.option(
         "-X", "settings", multiple=True, metavar="KEY=VALUE", help="A client configuration under Kafka's name; may be repeated."
@@ -50,14 +92,28 @@ def connection_options(function: F) -> F:
     return bootstrap(settings(function))
 
 
+def _checked_servers(_: click.Context, __: click.Parameter, servers: str) -> str:
+    try:
+        for server in servers.split(","):
+            parse_host_port("bootstrap.servers", server)
+    except ConfigError:
+        raise click.BadParameter(f"{servers!r} is not HOST:PORT[,...]") from None
+    return servers
+
+
 def client_settings(bootstrap: str, settings: tuple[str, ...], **defaults: str) -> dict[str, str]:
-    """The client configuration of a command line; ConfigError for a `-X` that is not key=value."""
-    chosen = {"bootstrap.servers": bootstrap, "client.id": "odradek-cli", "default.api.timeout.ms": _IMPATIENCE_MS}
+    """The client configuration of a command line; UsageError for a `-X` that is not key=value."""
+    chosen = {
+        "bootstrap.servers": bootstrap,
+        "client.id": "odradek-cli",
+        "default.api.timeout.ms": _IMPATIENCE_MS,
+        "request.timeout.ms": _IMPATIENCE_MS,
+    }
     chosen |= {name.replace("_", "."): value for name, value in defaults.items()}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
-            raise ConfigError(f"-X {setting}: this must be key=value")
+            raise click.UsageError(f"-X {setting}: this must be key=value")
         chosen[name.strip()] = value
     return chosen
 

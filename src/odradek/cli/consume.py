@@ -10,7 +10,7 @@ import click
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli.client_command import client_settings, connection_options, run, unescape
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run, unescape
 from odradek.client.admin.blocking import Admin
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.types import ConsumerRecord
@@ -18,9 +18,11 @@ from odradek.client.types import ConsumerRecord
 Formatter = Callable[[ConsumerRecord], bytes]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=CONTEXT_SETTINGS)
 @click.option("-t", "--topic", required=True, metavar="TOPIC", help="What to read.")
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition; may be repeated.")
+@click.option(
+    "-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, metavar="N", help="Only this partition; may be repeated."
+)
 @click.option(
     "-o",
     "--offset",
@@ -29,10 +31,10 @@ Formatter = Callable[[ConsumerRecord], bytes]
     metavar="beginning|end|N|-N|s@MS",
     help="Where to start: N counts from 0, -N from the end, s@ is a time in Unix milliseconds.",
 )
-@click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many records.")
+@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
 @click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end of the partitions instead of waiting for more.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="Print the key before the value, with this between them.")
-@click.option("-D", "--delimiter", default="\\n", show_default=True, metavar="DELIM", help="What to print after each record.")
+@click.option("-D", "--delimiter", metavar="DELIM", help="What to print after each record; \\n when left out.")
 @click.option(
     "-f",
     "--format",
@@ -50,7 +52,7 @@ def command(
     count: int | None,
     exit_at_end: bool,
     key_delimiter: str | None,
-    delimiter: str,
+    delimiter: str | None,
     template: str | None,
     as_json: bool,
     quiet: bool,
@@ -60,23 +62,31 @@ def command(
     """Print the records of a topic."""
     if as_json and (template is not None or key_delimiter is not None):
         raise click.UsageError("-J excludes -f and -K")
+    if (as_json or template is not None) and delimiter is not None:
+        raise click.UsageError("-D is for records printed without -f and -J")
+    if template is not None and key_delimiter is not None:
+        raise click.UsageError("-f excludes -K; it has %k for the key")
     if template is not None:
         formatter = template_formatter(unescape(template))
     elif as_json:
         formatter = json_line
     else:
-        formatter = _plain(unescape(delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
+        formatter = _plain(
+            unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None
+        )
     start = parse_offset(offset)
     chosen = client_settings(bootstrap, settings)
     known = _known_partitions(chosen, topic)
     unknown = sorted(set(partitions) - set(known))
     if unknown:
-        raise OdradekError(f"topic {topic} has partitions 0 to {len(known) - 1}, not {unknown[0]}")
+        raise OdradekError(f"topic {topic} has partitions {known[0]} to {known[-1]}, not {unknown[0]}")
     reading = [TopicPartition(topic, number) for number in (sorted(set(partitions)) or known)]
     fetching = {"auto.offset.reset": "earliest", "allow.auto.create.topics": "false", "max.poll.records": "10000", **chosen}
     with Consumer(fetching) as consumer:
         consumer.assign(reading)
-        _seek(consumer, reading, start)
+        for moved in _seek(consumer, reading, start):
+            if not quiet:
+                click.echo(f"odradek consume: {moved}", err=True)
         ends = consumer.end_offsets(reading) if exit_at_end else None
         _print_records(consumer, reading, ends, count, formatter)
     if exit_at_end and not quiet and sys.stderr.isatty():
@@ -93,24 +103,35 @@ def parse_offset(text: str) -> tuple[str, int]:
     """("beginning" | "end" | "offset" | "tail" | "time", number); UsageError for anything else."""
     if text in ("beginning", "end"):
         return text, 0
-    if text.startswith("s@") and text[2:].isdecimal():
+    if text.startswith("s@") and _is_offset(text[2:]):
         return "time", int(text[2:])
-    if text.isdecimal():
+    if _is_offset(text):
         return "offset", int(text)
-    if text.startswith("-") and text[1:].isdecimal():
+    if text.startswith("-") and _is_offset(text[1:]):
         return "tail", int(text[1:])
     raise click.UsageError(f"-o {text}: this must be beginning, end, N, -N or s@MILLISECONDS")
 
 
-def _seek(consumer: Consumer, reading: list[TopicPartition], start: tuple[str, int]) -> None:
+def _is_offset(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 18  # what an int64 holds
+
+
+def _seek(consumer: Consumer, reading: list[TopicPartition], start: tuple[str, int]) -> list[str]:
+    """Remarks on the partitions that begin elsewhere, because they do not have the offset that was asked for."""
     kind, number = start
+    remarks: list[str] = []
     if kind == "beginning":
         consumer.seek_to_beginning()
     elif kind == "end":
         consumer.seek_to_end()
     elif kind == "offset":
+        first, last = consumer.beginning_offsets(reading), consumer.end_offsets(reading)
         for partition in reading:
-            consumer.seek(partition, number)
+            nearest = min(max(number, first[partition]), last[partition])
+            if nearest != number:
+                has = f"has offsets {first[partition]} to {last[partition] - 1}" if first[partition] < last[partition] else "is empty"
+                remarks.append(f"{partition.topic}-{partition.partition} {has}: reading from {nearest} instead of {number}")
+            consumer.seek(partition, nearest)
     elif kind == "tail":
         first, last = consumer.beginning_offsets(reading), consumer.end_offsets(reading)
         for partition in reading:
@@ -119,6 +140,7 @@ def _seek(consumer: Consumer, reading: list[TopicPartition], start: tuple[str, i
         ends = consumer.end_offsets(reading)
         for partition, found in consumer.offsets_for_times(dict.fromkeys(reading, number)).items():
             consumer.seek(partition, ends[partition] if found is None else found.offset)
+    return remarks
 
 
 def _print_records(

@@ -6,11 +6,11 @@ import json
 
 import click
 
-from odradek.cli.client_command import client_settings, connection_options, run
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, parse_levels, run
 from odradek.client.admin.blocking import Admin
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
     """Show, raise and lower the levels of features that the whole cluster goes by.
 
@@ -22,7 +22,7 @@ def command() -> None:
 @click.option("-J", "--json", "as_json", is_flag=True, help="As JSON, one feature a line.")
 @connection_options
 def describe(as_json: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """List the features: level, and the levels that the broker knows."""
+    """List features and their levels."""
     with Admin(client_settings(bootstrap, settings)) as admin:
         found = admin.describe_features()
     for feature in found:
@@ -38,7 +38,7 @@ def describe(as_json: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
 @connection_options
 def upgrade(levels: tuple[str, ...], validate_only: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
     """Raise features to these levels, all or none."""
-    wanted = _levels(levels)
+    wanted = parse_levels(levels)
     with Admin(client_settings(bootstrap, settings)) as admin:
         admin.update_features(wanted, validate_only=validate_only)
     _tell(wanted, "Would upgrade" if validate_only else "Upgraded")
@@ -51,7 +51,7 @@ def upgrade(levels: tuple[str, ...], validate_only: bool, bootstrap: str, settin
 @connection_options
 def downgrade(levels: tuple[str, ...], unsafe: bool, validate_only: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
     """Lower features to these levels, all or none; level 0 turns one off."""
-    wanted = _levels(levels)
+    wanted = parse_levels(levels)
     with Admin(client_settings(bootstrap, settings)) as admin:
         admin.update_features(wanted, downgrade=True, unsafe=unsafe, validate_only=validate_only)
     _tell(wanted, "Would downgrade" if validate_only else "Downgraded")
@@ -62,18 +62,6 @@ def _tell(levels: dict[str, int], what: str) -> None:
         click.echo(f"{what} {name} to {level}.")
 
 
-def _levels(texts: tuple[str, ...]) -> dict[str, int]:
-    levels: dict[str, int] = {}
-    for text in texts:
-        name, equals, level = text.partition("=")
-        if not equals or not name.strip() or not level.strip().isdecimal() or int(level) > 0x7FFF:
-            raise click.UsageError(f"{text}: this must be name=level")
-        if name.strip() in levels:
-            raise click.UsageError(f"{name.strip()} stands there twice")
-        levels[name.strip()] = int(level)
-    return levels
-
-
 def main(arguments: list[str]) -> int:
-    """Runs the command; 0 done, 1 failed, 2 not understood."""
+    """Runs the command line; the exit status."""
     return run(command, "odradek features", arguments)

@@ -2,53 +2,62 @@
 
 A command module has `main(arguments: list[str]) -> int` (the exit status). Modules are imported only when their command runs, so that
 `odradek start` loads nothing it does not need.
+
+What goes wrong is one line on standard error, `odradek COMMAND: what is wrong; the way out`, and the exit status tells the kind:
+0 done; 1 it failed, or what was looked for is not there; 2 the command line was not understood and nothing was tried; 130 Ctrl-C.
 """
 
 from __future__ import annotations
 
 import sys
 
+from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood
+
 COMMANDS: dict[str, tuple[str, str]] = {
-    "start": ("odradek.cli.start", "start a broker"),
-    "storage": ("odradek.cli.storage", "format and inspect log directories"),
-    "topics": ("odradek.cli.topics", "create, list, describe, configure and delete topics"),
-    "features": ("odradek.cli.features", "show, raise and lower the cluster's feature levels"),
-    "produce": ("odradek.cli.produce", "write records to a topic"),
-    "consume": ("odradek.cli.consume", "read records of a topic"),
+    "start": ("odradek.cli.start", "Run a broker."),
+    "storage": ("odradek.cli.storage", "Format, inspect and check log directories."),
+    "topics": ("odradek.cli.topics", "Create, list, describe, configure and delete topics."),
+    "features": ("odradek.cli.features", "Show, raise and lower the cluster's feature levels."),
+    "produce": ("odradek.cli.produce", "Write records to a topic."),
+    "consume": ("odradek.cli.consume", "Print the records of a topic."),
 }
 """Command -> (module, summary)."""
 
 
 def usage() -> str:
     """The text of `odradek --help`."""
-    lines = ["Usage: odradek COMMAND [ARGUMENTS]", "", "An Apache Kafka in Python.", "", "Commands:"]
-    lines += [f"  {name:<10}{summary}" for name, (_, summary) in COMMANDS.items()]
-    lines += [
-        "",
-        "Options:",
-        "  --version  print the version",
-        "  --help     print this text",
-        "",
-        "`odradek COMMAND --help` explains a command.",
-    ]
-    return "\n".join(lines)
+    return help_page(
+        "odradek [OPTIONS] COMMAND [ARGS]...",
+        ["An Apache Kafka in Python.", "`odradek COMMAND --help` explains a command."],
+        ("Options", [("--version", "Show the version and exit."), HELP_OPTION]),
+        ("Commands", [(name, summary) for name, (_, summary) in COMMANDS.items()]),
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; returns the exit status: 0 done, 1 failed, 2 not understood."""
+    """Runs a command; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(usage())
-        return 0 if arguments else 2
+    if not arguments:
+        print(usage(), file=sys.stderr)
+        return 2
     name, rest = arguments[0], arguments[1:]
+    if name in ("-h", "--help") or (name == "help" and not rest):
+        print(usage())
+        return 0
+    if name == "help":
+        name, rest = rest[0], [*rest[1:], "--help"]
     if name in ("--version", "version"):
         from odradek import __version__
 
         print(f"odradek {__version__}")
         return 0
     if name not in COMMANDS:
-        print(f"odradek: there is no command {name!r}; `odradek --help` lists them", file=sys.stderr)
-        return 2
+        if name.startswith("-"):
+            return misunderstood("odradek", f"No such option '{name}'")
+        import difflib
+
+        close = difflib.get_close_matches(name, COMMANDS, 1)
+        return misunderstood("odradek", f"No such command '{name}'" + (f". Did you mean '{close[0]}'?" if close else ""))
     from importlib import import_module
 
     from odradek.base.errors import OdradekError
@@ -60,6 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has seen enough
+        return 1
+    except OSError as error:
+        what = error.strerror or str(error)
+        print(f"odradek {name}: {f'{error.filename}: {what}' if error.filename else what}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -9,7 +9,7 @@ from typing import IO, Protocol
 
 import click
 
-from odradek.cli.client_command import client_settings, connection_options, run, unescape
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run, unescape
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
 
@@ -23,32 +23,35 @@ class Progress(Protocol):
     def advance(self, size: int) -> None: ...
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=CONTEXT_SETTINGS)
 @click.option("-t", "--topic", required=True, metavar="TOPIC", help="Where to write.")
-@click.option("-p", "--partition", type=click.IntRange(0), help="Always this partition; otherwise by key, or spread.")
+@click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Always this partition; otherwise by key, or spread.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="What separates key and value in a line; a line without it has no key.")
 @click.option("-k", "--key", metavar="KEY", help="The same key for all records.")
-@click.option("-D", "--delimiter", default="\\n", show_default=True, metavar="DELIM", help="What separates records.")
+@click.option("-D", "--delimiter", metavar="DELIM", help="What separates records; \\n when left out.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for all records; may be repeated.")
 @click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty keys and values are null (a tombstone).")
-@click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many records.")
-@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", help="Codec.")
+@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
+@click.option(
+    "-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", show_default=True, help="Codec."
+)
 @click.option(
     "-l",
     "--lines",
     "line_files",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
+    metavar="FILE",
     help="Read records from this file; may be repeated.",
 )
-@click.argument("whole_files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE...]")
+@click.argument("whole_files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE...]")
 @connection_options
 def command(
     topic: str,
     partition: int | None,
     key_delimiter: str | None,
     key: str | None,
-    delimiter: str,
+    delimiter: str | None,
     headers: tuple[str, ...],
     empty_is_null: bool,
     count: int | None,
@@ -64,6 +67,13 @@ def command(
     """
     if key is not None and key_delimiter is not None:
         raise click.UsageError("-k and -K exclude one another")
+    if whole_files and (line_files or delimiter is not None):
+        raise click.UsageError("each FILE is one record, which excludes -l and -D; -l FILE reads its lines")
+    if "" in (delimiter, key_delimiter):
+        raise click.UsageError("-D and -K need at least one character")
+    for path in (*whole_files, *line_files):
+        path.open("rb").close()  # one that is missing is told before anything is written
+    separator = unescape("\\n" if delimiter is None else delimiter)
     chosen = client_settings(
         bootstrap,
         settings,
@@ -81,9 +91,9 @@ def command(
         if whole_files:
             sink.write(_limit((path.read_bytes() for path in whole_files), count))
         elif line_files:
-            _write_files(sink, line_files, unescape(delimiter), count)
+            _write_files(sink, line_files, separator, count)
         else:
-            sink.write(_limit(split(sys.stdin.buffer, unescape(delimiter), None), count))
+            sink.write(_limit(split(sys.stdin.buffer, separator, None), count))
         sink.finish()
 
 

@@ -5,29 +5,33 @@ Arguments are taken apart by hand: argparse and click would cost more start-up t
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import OdradekError
+from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood, with_way_out
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
+    from odradek.network.acceptor import ListenError
     from odradek.server.broker import Broker
+    from odradek.storage.meta_properties import NotFormatted
 
-USAGE = """Usage: odradek start [server.properties] [--override key=value ...] [--data-dir DIR] [--quiet]
-
-Starts a broker with Kafka's own configuration keys. Without a properties file it is a broker and its controller in one, on localhost:9092,
-with its data in --data-dir (default: $XDG_DATA_HOME/odradek, else ~/.local/share/odradek), which is formatted when it is empty.
-
-  --override key=value  sets a key, over the file; may be repeated
-  --data-dir DIR        where the data goes when no properties file says so
-  --quiet               print nothing but warnings and errors (with a properties file: the log at level INFO without it)
-  --help                print this text
-
-SIGTERM and SIGINT shut it down in order."""
-
+ABOUT = (
+    "Run a broker, with Kafka's own configuration keys.",
+    "FILE is a server.properties. Without one the node is broker and controller in one, on localhost:9092, and formats its data directory "
+    "when that is empty. SIGTERM and SIGINT (Ctrl-C) shut it down in order.",
+)
+OPTIONS = (
+    ("--override KEY=VALUE", "Set a key, over the file; may be repeated. Another port: --override listeners=PLAINTEXT://localhost:9192"),
+    ("--data-dir DIRECTORY", "Where the data goes without a FILE; $XDG_DATA_HOME/odradek, else ~/.local/share/odradek, when left out."),
+    ("--quiet", "Print only warnings and errors."),
+    HELP_OPTION,
+)
+"""The rows of the help."""
 
 _LISTENERS = "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
 _CONTROLLER_KEYS = frozenset({"controller.listener.names", "process.roles", "controller.quorum.voters"})
@@ -59,9 +63,11 @@ def parse(arguments: list[str]) -> Options:
         if name in ("--override", "--data-dir"):
             if not equals:
                 if not rest:
-                    raise UsageError(f"{name} needs a value; see `odradek start --help`")
+                    raise UsageError(f"Option '{name}' requires an argument")
                 value = rest.pop(0)
             if name == "--data-dir":
+                if not value:
+                    raise UsageError("--data-dir: this must name a directory")
                 data_dir = value
                 continue
             key, equals, setting = value.partition("=")
@@ -70,15 +76,24 @@ def parse(arguments: list[str]) -> Options:
             overrides[key.strip()] = setting.strip()
         elif argument == "--quiet":
             quiet = True
+        elif name == "--quiet":
+            raise UsageError("Option '--quiet' does not take a value")
         elif argument.startswith("-"):
-            raise UsageError(f"there is no option {argument}; see `odradek start --help`")
+            raise UsageError(f"No such option '{name}'{_meant(name)}")
         elif properties is not None:
-            raise UsageError(f"only one properties file, not {properties} and {argument}")
+            raise UsageError(f"only one FILE, not {properties} and {argument}")
         else:
             properties = argument
     if properties is not None and data_dir is not None:
-        raise UsageError("--data-dir is for starting without a properties file; set log.dirs with --override instead")
+        raise UsageError("--data-dir is for starting without a FILE; with one, --override log.dirs=DIRECTORY")
     return Options(properties, overrides, data_dir, quiet)
+
+
+def _meant(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, ("--override", "--data-dir", "--quiet", "--help"), 1)
+    return f". Did you mean '{close[0]}'?" if close else ""
 
 
 def default_data_dir() -> str:
@@ -89,34 +104,91 @@ def default_data_dir() -> str:
 
 def load(options: Options) -> BrokerConfig:
     """The configuration; ConfigError, one line naming the key (or the file), when it cannot be used."""
-    from odradek.config.broker import load_broker_config, standalone_config
-
     if options.properties is None:
+        from odradek.config.broker import standalone_config
+
         settings = {"listeners": _LISTENERS, "log.dirs": options.data_dir or default_data_dir(), **options.overrides}
-        if "CONTROLLER://" not in settings["listeners"] and not settings.keys() & _CONTROLLER_KEYS:
+        if settings["listeners"] and "CONTROLLER://" not in settings["listeners"] and not settings.keys() & _CONTROLLER_KEYS:
             # Who only says where clients are served wants a controller all the same; nobody else has to find it.
             settings["listeners"] += ",CONTROLLER://127.0.0.1:0"
         return standalone_config(settings)
-    try:
-        with open(options.properties, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {options.properties}: {getattr(error, 'strerror', None) or error}") from None
-    return load_broker_config(text, options.overrides)
+    from odradek.cli.server_properties import load_server_properties
+
+    return load_server_properties(options.properties, options.overrides)
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the broker; returns when it has shut down in order."""
+    """Runs the broker; the exit status, when it has shut down in order. OdradekError or OSError when it cannot start or go on."""
     if "-h" in arguments or "--help" in arguments:
-        print(USAGE)
+        print(help_page("odradek start [OPTIONS] [FILE]", ABOUT, ("Options", OPTIONS)))
         return 0
-    options = parse(arguments)
+    try:
+        options = parse(arguments)
+    except UsageError as error:
+        return misunderstood("odradek start", str(error))
     gc.disable()  # while nothing is thrown away; `server.process` turns it on again
     config = load(options)
     from odradek.server.process import run
 
     alone = options.properties is None
-    return run(config, format_if_empty=alone, quiet=alone or options.quiet, on_ready=None if options.quiet else announce)
+    try:
+        run(config, format_if_empty=alone, quiet=alone or options.quiet, on_ready=None if options.quiet else announce)
+    except (OdradekError, OSError) as error:
+        hint = way_out(error, options, config)
+        if not hint:
+            raise
+        raise OdradekError(with_way_out(_shown(error), hint)) from None
+    return 0
+
+
+def _shown(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
+    return str(error)
+
+
+def way_out(error: Exception, options: Options, config: BrokerConfig) -> str:
+    """What to do about an error of the start; "" when its text says that, or nobody knows."""
+    from odradek.controller.format import ForeignDirectory
+    from odradek.network.acceptor import ListenError
+    from odradek.storage.log_directory import DirectoryInUse
+    from odradek.storage.meta_properties import NotFormatted, UnusableDirectory
+
+    if isinstance(error, ListenError):
+        return _other_address(error, options)
+    if isinstance(error, NotFormatted):
+        return _format_command(error, options, config)
+    if isinstance(error, (DirectoryInUse, ForeignDirectory, UnusableDirectory)) or (isinstance(error, OSError) and error.filename):
+        return _other_directory(options)
+    return ""
+
+
+def _other_address(error: ListenError, options: Options) -> str:
+    if options.properties is None or "listeners" in options.overrides:
+        how = f"--override listeners={error.listener}://localhost:PORT"
+    else:
+        how = f"`listeners` in {options.properties}"
+    if error.errno == errno.EADDRINUSE:
+        return f"is a broker running already? Another port: {how}"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"ports below 1024 are for root; a higher one: {how}"
+    return f"it must be an address of this machine: {how}"
+
+
+def _format_command(error: NotFormatted, options: Options, config: BrokerConfig) -> str:
+    command = ["format first: odradek storage format", "-c", options.properties or "FILE"]
+    if error.cluster_id is not None:
+        return " ".join([*command, "-t", error.cluster_id, "--ignore-formatted"])
+    command += ["-t", "$(odradek storage random-uuid)"]
+    if config.is_controller and not config.controller_quorum_voters:
+        command.append("--standalone")
+    return " ".join(command)
+
+
+def _other_directory(options: Options) -> str:
+    if options.properties is None:
+        return "another directory: --data-dir DIRECTORY"
+    return f"another directory: `log.dirs` in {options.properties}"
 
 
 def announce(broker: Broker) -> None:

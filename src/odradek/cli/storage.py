@@ -4,133 +4,153 @@ which Kafka has not.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
-from typing import TYPE_CHECKING
+
+import click
 
 from odradek.base.errors import OdradekError
-
-if TYPE_CHECKING:
-    from odradek.config.broker import BrokerConfig
+from odradek.cli.client_command import CONTEXT_SETTINGS, parse_levels, run
+from odradek.cli.server_properties import load_server_properties
+from odradek.config.broker import BrokerConfig
 
 _PROGRESS_SECONDS = 2.0
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="odradek storage", description="Formats and inspects the log directories of a node.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    info = commands.add_parser("info", help="say what is in the log directories")
-    form = commands.add_parser("format", help="format the log directories")
-    mapping = commands.add_parser("version-mapping", help="print the levels of features that belong to a release of Kafka")
-    mapping.add_argument("-r", "--release-version", metavar="VERSION", help="the release, such as 4.0; the latest when left out")
-    depending = commands.add_parser("feature-dependencies", help="print the levels of other features that levels need")
-    depending.add_argument("-f", "--feature", action="append", required=True, metavar="NAME=LEVEL", help="may be repeated")
-    commands.add_parser("random-uuid", help="print a new id for a cluster or a directory")
-    scrub = commands.add_parser("scrub", help="read all logs of a stopped broker and list what is damaged")
-    scrub.add_argument("config", metavar="CONFIG", help="the node's server.properties")
-    scrub.add_argument("-q", "--quiet", action="store_true", help="no progress on standard error")
-    for command in (info, form):
-        command.add_argument("-c", "--config", required=True, metavar="FILE", help="the node's server.properties")
-    form.add_argument("-t", "--cluster-id", required=True, help="the id of the cluster, the same on all of its nodes")
-    form.add_argument("-g", "--ignore-formatted", action="store_true", help="skip directories that are formatted instead of failing")
-    form.add_argument("-r", "--release-version", metavar="VERSION", help="the release whose features the cluster begins with, such as 4.3")
-    form.add_argument("-f", "--feature", action="append", default=[], metavar="NAME=LEVEL", help="the level of a feature; may be repeated")
-    quorum = form.add_mutually_exclusive_group()
-    quorum.add_argument("-s", "--standalone", action="store_true", help="this controller is a quorum of its own, which others may join")
-    quorum.add_argument("-N", "--no-initial-controllers", action="store_true", help="this node joins a quorum that exists")
-    quorum.add_argument("-I", "--initial-controllers", metavar="LIST", help="the first voters: id@host:port:directory-id,...")
-    return parser
+_config_option = click.option("-c", "--config", "file", required=True, metavar="FILE", help="The node's server.properties.")
 
 
 class _Failure(OdradekError):
-    """A file or an argument that cannot be used; one line."""
+    """An argument that cannot be used; one line."""
 
 
-def main(arguments: list[str]) -> int:
-    """Runs the command; 0 when it did what was asked, 1 when it could not."""
-    options = _parser().parse_args(arguments)
-    rng = random.SystemRandom()
-    if options.command == "random-uuid":
-        from odradek.controller.format import random_uuid
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Format, inspect and check the log directories of a node."""
 
-        print(random_uuid(rng))
-        return 0
-    if options.command == "version-mapping":
-        return _version_mapping(options.release_version)
-    if options.command == "feature-dependencies":
-        return _feature_dependencies(options.feature)
-    from odradek.config.broker import load_broker_config
-    from odradek.controller.format import format_storage, storage_info
+
+@command.command()
+@_config_option
+def info(file: str) -> int:
+    """Say what is in the log directories.
+
+    Status 1 when there is a problem.
+    """
+    from odradek.controller.format import storage_info
     from odradek.storage.disk import OsDisk
 
-    try:
-        with open(options.config, encoding="utf-8") as file:
-            config = load_broker_config(file.read())
-        if options.command == "info":
-            info = storage_info(OsDisk(), config)
-            print("\n".join(info.lines))
-            return 1 if info.problems else 0
-        if options.command == "scrub":
-            return _scrub(config, quiet=options.quiet)
-        result = format_storage(
-            OsDisk(),
-            config,
-            cluster_id=options.cluster_id,
-            rng=rng,
-            now_ms=time.time_ns() // 1_000_000,
-            standalone=options.standalone,
-            initial_controllers=options.initial_controllers,
-            no_initial_controllers=options.no_initial_controllers,
-            release_version=options.release_version,
-            feature_levels=_levels(options.feature),
-            ignore_formatted=options.ignore_formatted,
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise _Failure(str(error)) from None
-    print("\n".join(result.lines))
-    return 0
+    found = storage_info(OsDisk(), load_server_properties(file))
+    click.echo("\n".join(found.lines))
+    return 1 if found.problems else 0
 
 
-def _version_mapping(release: str | None) -> int:
+@command.command(name="format")
+@_config_option
+@click.option("-t", "--cluster-id", required=True, metavar="ID", help="The id of the cluster, the same on all of its nodes.")
+@click.option("-s", "--standalone", is_flag=True, help="This controller is a quorum of its own, which others may join.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins a quorum that exists.")
+@click.option("-I", "--initial-controllers", metavar="LIST", help="The first voters: id@host:port:directory-id,...")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted instead of failing.")
+@click.option("-r", "--release-version", metavar="VERSION", help="The release whose features the cluster begins with, such as 4.3.")
+@click.option("-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="The level of a feature; may be repeated.")
+def format_(
+    file: str,
+    cluster_id: str,
+    standalone: bool,
+    no_initial_controllers: bool,
+    initial_controllers: str | None,
+    ignore_formatted: bool,
+    release_version: str | None,
+    features: tuple[str, ...],
+) -> None:
+    """Format the log directories.
+
+    A node that is all of its cluster: odradek storage format -c FILE -t $(odradek storage random-uuid) --standalone
+    """
+    from odradek.controller.format import format_storage
+    from odradek.storage.disk import OsDisk
+
+    if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
+        raise click.UsageError("-s, -N and -I exclude one another")
+    result = format_storage(
+        OsDisk(),
+        load_server_properties(file),
+        cluster_id=cluster_id,
+        rng=random.SystemRandom(),
+        now_ms=time.time_ns() // 1_000_000,
+        standalone=standalone,
+        initial_controllers=initial_controllers,
+        no_initial_controllers=no_initial_controllers,
+        release_version=release_version,
+        feature_levels=parse_levels(features),
+        ignore_formatted=ignore_formatted,
+    )
+    click.echo("\n".join(result.lines))
+
+
+@command.command(name="random-uuid")
+def random_uuid() -> None:
+    """Print a new id for a cluster or a directory."""
+    from odradek.controller import format as formatting
+
+    click.echo(formatting.random_uuid(random.SystemRandom()))
+
+
+@command.command(name="version-mapping")
+@click.option("-r", "--release-version", metavar="VERSION", help="The release, such as 4.0; the latest when left out.")
+def version_mapping(release_version: str | None) -> None:
+    """Print the feature levels of a release of Kafka."""
     from odradek.metadata import features
 
-    release = release or features.METADATA_VERSION_NAMES[features.LATEST_METADATA_VERSION]
+    names = list(features.METADATA_VERSION_NAMES.values())
+    release = release_version or names[-1]
     try:
         level = features.metadata_version_from_name(release)
     except ValueError as error:
-        raise _Failure(str(error)) from None
-    print(f"{features.METADATA_VERSION}={level} ({release})")
+        raise _Failure(f"{error}; there are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
+    click.echo(f"{features.METADATA_VERSION}={level} ({release})")
     for name in features.FEATURES:
-        print(f"{name}={features.default_feature_level(name, level)}")
-    return 0
+        click.echo(f"{name}={features.default_feature_level(name, level)}")
 
 
-def _feature_dependencies(texts: list[str]) -> int:
+@command.command(name="feature-dependencies")
+@click.option("-f", "--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="A level; may be repeated.")
+def feature_dependencies(texts: tuple[str, ...]) -> None:
+    """Print what levels of other features levels need."""
     from odradek.metadata import features
 
     lines: list[str] = []
-    for name, level in (pair for text in texts for pair in _levels([text]).items()):
+    for name, level in parse_levels(texts).items():
         if name == features.METADATA_VERSION:
             if level not in features.METADATA_VERSION_NAMES:
-                raise _Failure(f"Unknown metadata.version {level}")
+                known = sorted(features.METADATA_VERSION_NAMES)
+                raise _Failure(f"Unknown metadata.version {level}; there are {known[0]} to {known[-1]}")
             lines.append(f"{name}={level} ({features.METADATA_VERSION_NAMES[level]}) has no dependencies.")
             continue
         try:
             needed = features.dependencies(name, level)
         except ValueError as error:
-            raise _Failure(str(error)) from None
+            raise _Failure(f"{error}; `odradek storage version-mapping` lists features and levels") from None
         lines.append(f"{name}={level} requires:" if needed else f"{name}={level} has no dependencies.")
         for other, least in needed:
             release = f" ({features.METADATA_VERSION_NAMES[least]})" if other == features.METADATA_VERSION else ""
             lines.append(f"    {other}={least}{release}")
-    print("\n".join(lines))
-    return 0
+    click.echo("\n".join(lines))
+
+
+@command.command()
+@click.argument("file", metavar="FILE")
+@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+def scrub(file: str, quiet: bool) -> int:
+    """Read all logs and list what is damaged.
+
+    FILE is the node's server.properties; its broker must be stopped. One line a finding; status 1 when there is damage that no recovery
+    mends.
+    """
+    return _scrub(load_server_properties(file), quiet=quiet)
 
 
 def _scrub(config: BrokerConfig, *, quiet: bool) -> int:
-    """One line a finding; 1 when there is damage that no recovery mends."""
     from odradek.controller.format import log_directories
     from odradek.storage.disk import OsDisk
     from odradek.storage.scrub import Progress, scrub
@@ -150,19 +170,11 @@ def _scrub(config: BrokerConfig, *, quiet: bool) -> int:
         damaged += not finding.unflushed
         print(finding, flush=True)
     mended = f", {recovered} that the next start recovers" if recovered else ""
-    print(f"{damaged} findings{mended} in {logs} logs, {bytes_read / 1e6:.1f} MB read", file=sys.stderr)
+    findings = f"{damaged} finding{'s' if damaged != 1 else ''}{mended}"
+    print(f"{findings} in {logs} log{'s' if logs != 1 else ''}, {bytes_read / 1e6:.1f} MB read", file=sys.stderr)
     return 1 if damaged else 0
 
 
-def _levels(texts: list[str]) -> dict[str, int]:
-    levels: dict[str, int] = {}
-    for text in texts:
-        name, equals, level = text.partition("=")
-        if not equals or not level.strip().isdecimal():
-            raise _Failure(f"--feature {text}: this must be name=level")
-        levels[name.strip()] = int(level)
-    return levels
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, "odradek storage", arguments)

@@ -8,7 +8,7 @@ import click
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import uuid_to_string
-from odradek.cli.client_command import client_settings, connection_options, run
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, explained, run
 from odradek.client.admin.blocking import Admin
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.types import ConfigChange, ConfigResource, NewTopic
@@ -17,15 +17,17 @@ SOURCE_TOPIC = 1
 """DescribeConfigs: set on the topic itself."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
     """Create, list, describe, configure and delete topics."""
 
 
 @command.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("-p", "--partitions", type=click.IntRange(1), help="Number of partitions; the broker's default when left out.")
-@click.option("-r", "--replication-factor", type=click.IntRange(1), help="Copies of each partition; the broker's default when left out.")
+@click.option("-p", "--partitions", type=click.IntRange(1), metavar="N", help="Number of partitions; the broker's default when left out.")
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(1), metavar="N", help="Copies of each partition; the broker's default when left out."
+)
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic configuration; may be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
 @click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
@@ -55,7 +57,10 @@ def create(
                 click.echo(f"Topic {topic.name} exists already.")
             else:
                 failed += 1
-                click.echo(f"odradek topics: {topic.name}: {KafkaError(topic.error, topic.message)}", err=True)
+                error = KafkaError(topic.error, topic.message)
+                if topic.error is not ErrorCode.INVALID_TOPIC_EXCEPTION:  # whose message says what is wrong with the name
+                    error = explained(error)
+                click.echo(f"odradek topics: {topic.name}: {error}", err=True)
     return 1 if failed else 0
 
 
@@ -85,11 +90,20 @@ def config(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Change the configuration of topics, or show it when nothing is to be changed."""
+    """Show or change configurations.
+
+    Shows what is set on the topics themselves when there is nothing to --set or --delete.
+    """
     changes = [ConfigChange(key, value) for key, value in _pairs("--set", set_)]
     changes += [ConfigChange(key, operation="delete") for key in delete]
     resources = [ConfigResource("topic", name) for name in dict.fromkeys(names)]
     with Admin(client_settings(bootstrap, settings)) as admin:
+        admin.describe_topics([resource.name for resource in resources])  # An unknown topic is told at once, instead of being retried.
+        if delete:
+            known = {entry.name for entries in admin.describe_configs(resources).values() for entry in entries}
+            for key in delete:
+                if key not in known:
+                    raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {key}")
         if changes:
             for resource in resources:
                 admin.incremental_alter_configs({resource: changes}, validate_only=validate_only)
@@ -120,7 +134,10 @@ def list_(internal: bool, as_json: bool, bootstrap: str, settings: tuple[str, ..
 @click.option("-J", "--json", "as_json", is_flag=True, help="As JSON, one topic a line.")
 @connection_options
 def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """Show partitions, leaders, replicas and changed configuration; all topics when none is named."""
+    """Show partitions, leaders and replicas.
+
+    Also the configuration that is set on the topic itself. All topics when none is named.
+    """
     with Admin(client_settings(bootstrap, settings)) as admin:
         topics = list(admin.describe_topics(names).values()) if names else admin.list_topics()
         resources = [ConfigResource("topic", topic.name) for topic in topics]
@@ -175,7 +192,7 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, settings: tu
                     raise
                 else:
                     failed += 1
-                    click.echo(f"odradek topics: {error}", err=True)
+                    click.echo(f"odradek topics: {explained(error)}", err=True)
     return 1 if failed else 0
 
 

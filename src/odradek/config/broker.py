@@ -49,13 +49,14 @@ class BrokerConfig:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         """ConfigError, one line naming the key, for a key that does not exist or a value that does not fit."""
-        from odradek.config.rules import check, check_names
+        from odradek.config.rules import check, check_names, check_required
 
         self.given: dict[str, str] = dict(given)
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if name in given and other not in given:
                 self.given[other] = given[name]  # two names for one thing; setting either sets both
         check_names(self.given)
+        check_required(self.given)
         self._values: dict[str, ConfigValue] = BROKER_CONFIG.parse(self.given)
         self._defaults: dict[str, ConfigValue] = {}
         self.listener_security_protocols: dict[str, str] = self._protocols()
@@ -117,7 +118,7 @@ class BrokerConfig:
 
     @property
     def node_id(self) -> int:
-        return self.integer("node.id") if self.is_set("node.id") else self.integer("broker.id")
+        return self.integer("node.id")
 
     @property
     def process_roles(self) -> frozenset[str]:

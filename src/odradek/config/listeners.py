@@ -56,10 +56,14 @@ def parse_listeners(name: str, entries: list[str], protocols: dict[str, str], *,
     for entry in entries:
         match = _LISTENER.fullmatch(entry.strip())
         if match is None:
-            raise invalid(name, entry, "a listener is written NAME://host:port")
+            raise invalid(name, entry, "a listener is written NAME://host:port, such as PLAINTEXT://localhost:9092")
         listener, host, port = match[1].upper(), match[2], int(match[3])
         if listener not in protocols:
-            raise invalid(name, entry, f"No security protocol defined for listener {listener}; name it in listener.security.protocol.map")
+            raise invalid(
+                name,
+                entry,
+                f"No security protocol defined for listener {listener}; add {listener}:PLAINTEXT to listener.security.protocol.map",
+            )
         if not -1 <= port <= 65535:
             raise invalid(name, entry, f"the port {port} is not in 0..65535")
         endpoints.append(Endpoint(listener, protocols[listener], host, port))

@@ -8,6 +8,7 @@ The last of several values for a key wins.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from odradek.base.errors import ConfigError
 
@@ -15,10 +16,31 @@ _WHITE = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
+class Setting(NamedTuple):
+    """One setting; `line` counts from 1, that where the key stands."""
+
+    key: str
+    value: str
+    line: int
+
+
+class MalformedProperties(ConfigError):
+    """A line that is not in the format."""
+
+    def __init__(self, text: str, line: int) -> None:
+        super().__init__(text)
+        self.line = line
+
+
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values in the order of the file; ConfigError on a malformed `\\u` escape."""
-    found: dict[str, str] = {}
-    for line in _logical_lines(text):
+    """Keys and values in the order of the file; MalformedProperties on a malformed `\\u` escape."""
+    return {setting.key: setting.value for setting in read_settings(text)}
+
+
+def read_settings(text: str) -> list[Setting]:
+    """All settings in the order of the file, keys that stand there twice too; MalformedProperties on a malformed `\\u` escape."""
+    found: list[Setting] = []
+    for number, line in _logical_lines(text):
         end = _key_end(line)
         position = end
         while position < len(line) and line[position] in _WHITE:
@@ -27,26 +49,28 @@ def parse_properties(text: str) -> dict[str, str]:
             position += 1
             while position < len(line) and line[position] in _WHITE:
                 position += 1
-        found[_unescape(line[:end])] = _unescape(line[position:])
+        found.append(Setting(_unescape(line[:end], number), _unescape(line[position:], number), number))
     return found
 
 
-def _logical_lines(text: str) -> Iterator[str]:
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines without comments, continued ones put together, with the number of their first natural line."""
     pending: str | None = None
-    for natural in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+    first = 0
+    for number, natural in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         line = natural.lstrip(_WHITE)
         if pending is None:
             if not line or line[0] in "#!":
                 continue
-            pending = ""
+            pending, first = "", number
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             pending += line[:-1]
             continue
-        yield pending + line
+        yield first, pending + line
         pending = None
     if pending:
-        yield pending
+        yield first, pending
 
 
 def _key_end(line: str) -> int:
@@ -62,7 +86,7 @@ def _key_end(line: str) -> int:
     return min(position, len(line))
 
 
-def _unescape(text: str) -> str:
+def _unescape(text: str, line: int) -> str:
     if "\\" not in text:
         return text
     out: list[str] = []
@@ -86,7 +110,7 @@ def _unescape(text: str) -> str:
                 raise ValueError
             out.append(chr(int(digits, 16)))
         except ValueError:
-            raise ConfigError(f"Malformed \\uxxxx encoding in the properties file: \\u{digits}") from None
+            raise MalformedProperties(f"Malformed \\uxxxx encoding: \\u{digits} (a backslash itself is written \\\\)", line) from None
         position += 4
     # Two \u escapes may be the halves of one character outside the basic plane.
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
@@ -22,12 +22,23 @@ def check_names(names: Iterable[str]) -> None:
         if name in BROKER_CONFIG:
             continue
         feature = unserved_prefix(name)
+        if feature == "ZooKeeper":
+            raise ConfigError(f"{name}: there is no ZooKeeper since Kafka 4.0; leave the key out")
         if feature is not None:
-            raise ConfigError(f"{name} needs {feature}, which Odradek does not serve yet")
+            raise ConfigError(f"{name} needs {feature}, which Odradek does not serve yet; leave the key out")
         import difflib
 
         close = difflib.get_close_matches(name, BROKER_CONFIG.keys, 1, 0.8)
         raise ConfigError(f"Unknown configuration key {name}{f' (did you mean {close[0]}?)' if close else ''}")
+
+
+def check_required(given: Mapping[str, str]) -> None:
+    """ConfigError for the keys without a default that were not given, with values for a node that is all of its cluster."""
+    from odradek.config.broker import BROKER_CONFIG, STANDALONE
+
+    missing = [f"{key.name} (such as {key.name}={STANDALONE[key.name]})" for key in BROKER_CONFIG if key.required and key.name not in given]
+    if missing:
+        raise ConfigError(f"Missing required configuration: {', '.join(missing)}")
 
 
 def check(config: BrokerConfig) -> None:
@@ -108,7 +119,12 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
         if endpoint.listener not in bound:
             raise ConfigError(f"advertised.listeners: the listener {endpoint.listener} is not one of listeners")
         if endpoint.host == "0.0.0.0":
-            raise ConfigError("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.")
+            if config.is_set("advertised.listeners"):
+                raise ConfigError("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.")
+            raise ConfigError(
+                f"listeners: {endpoint} listens on all addresses, and clients must be told one; "
+                f"add advertised.listeners={endpoint.listener}://HOST:{endpoint.port} with a host that clients can reach"
+            )
         assert endpoint.security_protocol in SECURITY_PROTOCOLS
 
 

@@ -96,7 +96,7 @@ def check_served_setting(name: str, text: str) -> None:
     if name in UNSERVED:
         allowed, feature = UNSERVED[name]
         if text.strip() not in allowed:
-            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet")
+            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet; leave the key out")
     _check_security_default(name, text)
 
 
@@ -108,7 +108,7 @@ def _check_security_default(name: str, text: str) -> None:
             key = BROKER_CONFIG[name]
             if key.parse(text) != key.default_value():
                 shown = "" if key.type is PASSWORD else f"={text.strip()}"
-                raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet")
+                raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet; leave the key out")
 
 
 def check_served_topic(overrides: Mapping[str, str]) -> None:
@@ -116,4 +116,4 @@ def check_served_topic(overrides: Mapping[str, str]) -> None:
     for name, (allowed, feature) in UNSERVED_TOPIC.items():
         text = overrides.get(name)
         if text is not None and text.strip().lower() not in allowed:
-            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet")
+            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet; leave the key out")

@@ -23,16 +23,39 @@ from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, Endpoint, Voter, Vot
 from odradek.metadata import features
 from odradek.metadata.versioned import VersionedRecord
 from odradek.storage.meta_properties import MetaProperties, read_identities, read_meta_properties, write_meta_properties
-from odradek.storage.names import META_PROPERTIES
+from odradek.storage.names import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    parse_directory_name,
+)
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
 
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 
+_OWN_FILES: Final = frozenset(
+    {
+        "bootstrap.checkpoint",
+        CLEANER_OFFSET_CHECKPOINT,
+        LOG_START_OFFSET_CHECKPOINT,
+        META_PROPERTIES,
+        RECOVERY_POINT_CHECKPOINT,
+        REPLICATION_OFFSET_CHECKPOINT,
+    }
+)
+"""What a node leaves in a log directory beside its logs."""
+
 
 class FormatError(OdradekError):
     """Why a directory cannot be formatted or described, in one line; the command ends with status 1."""
+
+
+class ForeignDirectory(FormatError):
+    """A directory to be formatted holds what is not Kafka's."""
 
 
 class FormatResult(NamedTuple):
@@ -68,7 +91,10 @@ def parse_initial_controllers(text: str, listener: str) -> VoterSet:
     for part in (each.strip() for each in text.split(",")):
         if not part:
             continue
-        voter = _parse_voter(part, listener)
+        try:
+            voter = _parse_voter(part, listener)
+        except FormatError as error:
+            raise FormatError(f"{error} An initial controller is written id@host:port:directory-id, not {part}") from None
         if voter.id in voters:
             raise FormatError(f"Node id {voter.id} was specified more than once.")
         voters[voter.id] = voter
@@ -134,7 +160,8 @@ def bootstrap_records(release_version: str | None, chosen: Mapping[str, int]) ->
         try:
             metadata_version = features.metadata_version_from_name(release_version)
         except ValueError as error:
-            raise FormatError(str(error)) from None
+            names = list(features.METADATA_VERSION_NAMES.values())
+            raise FormatError(f"{error}; there are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
     if features.METADATA_VERSION in chosen:
         if release_version is not None:
             raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
@@ -211,7 +238,7 @@ def format_storage(
             "The kafka configuration file appears to be for a legacy cluster. Formatting is only supported for clusters in KRaft mode."
         )
     if not cluster_id:
-        raise FormatError("You must specify the cluster id.")
+        raise FormatError("You must specify the cluster id; `odradek storage random-uuid` makes one.")
     metadata_directory_id = new_uuid(rng)
     voters = _initial_voters(config, standalone, initial_controllers, no_initial_controllers, metadata_directory_id)
     kraft_version = _kraft_version(chosen, dynamic=not config.controller_quorum_voters)
@@ -265,7 +292,7 @@ def _initial_voters(
     if not no_initial_controllers and config.is_controller and not static:
         raise FormatError(
             "Because controller.quorum.voters is not set on this controller, you must specify one of the following: --standalone, "
-            "--initial-controllers, or --no-initial-controllers."
+            "--initial-controllers, or --no-initial-controllers. A node that is all of its cluster takes --standalone."
         )
     return None
 
@@ -297,7 +324,10 @@ def _unformatted(
     for directory in identities.failed:
         lines.append(f"I/O error trying to read log directory {directory}. Ignoring...")
     if not identities.formatted and not identities.empty:
-        raise FormatError("No available log directories to format.")
+        reasons = [f"{path}: {error.strerror if isinstance(error, OSError) else error}" for path, error in identities.failed.items()]
+        raise FormatError(f"No available log directories to format: {'; '.join(reasons)}")
+    for directory in identities.empty:
+        _refuse_foreign(disk, directory)
     for directory, properties in identities.formatted.items():
         if not ignore_formatted:
             raise FormatError(
@@ -305,10 +335,38 @@ def _unformatted(
             )
         path = f"{directory}/{META_PROPERTIES}"
         if properties.cluster_id != cluster_id:
-            raise FormatError(f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}")
+            raise FormatError(
+                f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}; it belongs to that cluster."
+            )
         if properties.node_id != config.node_id:
-            raise FormatError(f"Stored node id {properties.node_id} doesn't match previous node id {config.node_id} in {path}.")
+            raise FormatError(f"Stored node id {properties.node_id} doesn't match the configured node id {config.node_id} in {path}.")
     return identities.empty
+
+
+def _refuse_foreign(disk: Disk, directory: str) -> None:
+    """ForeignDirectory when there is something that no Kafka node leaves in a log directory, however it ended.
+
+    Kafka formats such a directory, and then a broker does not start on it when a folder is among the foreign things.
+    """
+    if not disk.is_dir(directory):
+        return
+    foreign = [name for name in disk.listdir(directory) if not _is_kafkas(disk, directory, name)]
+    if foreign:
+        shown = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
+        raise ForeignDirectory(f"{directory} is not formatted and not empty: it holds {shown}; a log directory must be new, or empty")
+
+
+def _is_kafkas(disk: Disk, directory: str, name: str) -> bool:
+    """Whether it may be in the way of formatting: hidden files and lost+found may, and what is left of a log directory."""
+    if name.startswith(".") or name == "lost+found":
+        return True
+    if not disk.is_dir(f"{directory}/{name}"):
+        return name.removesuffix(".tmp") in _OWN_FILES
+    try:
+        parse_directory_name(name)
+    except StorageError:
+        return False
+    return True
 
 
 def _directory_kind(is_metadata: bool, voters: VoterSet | None, node_id: int) -> str:
@@ -330,13 +388,8 @@ def _level_of(records: Sequence[VersionedRecord]) -> int:
 def _describe_bootstrap(records: Sequence[VersionedRecord]) -> str:
     from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 
-    shown = ", ".join(
-        f"ApiMessageAndVersion(FeatureLevelRecord(name='{record.message.name}', featureLevel={record.message.feature_level}) "
-        f"at version {record.version})"
-        for record in records
-        if isinstance(record.message, FeatureLevelRecord)
-    )
-    return f"Bootstrap metadata: BootstrapMetadata(records=[{shown}], metadataVersionLevel={_level_of(records)}, source=format command)"
+    levels = [record.message for record in records if isinstance(record.message, FeatureLevelRecord)]
+    return "Bootstrap metadata: " + ", ".join(f"{each.name}={each.feature_level}" for each in levels) + "."
 
 
 def _write_bootstrap(disk: Disk, directory: str, records: Sequence[VersionedRecord], now_ms: int) -> None:
@@ -371,8 +424,11 @@ def storage_info(disk: Disk, config: BrokerConfig) -> InfoResult:
     for directory in found:
         try:
             properties = read_meta_properties(disk, directory)
-        except (OSError, StorageError) as error:
-            problems.append(f"Error loading {directory}/{META_PROPERTIES}: {error}")
+        except StorageError as error:
+            problems.append(str(error))  # names the file
+            continue
+        except OSError as error:
+            problems.append(f"Error loading {directory}/{META_PROPERTIES}: {error.strerror or error}")
             continue
         if properties is None:
             problems.append(f"{directory} is not formatted.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Sequence
 from typing import Protocol
@@ -24,7 +25,15 @@ _LONGEST_SWEEP_S = 5.0
 
 
 class ListenError(OdradekError):
-    """A listener's address cannot be bound; one line naming it."""
+    """A listener's address cannot be bound; one line naming it. `errno` is 0 when the operating system gave none."""
+
+    def __init__(self, listener: str, host: str, port: int, problem: OSError | None) -> None:
+        self.listener = listener
+        self.errno = problem.errno or 0 if problem is not None else 0
+        # A loop puts words of its own around the reason; names that cannot be resolved have numbers that are no errno.
+        known = not isinstance(problem, socket.gaierror) and self.errno > 0
+        reason = os.strerror(self.errno) if known else problem.strerror if problem is not None and problem.strerror else str(problem)
+        super().__init__(f"listener {listener}: cannot listen on {host or '*'}:{port}: {reason}")
 
 
 class FrameHandler(Protocol):
@@ -116,8 +125,7 @@ class Acceptor:
                 for listening in server.sockets:
                     listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer)
         if not servers:
-            reason = problem.strerror if problem is not None and problem.strerror else str(problem)
-            raise ListenError(f"listener {listener.name}: cannot listen on {listener.host or '*'}:{listener.port}: {reason}")
+            raise ListenError(listener.name, listener.host, listener.port, problem)
         bound = BoundListener(listener, port, servers)
         self.listeners.append(bound)
         return bound
@@ -128,9 +136,7 @@ class Acceptor:
             try:
                 await server.start_serving()
             except OSError as error:
-                raise ListenError(
-                    f"listener {bound.name}: cannot listen on {bound.host or '*'}:{bound.port}: {error.strerror or error}"
-                ) from None
+                raise ListenError(bound.name, bound.host, bound.port, error) from None
 
     def close_listeners(self) -> None:
         """No new connections; those there stay."""

@@ -10,8 +10,6 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.base.errors import OdradekError
-
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.server.broker import Broker
@@ -39,12 +37,12 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_ready: Callable[[Broker], object] | None = None) -> int:
-    """Runs a broker until a signal; returns the exit status. Errors that stop it are printed as one line."""
+def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_ready: Callable[[Broker], object] | None = None) -> None:
+    """Runs a broker until a signal; OdradekError or OSError when it cannot start or go on, after all that was started has been stopped."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    return run_loop(_serve(config, format_if_empty, on_ready))
+    run_loop(_serve(config, format_if_empty, on_ready))
 
 
 def _settle_memory() -> None:
@@ -57,7 +55,7 @@ def _settle_memory() -> None:
     gc.enable()
 
 
-async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable[[Broker], object] | None) -> int:
+async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable[[Broker], object] | None) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from odradek.server.broker import Broker
@@ -98,11 +96,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
             if on_ready is not None and not stopped.done():
                 on_ready(broker)
         await stopped
-    except (OdradekError, OSError) as error:
-        print(f"odradek start: {error}", file=sys.stderr)
-        return 1
     finally:
         await broker.stop()
         if stopped.done():
-            stopped.exception()  # has been said, or is the same as what ended the start
-    return 0
+            stopped.exception()  # is raised, or is the same as what ended the start

@@ -30,6 +30,10 @@ from odradek.storage.names import (
 logger = logging.getLogger(__name__)
 
 
+class DirectoryInUse(StorageError):
+    """Another process, or another broker in this one, holds the lock of a log directory."""
+
+
 class _Order:
     """Keeps the writes of one file in the order in which they were begun, whatever threads they run in."""
 
@@ -173,9 +177,7 @@ class LogDirectory:
         try:
             self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
         except BlockingIOError:
-            raise StorageError(
-                f"Failed to acquire lock on file .lock in {self.path}. A Kafka instance in another process or thread uses it."
-            ) from None
+            raise DirectoryInUse(f"Failed to acquire lock on file .lock in {self.path}: another broker is using this directory") from None
 
     def open(self) -> None:
         """Reads marker and checkpoints, and removes the marker: from here on a crash is an unclean shutdown."""

@@ -7,12 +7,26 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.base.disk import Disk
-from odradek.base.errors import StorageError
+from odradek.base.errors import ConfigError, StorageError
 from odradek.base.ids import uuid_from_string, uuid_to_string
 from odradek.config.properties import parse_properties
 from odradek.storage.names import META_PROPERTIES
 
 _RESERVED_DIRECTORY_IDS = 100
+
+
+class NotFormatted(StorageError):
+    """Log directories that have no meta.properties. `cluster_id` is that of the others, None when there are none."""
+
+    def __init__(self, directories: Sequence[str], cluster_id: str | None = None, remark: str = "") -> None:
+        self.directories = list(directories)
+        self.cluster_id = cluster_id
+        which = "the log directories are" if len(self.directories) > 1 else "the log directory is"
+        super().__init__(f"No {META_PROPERTIES} found in {', '.join(self.directories)}: {which} not formatted{remark}")
+
+
+class UnusableDirectory(StorageError):
+    """A log directory that is none or cannot be read, and that the node cannot do without."""
 
 
 class MetaProperties(NamedTuple):
@@ -31,6 +45,8 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         fields = parse_properties(disk.read_bytes(path).decode("utf-8", "replace"))
     except FileNotFoundError:
         return None
+    except ConfigError as error:
+        raise StorageError(f"{path}: {error}") from None
     version = fields.get("version", "0")
     if version != "1":
         raise StorageError(f"{path}: version {version} cannot be used, only version 1 (KRaft) can")
@@ -93,11 +109,12 @@ def read_identities(disk: Disk, directories: Sequence[str]) -> DirectoryIdentiti
 def verify_identities(identities: DirectoryIdentities, *, metadata_directory: str, node_id: int, cluster_id: str | None = None) -> None:
     """Raises StorageError unless the directories belong together and to this node (MetaPropertiesEnsemble.verify)."""
     if metadata_directory in identities.failed:
-        raise StorageError(f"The metadata log directory {metadata_directory} cannot be used: {identities.failed[metadata_directory]}")
-    if not identities.formatted:
-        raise StorageError("No readable meta.properties files found. Format the log directories first: odradek storage format")
+        error = identities.failed[metadata_directory]
+        if not isinstance(error, OSError):
+            raise error  # names the file
+        raise UnusableDirectory(f"The metadata log directory {metadata_directory} cannot be used: {error.strerror or error}")
     if metadata_directory in identities.empty:
-        raise StorageError(f"The metadata log directory {metadata_directory} is not formatted. Run: odradek storage format")
+        raise NotFormatted(identities.empty, identities.cluster_id)
     seen: dict[UUID, str] = {}
     for directory, properties in identities.formatted.items():
         path = f"{directory}/{META_PROPERTIES}"
@@ -128,10 +145,7 @@ def complete_identities(disk: Disk, identities: DirectoryIdentities, new_directo
     and the logs on it would begin anew beside it.
     """
     if identities.empty:
-        raise StorageError(
-            f"No meta.properties found in {', '.join(identities.empty)}. Is a disk not mounted? "
-            "New directories have to be formatted: odradek storage format --ignore-formatted"
-        )
+        raise NotFormatted(identities.empty, identities.cluster_id, "; is a disk not mounted?")
     complete = dict(identities.formatted)
     for directory, properties in list(complete.items()):
         if properties.directory_id is None:

@@ -1,0 +1,47 @@
+"""The text of `--help` for the commands that must not load click, in the layout that click gives all others."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+
+HELP_OPTION = ("-h, --help", "Show this message and exit.")
+
+_WIDEST = 80
+_NARROWEST = 50
+_TERM_WIDEST = 30
+
+
+def help_page(usage: str, paragraphs: Sequence[str], *sections: tuple[str, Sequence[tuple[str, str]]]) -> str:
+    """`sections`: a title, and the rows of two columns below it. As wide as the terminal, within click's bounds."""
+    width = max(min(shutil.get_terminal_size().columns, _WIDEST) - 2, _NARROWEST)
+    lines = [f"Usage: {usage}"]
+    for paragraph in paragraphs:
+        lines += ["", *textwrap.wrap(paragraph, width, initial_indent="  ", subsequent_indent="  ")]
+    for title, rows in sections:
+        lines += ["", f"{title}:"]
+        column = min(max(len(term) for term, _ in rows), _TERM_WIDEST) + 2
+        for term, text in rows:
+            wrapped = textwrap.wrap(text, max(width - column - 2, 10))
+            if len(term) > column - 2:
+                lines.append(f"  {term}")
+            else:
+                lines.append(f"  {term:<{column}}{wrapped.pop(0)}")
+            lines += [f"  {'':<{column}}{line}" for line in wrapped]
+    return "\n".join(lines)
+
+
+def with_way_out(problem: str, way_out: str) -> str:
+    """What is wrong and what to do about it, in one line."""
+    return f"{problem} {way_out}" if problem.endswith("?") else f"{problem.removesuffix('.')}; {way_out}"
+
+
+def misunderstood(command: str, problem: str, help_of: str | None = None) -> int:
+    """Says in one line what is wrong with a command line, and where to read on; the exit status of such a one, 2.
+
+    `command` is what was called ("odradek topics"), `help_of` what explains it when that is something else ("odradek topics create").
+    """
+    print(with_way_out(f"{command}: {problem}", f"see `{help_of or command} --help`"), file=sys.stderr)
+    return 2

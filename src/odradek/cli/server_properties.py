@@ -1,0 +1,77 @@
+"""A node's server.properties as the commands read it: what is wrong with it is said with file and line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ConfigError, OdradekError
+from odradek.config.properties import MalformedProperties, Setting, read_settings
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
+
+class UnusableFile(OdradekError):
+    """A properties file that cannot be read."""
+
+
+def load_server_properties(path: str, overrides: Mapping[str, str] | None = None) -> BrokerConfig:
+    """The configuration of a file with `overrides` over it.
+
+    UnusableFile or ConfigError, one line that begins with the file and, where a line of it is to blame, its number. A key that stands
+    in the file twice is told on standard error; the last one counts, as in Kafka.
+    """
+    from odradek.config.broker import BrokerConfig
+
+    overrides = overrides or {}
+    text = _text(path)
+    try:
+        settings = read_settings(text)
+    except MalformedProperties as error:
+        raise ConfigError(f"{path}:{error.line}: {error}") from None
+    lines = _lines(path, settings)
+    try:
+        return BrokerConfig({**{each.key: each.value for each in settings}, **overrides})
+    except ConfigError as error:
+        key = _blamed(str(error), {*lines, *overrides})
+        if key in overrides:
+            raise ConfigError(f"--override: {error}") from None
+        raise ConfigError(f"{path}:{lines[key]}: {error}" if key is not None else f"{path}: {error}") from None
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise UnusableFile(f"cannot read {path}: {error.strerror or error}; name a file such as server.properties") from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UnusableFile(
+            f"{path}:{line}: the byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8, or write the character as \\uXXXX"
+        ) from None
+
+
+def _lines(path: str, settings: list[Setting]) -> dict[str, int]:
+    """Key -> the line that counts."""
+    lines: dict[str, int] = {}
+    for setting in settings:
+        if setting.key in lines:
+            print(
+                f"{path}:{setting.line}: {setting.key} stands in line {lines[setting.key]} already; this line counts, remove the other",
+                file=sys.stderr,
+            )
+        lines[setting.key] = setting.line
+    return lines
+
+
+def _blamed(problem: str, keys: set[str]) -> str | None:
+    """Which of the keys that were given an error names first (a ConfigError names its key). What it says of a value does not count."""
+    text = problem.rpartition(" for configuration ")[2]
+    places = {key: match.start() for key in keys if (match := re.search(rf"(?<![\w.-]){re.escape(key)}(?![\w-]|\.\w)", text))}
+    return min(places, key=lambda key: places[key], default=None)
