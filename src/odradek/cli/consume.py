@@ -12,6 +12,7 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run, unescape
 from odradek.client.admin.blocking import Admin
+from odradek.client.config import ADMIN_CONFIG
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.types import ConsumerRecord
 
@@ -94,8 +95,7 @@ def command(
 
 
 def _known_partitions(chosen: dict[str, str], topic: str) -> list[int]:
-    administration = {name: value for name, value in chosen.items() if name in ("bootstrap.servers", "client.id", "default.api.timeout.ms")}
-    with Admin(administration) as admin:
+    with Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG}) as admin:
         return sorted(admin.describe_topics([topic])[topic].partitions)
 
 

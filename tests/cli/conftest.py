@@ -1,0 +1,49 @@
+"""A broker for the commands that talk to one, and the command line as a function."""
+
+from __future__ import annotations
+
+import gc
+import io
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from odradek.cli.main import main
+from odradek.client import Admin, NewTopic
+from odradek.testing.embedded import EmbeddedBroker
+
+
+class Answer(NamedTuple):
+    """What a command line came to."""
+
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Answer]
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    """A broker with the topics `there` (two partitions), `only` (one, three records) and `dotted.name`."""
+    with EmbeddedBroker({"offsets.topic.num.partitions": "1"}) as broker:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("there", 2, 1), NewTopic("only", 1, 1), NewTopic("dotted.name", 1, 1)])
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
+    """Runs `odradek` in this process with some standard input."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        status = main(list(arguments))
+        return Answer(status, *capsys.readouterr())
+
+    yield run
+    gc.enable()  # `odradek start` turns it off
