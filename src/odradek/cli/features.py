@@ -12,7 +12,7 @@ from odradek.client.admin.blocking import Admin
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Show, raise and lower the levels of features that the whole cluster goes by.
+    """Show, raise and lower the cluster's feature levels.
 
     `odradek storage version-mapping` tells which levels belong to a release.
     """
@@ -50,7 +50,10 @@ def upgrade(levels: tuple[str, ...], validate_only: bool, bootstrap: str, settin
 @click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
 @connection_options
 def downgrade(levels: tuple[str, ...], unsafe: bool, validate_only: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """Lower features to these levels, all or none; level 0 turns one off."""
+    """Lower features to these levels, all or none.
+
+    Level 0 turns one off.
+    """
     wanted = parse_levels(levels)
     with Admin(client_settings(bootstrap, settings)) as admin:
         admin.update_features(wanted, downgrade=True, unsafe=unsafe, validate_only=validate_only)

@@ -26,7 +26,7 @@ class _Failure(OdradekError):
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Format, inspect and check the log directories of a node."""
+    """Format, inspect and check log directories."""
 
 
 @command.command()

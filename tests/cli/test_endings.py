@@ -1,0 +1,75 @@
+"""How commands end when somebody ends them: Ctrl-C, and a reader that has seen enough. Processes of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from odradek.client import Producer
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "odradek.cli.main", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def endless(bootstrap: str) -> str:
+    """A topic with more bytes than a pipe holds."""
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send_many("endless", [b"x" * 1000] * 2000)
+    return "endless"
+
+
+def test_ctrl_c_ends_a_consumer_with_130_and_without_a_word(bootstrap: str, endless: str) -> None:
+    with running("consume", "-t", endless, "-o", "-1", "-b", bootstrap) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"x" * 1000 + b"\n"  # and now it waits for more
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err.strip()) == (130, b"")  # click ends the line that has the ^C
+
+
+def test_ctrl_c_ends_a_producer_after_what_it_was_given_is_written(bootstrap: str) -> None:
+    with (
+        running("produce", "-t", "dotted.name", "-k", "key", "-b", bootstrap) as process,
+        running("consume", "-t", "dotted.name", "-c", "1", "-b", bootstrap) as reader,
+    ):
+        assert process.stdin is not None
+        process.stdin.write(b"a line\n")
+        process.stdin.flush()
+        assert reader.communicate(timeout=30) == (b"a line\n", b"")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err.strip()) == (130, b"")
+
+
+def test_a_reader_that_has_seen_enough_ends_a_consumer_without_a_word(bootstrap: str, endless: str) -> None:
+    with running("consume", "-t", endless, "-b", bootstrap) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdout = None
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (1, b"")
+
+
+def test_a_failure_within_a_start_is_one_line_and_its_status_that_of_the_process(tmp_path: os.PathLike[str]) -> None:
+    with running("start", "--data-dir", f"{tmp_path}/data", "--override", "listeners=PLAINTEXT://192.0.2.1:0") as process:
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (1, b"")
+    assert re.fullmatch(rb"odradek start: listener PLAINTEXT: cannot listen on 192\.0\.2\.1:0: [^\n]*\n", err)
