@@ -83,22 +83,24 @@ class Controller:
         previous_epoch: int = -1,
         dirs: int = 1,
         port: int | None = None,
+        **fields: object,
     ) -> int:
+        """The epoch; `fields` are those of the request."""
         port = 9092 + broker_id if port is None else port
-        request = BrokerRegistrationRequest(
-            broker_id=broker_id,
-            cluster_id=CLUSTER_ID,
-            incarnation_id=UUID(int=broker_id * 100 + incarnation),
-            listeners=[BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="localhost", port=port, security_protocol=0)],
-            features=[
+        values: dict[str, object] = {
+            "broker_id": broker_id,
+            "cluster_id": CLUSTER_ID,
+            "incarnation_id": UUID(int=broker_id * 100 + incarnation),
+            "listeners": [BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="localhost", port=port, security_protocol=0)],
+            "features": [
                 BrokerRegistrationRequest.Feature(name=name, min_supported_version=r.minimum, max_supported_version=r.maximum)
                 for name, r in supported_features().items()
             ],
-            rack=rack,
-            log_dirs=[directory(broker_id, number) for number in range(dirs)],
-            previous_broker_epoch=previous_epoch,
-        )
-        return self.ask(register_broker, request).broker_epoch
+            "rack": rack,
+            "log_dirs": [directory(broker_id, number) for number in range(dirs)],
+            "previous_broker_epoch": previous_epoch,
+        }
+        return self.ask(register_broker, BrokerRegistrationRequest(**(values | fields))).broker_epoch
 
     def heartbeat(self, broker_id: int, **fields: object) -> BrokerHeartbeatResponse:
         epoch = self.core.state.brokers[broker_id].epoch

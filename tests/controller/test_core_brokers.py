@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.brokers import fence_stale_broker, unregister_broker
-from odradek.controller.core.partitions import alter_partition, balance_leaders, elect_leaders
+from odradek.controller.core.partitions import (
+    MAX_ELECTIONS_PER_ROUND,
+    alter_partition,
+    assign_replicas_to_directories,
+    balance_leaders,
+    elect_leaders,
+    elect_unclean_leaders,
+)
 from odradek.controller.core.producer_ids import allocate_producer_ids
+from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest
+from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
-from odradek.protocol.messages.metadata_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from odradek.protocol.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+)
 from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 from .harness import Controller, directory
+
+Assignment = CreateTopicsRequest.CreatableReplicaAssignment
+
+
+def refusal(operation: Callable[..., object], *arguments: Any, **fields: Any) -> ErrorCode:
+    """The error of a request as a whole; nothing may have been written."""
+    with pytest.raises(KafkaError) as caught:
+        operation(*arguments, **fields)
+    return caught.value.code
 
 
 def test_a_broker_registers_fenced_and_is_unfenced_when_it_has_caught_up() -> None:
@@ -223,8 +252,20 @@ def test_an_unregistered_broker_is_gone() -> None:
     controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=1))
     assert 1 not in controller.core.state.brokers
     assert controller.partition("a").isr == (0,)
-    with pytest.raises(KafkaError):
-        controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=1))
+    assert refusal(controller.ask, unregister_broker, UnregisterBrokerRequest(broker_id=1)) is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_an_unregistered_broker_may_not_lead_and_holds_nobody_up() -> None:
+    controller = Controller()
+    controller.join(0, 1, 2)
+    topic = CreateTopicsRequest.CreatableReplicaAssignment(partition_index=0, broker_ids=[0, 1])
+    controller.create("b", -1, -1, assignments=[topic])
+    controller.heartbeat(1, want_fence=True)
+    controller.heartbeat(0, want_fence=True)
+    controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=0))
+    assert (controller.partition("b").leader, controller.partition("b").isr) == (-1, ())
+    controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=2))
+    assert controller.core.context.heartbeats.next_check_s() is None, "nobody who lives is registered"
 
 
 def test_producer_ids_come_in_blocks_and_never_twice() -> None:
@@ -235,5 +276,295 @@ def test_producer_ids_come_in_blocks_and_never_twice() -> None:
     starts = [controller.ask(allocate_producer_ids, request).producer_id_start for _ in range(3)]
     assert starts == [0, 1000, 2000]
     assert controller.image().producer_ids.next_producer_id == 3000
-    with pytest.raises(KafkaError):
-        controller.ask(allocate_producer_ids, AllocateProducerIdsRequest(broker_id=0, broker_epoch=epoch + 1))
+    for stranger in (AllocateProducerIdsRequest(broker_id=0, broker_epoch=epoch + 1), AllocateProducerIdsRequest(broker_id=7)):
+        assert refusal(controller.ask, allocate_producer_ids, stranger) is ErrorCode.STALE_BROKER_EPOCH
+    assert controller.ask(allocate_producer_ids, request).producer_id_start == 3000
+
+
+def test_the_last_block_of_producer_ids_fits_its_field() -> None:
+    controller = Controller()
+    controller.join(0)
+    end = (1 << 63) - 1
+    controller.append([VersionedRecord(ProducerIdsRecord(broker_id=0, broker_epoch=0, next_producer_id=end - 1000), 0)])
+    request = AllocateProducerIdsRequest(broker_id=0, broker_epoch=controller.core.state.brokers[0].epoch)
+    last = controller.ask(allocate_producer_ids, request)
+    assert (last.producer_id_start, last.producer_id_len) == (end - 1000, 1000)
+    assert refusal(controller.ask, allocate_producer_ids, request) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class TestRegistrations:
+    def test_an_answer_that_was_lost_is_given_again_also_when_a_directory_is_gone(self) -> None:
+        controller = Controller()
+        epoch = controller.register(1, dirs=2)
+        controller.heartbeat(1)
+        assert controller.register(1, dirs=1) == epoch
+        assert not controller.core.state.brokers[1].fenced
+
+    def test_one_in_shutdown_stays_so(self) -> None:
+        controller = Controller()
+        controller.join(0, 1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        assert not controller.heartbeat(0, want_shut_down=True).should_shut_down
+        controller.register(0)
+        assert controller.core.state.brokers[0].in_controlled_shutdown
+
+    def test_no_directory_belongs_to_two(self) -> None:
+        controller = Controller()
+        controller.register(1)
+        assert refusal(controller.register, 2, log_dirs=[directory(2), directory(1)]) is ErrorCode.INVALID_REGISTRATION
+        assert refusal(controller.register, 2, log_dirs=[directory(2), directory(2)]) is ErrorCode.INVALID_REGISTRATION
+        assert refusal(controller.register, 2, log_dirs=[]) is ErrorCode.INVALID_REGISTRATION
+        assert refusal(controller.register, 2, log_dirs=[UUID(int=99)]) is ErrorCode.INVALID_REGISTRATION
+        assert controller.register(2, log_dirs=[UUID(int=100)]) == len(controller.log) - 1
+
+    def test_another_cluster_s_broker_is_sent_away(self) -> None:
+        assert refusal(Controller().register, 1, cluster_id="another") is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+    @pytest.mark.parametrize(("least", "most"), [(0, 1), (3, 4), (0, 0)])
+    def test_a_broker_has_to_serve_every_finalized_level(self, least: int, most: int) -> None:
+        controller = Controller()
+        level = controller.core.state.features["transaction.version"]
+        assert level == 2
+        feature = BrokerRegistrationRequest.Feature
+        others = [
+            feature(name=name, min_supported_version=0, max_supported_version=100)
+            for name, _ in controller.core.state.features.items()
+            if name != "transaction.version"
+        ]
+        wrong = feature(name="transaction.version", min_supported_version=least, max_supported_version=most)
+        right = feature(name="transaction.version", min_supported_version=level, max_supported_version=level)
+        assert refusal(controller.register, 1, features=[*others, wrong]) is ErrorCode.UNSUPPORTED_VERSION
+        assert refusal(controller.register, 1, features=others) is ErrorCode.UNSUPPORTED_VERSION
+        controller.register(1, features=[*others, right])
+
+    def test_a_restart_is_clean_only_with_the_epoch_of_the_life_before(self) -> None:
+        for offset, eligible in ((0, (1,)), (-1, ()), (1, ())):
+            controller = Controller()
+            controller.join(1)
+            controller.create("a")
+            epoch = controller.core.state.brokers[1].epoch
+            controller.register(1, incarnation=2, previous_epoch=epoch + offset)
+            assert controller.partition("a").elr == eligible
+
+
+class TestFencing:
+    def test_a_broker_leads_before_its_registration_is_known_nowhere(self) -> None:
+        controller = Controller()
+        epoch = controller.register(1)
+        assert controller.heartbeat(1, current_metadata_offset=epoch, want_fence=True).is_fenced
+        assert controller.heartbeat(1, current_metadata_offset=epoch - 1).is_fenced
+        assert not controller.heartbeat(1, current_metadata_offset=epoch).is_fenced
+
+    def test_every_silent_broker_is_fenced_once_and_none_that_is_heard_of(self) -> None:
+        controller = Controller()
+        controller.join(0, 1, 2)
+        controller.now_s += 8
+        controller.heartbeat(1)
+        controller.now_s += 2
+        fenced = [controller.run(fence_stale_broker) for _ in range(3)]
+        assert (sorted(fenced[:2], key=str), fenced[2]) == ([0, 2], None)
+        assert [controller.core.state.brokers[broker].fenced for broker in (0, 1, 2)] == [True, False, True]
+
+    def test_the_last_in_sync_replica_leads_again_with_the_records_that_unfence_it(self) -> None:
+        controller = Controller(elr=False)
+        controller.join(0)
+        controller.create("a")
+        controller.heartbeat(0, want_fence=True)
+        assert controller.partition("a").leader == -1
+        controller.heartbeat(0)
+        assert controller.partition("a").leader == 0
+
+
+class TestControlledShutdown:
+    def shut_down(self, controller: Controller, broker: int, **fields: int) -> bool:
+        return controller.heartbeat(broker, want_shut_down=True, **fields).should_shut_down
+
+    def test_it_is_written_once_and_lasts_until_all_have_seen_its_records(self) -> None:
+        controller = Controller()
+        controller.join(0, 1)
+        controller.create("a", 2, 2)
+        begun = len(controller.log)
+        assert not self.shut_down(controller, 0)
+        after = len(controller.log)
+        assert after > begun
+        assert not self.shut_down(controller, 0)
+        assert len(controller.log) == after
+        controller.heartbeat(1, current_metadata_offset=after - 2)
+        assert not self.shut_down(controller, 0), "the last of its records has not been seen"
+        controller.heartbeat(1, current_metadata_offset=after - 1)
+        assert self.shut_down(controller, 0)
+
+    def test_who_leads_nothing_goes_at_once(self) -> None:
+        controller = Controller()
+        controller.join(0, 1)
+        assert self.shut_down(controller, 0)
+
+    def test_nobody_goes_who_leads_what_nobody_else_can(self) -> None:
+        controller = Controller()
+        controller.join(0, 1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0])])
+        for _ in range(3):
+            controller.heartbeat(1)
+            if self.shut_down(controller, 0):
+                break
+        assert controller.partition("a").leader == -1
+        assert controller.core.state.brokers[0].fenced
+
+    def test_who_is_going_gets_no_leadership_and_comes_into_no_isr(self) -> None:
+        controller = Controller()
+        controller.join(0, 1, 2)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        controller.create("b", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[1, 2])])
+        assert not self.shut_down(controller, 1, current_metadata_offset=0)
+        assert controller.core.state.brokers[1].in_controlled_shutdown
+        assert controller.partition("a").isr == (0,)
+        assert alter(controller, 0, [0, 1]) == ErrorCode.INELIGIBLE_REPLICA
+        controller.ask(elect_leaders, ElectLeadersRequest(election_type=0, topic_partitions=None))
+        assert controller.partition("b").leader == 2
+        for number in range(4):
+            controller.create(f"c{number}", 1, 2)
+            assert 1 not in controller.partition(f"c{number}").replicas
+
+
+class TestDirectories:
+    def test_only_the_partitions_of_the_directory_that_failed_move(self) -> None:
+        controller = Controller()
+        controller.register(0, dirs=2)
+        controller.heartbeat(0)
+        controller.join(1)
+        for name in ("a", "b"):
+            controller.create(name, -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        assert self.assign(controller, 0, {"a": directory(0, 0), "b": directory(0, 1)}) == [0, 0]
+        controller.heartbeat(0, offline_log_dirs=[directory(0, 0)])
+        assert [controller.partition(name).leader for name in ("a", "b")] == [1, 0]
+        assert controller.core.state.brokers[0].directories == (directory(0, 1),)
+        assert controller.partition("a").isr == (1,)
+        written = len(controller.log)
+        controller.heartbeat(0, offline_log_dirs=[directory(0, 0)])
+        assert len(controller.log) == written, "what is known is not written again"
+
+    def test_a_replica_in_a_failed_directory_is_not_elected(self) -> None:
+        controller = Controller()
+        controller.register(0, dirs=2)
+        controller.heartbeat(0)
+        controller.join(1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        self.assign(controller, 0, {"a": directory(0, 0)})
+        controller.heartbeat(0, offline_log_dirs=[directory(0, 0)])
+        assert controller.partition("a").leader == 1
+        controller.heartbeat(1, want_fence=True)
+        assert controller.partition("a").leader == -1
+        controller.now_s += 1
+        controller.heartbeat(0)
+        assert controller.partition("a").leader == -1
+
+    def test_a_leader_that_puts_a_partition_where_nothing_works_gives_it_up(self) -> None:
+        controller = Controller()
+        controller.join(0, 1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        assert self.assign(controller, 0, {"a": directory(0, 7)}) == [0]
+        assert (controller.partition("a").leader, controller.partition("a").isr) == (1, (1,))
+
+    def test_errors_stand_with_their_partitions(self) -> None:
+        controller = Controller()
+        controller.join(0, 1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[1])])
+        assert self.assign(controller, 0, {"a": directory(0)}) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert self.assign(controller, 1, {"a": directory(1)}, number=3) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert self.assign(controller, 1, {"nothing": directory(1)}) == [ErrorCode.UNKNOWN_TOPIC_ID]
+        assert controller.partition("a").directories == (directory(1),)
+        request = AssignReplicasToDirsRequest(broker_id=0, broker_epoch=3)
+        assert refusal(controller.ask, assign_replicas_to_directories, request) is ErrorCode.STALE_BROKER_EPOCH
+
+    def assign(self, controller: Controller, broker: int, directories: dict[str, UUID], number: int = 0) -> list[int]:
+        """The errors, topic by topic."""
+        wanted = [
+            AssignReplicasToDirsRequest.DirectoryData(
+                id=where,
+                topics=[
+                    AssignReplicasToDirsRequest.TopicData(
+                        topic_id=controller.core.state.topic_ids.get(name) or UUID(int=1),
+                        partitions=[AssignReplicasToDirsRequest.PartitionData(partition_index=number)],
+                    )
+                ],
+            )
+            for name, where in directories.items()
+        ]
+        epoch = controller.core.state.brokers[broker].epoch
+        request = AssignReplicasToDirsRequest(broker_id=broker, broker_epoch=epoch, directories=wanted)
+        answer = controller.ask(assign_replicas_to_directories, request)
+        return [each.topics[0].partitions[0].error_code for each in answer.directories]
+
+
+class TestElections:
+    def elect(self, controller: Controller, kind: int, *numbers: int, topic: str = "a") -> dict[int, int]:
+        asked = [ElectLeadersRequest.TopicPartitions(topic=topic, partitions=list(numbers))] if numbers else None
+        answer = controller.ask(elect_leaders, ElectLeadersRequest(election_type=kind, topic_partitions=asked, timeout_ms=1000))
+        return {each.partition_id: each.error_code for result in answer.replica_election_results for each in result.partition_result}
+
+    def test_what_needs_no_election_is_said_only_to_who_asked_for_it(self) -> None:
+        controller = Controller()
+        controller.join(0, 1)
+        controller.create("a", 2, 2)
+        for kind in (0, 1):
+            assert self.elect(controller, kind, 0, 1) == dict.fromkeys((0, 1), ErrorCode.ELECTION_NOT_NEEDED)
+            assert self.elect(controller, kind) == {}
+        assert self.elect(controller, 0, 7) == {7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert self.elect(controller, 0, 0, topic="nothing") == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    def test_nobody_to_elect(self) -> None:
+        controller = Controller(elr=False)
+        controller.join(0, 1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        controller.heartbeat(0, want_fence=True)
+        assert self.elect(controller, 0, 0) == {0: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
+        controller.heartbeat(1, want_fence=True)
+        assert self.elect(controller, 1, 0) == {0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
+
+    def test_an_unclean_one_takes_whoever_lives(self) -> None:
+        controller = Controller(elr=False)
+        controller.join(0, 1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        controller.heartbeat(1, want_fence=True)
+        controller.heartbeat(0, want_fence=True)
+        controller.heartbeat(1)
+        assert self.elect(controller, 1, 0) == {0: 0}
+        elected = controller.partition("a")
+        assert (elected.leader, elected.isr, elected.leader_recovery_state) == (1, (1,), 1)
+        assert alter(controller, 1, [1, 0], recovery=1) == ErrorCode.INVALID_REQUEST, "nobody is in sync with who still recovers"
+        controller.heartbeat(0)
+        assert alter(controller, 1, [1, 0], recovery=1) == ErrorCode.INVALID_REQUEST
+        assert alter(controller, 1, [1, 0], recovery=0) == 0
+        assert controller.partition("a").leader_recovery_state == 0
+
+    def test_neither_without_time_nor_of_another_kind(self) -> None:
+        controller = Controller()
+        late = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=-1)
+        assert refusal(controller.ask, elect_leaders, late) is ErrorCode.REQUEST_TIMED_OUT
+        odd = ElectLeadersRequest(election_type=2, topic_partitions=None, timeout_ms=1)
+        assert refusal(controller.ask, elect_leaders, odd) is ErrorCode.INVALID_REQUEST
+
+    def test_a_round_by_timer_is_bounded_and_asks_for_another(self) -> None:
+        controller = Controller(elr=False)
+        controller.join(0, 1)
+        count = MAX_ELECTIONS_PER_ROUND + 1
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=number, broker_ids=[0, 1]) for number in range(count)])
+        controller.heartbeat(1, want_fence=True)
+        controller.heartbeat(0, want_fence=True)
+        controller.heartbeat(1)
+        assert not controller.run(elect_unclean_leaders), "the topic does not allow it"
+        setting = ConfigRecord(resource_type=2, resource_name="a", name="unclean.leader.election.enable", value="true")
+        controller.append([VersionedRecord(setting, 0)])
+        assert controller.run(elect_unclean_leaders)
+        assert sum(not controller.partition("a", number).has_leader for number in range(count)) == 1
+        assert not controller.run(elect_unclean_leaders)
+        assert all(controller.partition("a", number).leader == 1 for number in range(count))
+
+
+def test_a_broker_of_a_past_life_proposes_nothing() -> None:
+    controller = Controller()
+    controller.join(0, 1)
+    controller.create("a", 1, 2)
+    leader = controller.partition("a").leader
+    request = AlterPartitionRequest(broker_id=leader, broker_epoch=controller.core.state.brokers[leader].epoch - 1)
+    assert refusal(controller.ask, alter_partition, request) is ErrorCode.STALE_BROKER_EPOCH

@@ -9,6 +9,7 @@ from odradek.controller.core.brokers import fence_stale_broker
 from odradek.controller.core.configs import alter_configs, incremental_alter_configs
 from odradek.controller.core.partitions import elect_unclean_leaders
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.controller.harness import Controller
 
@@ -102,3 +103,74 @@ def test_unclean_elections_can_be_allowed_while_a_partition_has_no_leader(kind: 
     assert alter(controller, kind, name, ("unclean.leader.election.enable", SET, "true")) is ErrorCode.NONE
     controller.run(elect_unclean_leaders)
     assert controller.partition("a").leader == 1
+
+
+class TestLists:
+    def test_what_is_appended_comes_after_what_is_there_or_after_the_default(self, controller: Controller) -> None:
+        assert alter(controller, TOPIC, "a", ("cleanup.policy", APPEND, "compact")) is ErrorCode.NONE
+        assert configs(controller, TOPIC, "a") == {"cleanup.policy": "delete,compact"}
+        assert alter(controller, TOPIC, "a", ("cleanup.policy", APPEND, "compact,delete")) is ErrorCode.NONE
+        assert configs(controller, TOPIC, "a") == {"cleanup.policy": "delete,compact"}, "nothing is in a list twice"
+        assert alter(controller, TOPIC, "a", ("cleanup.policy", SUBTRACT, "delete,delete")) is ErrorCode.NONE
+        assert configs(controller, TOPIC, "a") == {"cleanup.policy": "compact"}
+
+    def test_only_to_lists(self, controller: Controller) -> None:
+        for operation in (APPEND, SUBTRACT):
+            assert alter(controller, TOPIC, "a", ("retention.ms", operation, "1")) is ErrorCode.INVALID_CONFIG
+        assert alter(controller, TOPIC, "a", ("retention.ms", 4, "1")) is ErrorCode.INVALID_REQUEST
+
+
+def test_validating_changes_nothing(controller: Controller) -> None:
+    alter(controller, TOPIC, "a", ("retention.ms", SET, "5"))
+    written = len(controller.log)
+    assert alter(controller, TOPIC, "a", ("retention.ms", SET, "6"), validate_only=True) is ErrorCode.NONE
+    assert alter(controller, TOPIC, "a", ("retention.ms", SET, "x"), validate_only=True) is ErrorCode.INVALID_CONFIG
+    config = AlterConfigsRequest.AlterableConfig(name="segment.ms", value="7")
+    resource = AlterConfigsRequest.AlterConfigsResource(resource_type=TOPIC, resource_name="a", configs=[config])
+    answer = controller.ask(alter_configs, AlterConfigsRequest(resources=[resource], validate_only=True))
+    assert answer.responses[0].error_code == 0
+    assert len(controller.log) == written
+
+
+def test_a_deleted_value_is_gone_from_the_state_too(controller: Controller) -> None:
+    alter(controller, TOPIC, "a", ("retention.ms", SET, "5"), ("segment.ms", SET, "6"))
+    assert alter(controller, TOPIC, "a", ("retention.ms", DELETE, None)) is ErrorCode.NONE
+    assert controller.core.state.configs.get((TOPIC, "a")) == {"segment.ms": "6"}
+    assert alter(controller, TOPIC, "a", ("segment.ms", DELETE, None)) is ErrorCode.NONE
+    assert controller.core.state.configs.get((TOPIC, "a")) is None
+
+
+def test_one_request_writes_ten_thousand_records_and_no_more(controller: Controller) -> None:
+    operations = [(f"unknown.{number}", DELETE, None) for number in range(10_001)]
+    written = len(controller.log)
+    assert alter(controller, BROKER, "1", *operations) is ErrorCode.POLICY_VIOLATION
+    assert len(controller.log) == written
+    assert alter(controller, BROKER, "1", *operations[1:]) is ErrorCode.NONE
+    assert len(controller.log) == written + 10_000
+
+
+def test_resources_fail_alone(controller: Controller) -> None:
+    def resource(name: str, value: str) -> IncrementalAlterConfigsRequest.AlterConfigsResource:
+        config = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", config_operation=SET, value=value)
+        return IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[config])
+
+    request = IncrementalAlterConfigsRequest(resources=[resource("a", "x"), resource("nothing", "5"), resource("a", "5")])
+    answer = controller.ask(incremental_alter_configs, request)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert configs(controller, TOPIC, "a") == {"retention.ms": "5"}
+
+
+def test_a_new_topic_has_its_own_value_else_the_node_s_else_the_cluster_s(controller: Controller) -> None:
+    def effective(name: str, **own: str) -> tuple[str | None, int]:
+        given = [CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=value) for value in own.values()]
+        answer = controller.create(name, configs=given)
+        assert answer.configs is not None
+        return next((config.value, config.config_source) for config in answer.configs if config.name == "retention.ms")
+
+    node = str(controller.core.context.node_id)
+    assert effective("default") == ("604800000", 5)
+    alter(controller, BROKER, "", ("log.retention.ms", SET, "20"))
+    assert effective("cluster") == ("20", 3)
+    alter(controller, BROKER, node, ("log.retention.ms", SET, "30"))
+    assert effective("node") == ("30", 2)
+    assert effective("own", value="40") == ("40", 1)

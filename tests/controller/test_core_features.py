@@ -8,8 +8,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.brokers import register_controller
 from odradek.controller.core.features import update_features
 from odradek.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES, metadata_would_be_lost
+from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.controller_registration import ControllerRegistrationRequest
-from odradek.protocol.messages.metadata_records import FeatureLevelRecord
+from odradek.protocol.messages.metadata_records import ClearElrRecord, FeatureLevelRecord
 from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.controller.harness import Controller, level_records
 
@@ -198,3 +199,30 @@ def test_a_failed_append_takes_the_level_back() -> None:
     update(controller, ("group.version", 1, UPGRADE))
     controller.journal.revert_to(offset)
     assert controller.core.state.comparable() == before
+
+
+def test_validating_finalizes_nothing() -> None:
+    controller = old()
+    written = len(controller.log)
+    assert update(controller, ("group.version", 1, UPGRADE), dry=True).error_code == 0
+    assert len(controller.log) == written
+    refused(controller, ("group.version", 9, UPGRADE))
+
+
+def test_clearing_eligible_replicas_is_a_change_of_each_partition_that_has_any() -> None:
+    controller = Controller()
+    controller.join(0, 1)
+    for name in ("a", "b"):
+        controller.create(name, 1, 2)
+    gone = controller.partition("a").replicas[0]
+    controller.heartbeat(gone, want_fence=True)
+    controller.heartbeat(1 - gone, want_fence=True)
+    before = {name: controller.partition(name) for name in ("a", "b")}
+    assert all(each.elr for each in before.values())
+    controller.append([VersionedRecord(ClearElrRecord(topic_name="a"), 0)])
+    assert controller.partition("b") == before["b"]
+    after = controller.partition("a")
+    assert (after.elr, after.partition_epoch, after.leader_epoch) == ((), before["a"].partition_epoch + 1, before["a"].leader_epoch)
+    image = controller.image()
+    topic = image.topics.by_name["a"]
+    assert topic.partitions[0] == after, "brokers see the same epoch"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.controller.core.topics import create_partitions, create_topics, delete_topics
+from odradek.controller.core.topics import (
+    create_partitions,
+    create_partitions_error,
+    create_topics,
+    create_topics_error,
+    delete_topics,
+    delete_topics_error,
+)
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -206,3 +215,105 @@ def test_deletion_can_be_turned_off() -> None:
     with pytest.raises(KafkaError) as caught:
         controller.ask(delete_topics, DeleteTopicsRequest(topic_names=["a"]), 5)
     assert caught.value.code is ErrorCode.TOPIC_DELETION_DISABLED
+
+
+class TestReplicas:
+    def test_only_those_that_live_are_in_sync(self, controller: Controller) -> None:
+        controller.heartbeat(1, want_fence=True)
+        assignments = [Assignment(partition_index=0, broker_ids=[1, 0, 2])]
+        assert controller.create("given", -1, -1, assignments=assignments).error_code == 0
+        given = controller.partition("given")
+        assert (given.replicas, given.isr, given.leader) == ((1, 0, 2), (0, 2), 0)
+        assert controller.create("placed", 1, 3).error_code == 0
+        placed = controller.partition("placed")
+        assert (set(placed.replicas), set(placed.isr)) == ({0, 1, 2}, {0, 2})
+
+    def test_somebody_has_to_live(self, controller: Controller) -> None:
+        controller.heartbeat(1, want_fence=True)
+        answer = controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[1])])
+        assert answer.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+    def test_all_partitions_have_as_many(self, controller: Controller) -> None:
+        uneven = [Assignment(partition_index=0, broker_ids=[0, 1]), Assignment(partition_index=1, broker_ids=[2])]
+        assert controller.create("a", -1, -1, assignments=uneven).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert controller.create("a", 1, 2).error_code == 0
+        assert grow(controller, 2, [[0]]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert grow(controller, 3, [[0, 1]]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT, "two more, one given"
+        assert grow(controller, 2, [[2, 1]]) == 0
+        assert controller.partition("a", 1).replicas == (2, 1)
+
+    def test_none_on_a_broker_whose_directories_are_cordoned(self, controller: Controller) -> None:
+        controller.heartbeat(1, cordoned_log_dirs=[directory(1)])
+        assert controller.create("a", 1, 3).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert controller.create("a", 6, 2).error_code == 0
+        assert all(1 not in controller.partition("a", number).replicas for number in range(6))
+        controller.heartbeat(1, cordoned_log_dirs=[])
+        assert controller.create("b", 1, 3).error_code == 0
+
+
+def grow(controller: Controller, count: int, replicas: list[list[int]] | None = None, *, dry: bool = False) -> int:
+    given = CreatePartitionsRequest.CreatePartitionsAssignment
+    assignments = None if replicas is None else [given(broker_ids=each) for each in replicas]
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=count, assignments=assignments)
+    answer = controller.ask(create_partitions, CreatePartitionsRequest(topics=[topic], validate_only=dry))
+    return int(answer.results[0].error_code)
+
+
+def test_growing_leaves_the_partitions_that_are_there_alone(controller: Controller) -> None:
+    controller.create("a", 2, 2)
+    before = [controller.partition("a", number) for number in range(2)]
+    assert grow(controller, 4, dry=True) == 0
+    assert sorted(controller.core.state.topics[controller.core.state.topic_ids["a"]].partitions) == [0, 1]
+    assert grow(controller, 4) == 0
+    assert [controller.partition("a", number) for number in range(2)] == before
+    assert sorted(controller.core.state.topics[controller.core.state.topic_ids["a"]].partitions) == [0, 1, 2, 3]
+
+
+def test_one_record_too_many_refuses_its_topic_and_one_partition_too_many_the_request(controller: Controller) -> None:
+    assert controller.create("full", 10_000).error_code == ErrorCode.POLICY_VIOLATION, "10,000 partitions and their topic"
+    assert controller.create("fits", 9_999).error_code == 0
+
+
+class TestDeletion:
+    def test_a_topic_named_by_name_and_by_id_is_not_deleted(self, controller: Controller) -> None:
+        topic_id = controller.create("a").topic_id
+        state = DeleteTopicsRequest.DeleteTopicState
+        answer = controller.ask(delete_topics, DeleteTopicsRequest(topics=[state(name="a"), state(name=None, topic_id=topic_id)]))
+        assert {each.error_code for each in answer.responses} == {int(ErrorCode.INVALID_REQUEST)}
+        assert "a" in controller.core.state.topic_ids
+
+    def test_its_name_is_free_again_and_so_are_those_like_it(self, controller: Controller) -> None:
+        controller.create("a.b")
+        controller.create("a.b.c")
+        controller.ask(delete_topics, DeleteTopicsRequest(topic_names=["a.b"]), 5)
+        assert controller.create("a_b").error_code == 0
+        assert controller.create("a_b_c").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        controller.ask(delete_topics, DeleteTopicsRequest(topic_names=["a_b"]), 5)
+        assert controller.create("a.b").error_code == 0
+
+    @pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
+    def test_when_it_is_turned_off_the_error_is_one_that_the_version_knows(self, version: int, code: ErrorCode) -> None:
+        controller = Controller(settings={"delete.topic.enable": "false"})
+        with pytest.raises(KafkaError) as caught:
+            controller.ask(delete_topics, DeleteTopicsRequest(topic_names=["a"]), version)
+        assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("error_of", "request_"),
+    [
+        (create_topics_error, CreateTopicsRequest(topics=[Topic(name="a"), Topic(name="b")])),
+        (
+            create_partitions_error,
+            CreatePartitionsRequest(topics=[CreatePartitionsRequest.CreatePartitionsTopic(name=name) for name in ("a", "b")]),
+        ),
+        (delete_topics_error, DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in ("a", "b")])),
+        (delete_topics_error, DeleteTopicsRequest(topic_names=["a", "b"])),
+    ],
+)
+def test_a_request_that_fails_as_a_whole_names_every_topic(error_of: Callable[..., Any], request_: Any) -> None:
+    response = error_of(request_, KafkaError(ErrorCode.NOT_CONTROLLER, "elsewhere"))
+    (answers,) = [value for value in (getattr(response, name, None) for name in ("topics", "results", "responses")) if value]
+    assert [(each.name, each.error_code, each.error_message) for each in answers] == [
+        (name, ErrorCode.NOT_CONTROLLER, "elsewhere") for name in ("a", "b")
+    ]
