@@ -19,7 +19,7 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from odradek.records.batch import decode_batch, encode_batch, iter_headers
-from odradek.replication.partition import Partition
+from odradek.replication.partition import Partition, Role
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.metadata_cache import MetadataCache
 from odradek.storage.append import AppendOrigin
@@ -487,3 +487,166 @@ def test_a_move_ends_well_that_is_older_than_the_cleaner(end: str) -> None:
     assert not world.moving
     assert values(world.log) == expected(200)
     assert world.logs.cleaner.may_delete(world.log)
+
+
+def test_the_controller_is_asked_when_the_copy_is_durable() -> None:
+    world = filled()
+    world.alter("/b")
+    world.settle(until=lambda: bool(world.assigned), accept=False)
+    future = world.logs.get_log(TP, future=True)
+    assert future is not None
+    assert future.recovery_point == future.log_end_offset == 200
+
+
+def test_what_was_made_durable_meanwhile_is_so_after_the_move() -> None:
+    world = filled()
+    world.alter("/b")
+    world.settle(until=lambda: bool(world.assigned), accept=False)
+    world.accept()
+    move = world.manager.future_replicas.moves[TP]
+    world.settle(until=lambda: move.held and bool(world.jobs))
+    world.produce(b"200")
+    world.log.flush()  # as flush.ms does
+
+    def check() -> None:
+        assert world.log.recovery_point >= 201
+
+    world.settle(between=check)
+    assert world.log.directory == "/b/orders-0"
+
+
+def test_epochs_without_records_come_along() -> None:
+    world = World()
+    world.produce(b"0")
+    world.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, leader=1))
+    before = world.log.leader_epochs.entries
+    assert len(before) == 2
+    world.alter("/b")
+    world.settle()
+    assert world.log.directory == "/b/orders-0"
+    assert world.log.leader_epochs.entries == before
+
+
+def test_producers_come_along_whose_batches_are_gone() -> None:
+    world = World()
+    world.produce(b"0", producer_id=9, producer_epoch=0, base_sequence=0)
+    for index in range(1, 100):
+        world.produce(b"%d" % index)
+    world.log.maybe_increment_log_start_offset(90)
+    world.alter("/b")
+    world.settle()
+    assert world.log.directory == "/b/orders-0"
+    assert world.log.log_start_offset == 90
+    with pytest.raises(KafkaError) as caught:
+        world.produce(b"7", producer_id=9, producer_epoch=0, base_sequence=7)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_cleaner_goes_on_after_a_move() -> None:
+    world = filled()
+    world.logs.cleaner = CleanerManager(world.disk, world.logs)
+    world.alter("/b")
+    world.step()
+    assert not world.logs.cleaner.may_delete(world.log)
+    world.settle()
+    assert world.logs.cleaner.may_delete(world.log)
+
+
+def test_one_thread_copies_one_replica_at_a_time() -> None:
+    world = filled(settings={"num.replica.alter.log.dirs.threads": "1"})
+    world.apply(
+        PartitionRecord(partition_id=1, topic_id=TOPIC, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0, directories=[A])
+    )
+    other = TopicPartition("orders", 1)
+    for index in range(50):
+        records = encode_batch([(world.clock.time_ms(), None, b"%d" % index, ())])
+        world.manager.partition(other).append_as_leader(memoryview(records), 1, AppendOrigin.CLIENT)
+    moves = world.manager.future_replicas.moves
+    for each in (TP, other):
+        world.manager.alter_log_dir(each, "/b")
+    world.clock.advance_ms(0)
+    assert len(world.jobs) == 1
+    for _ in range(1000):
+        if not moves:
+            break
+        if world.assigned:
+            world.assigned.pop()[1].complete(None)
+        world.step()
+    assert not moves
+    for each in (TP, other):
+        log = world.manager.partition(each).log
+        assert log is not None
+        assert log.parent_directory == "/b"
+
+
+def test_a_throttled_copy_does_not_hold_up_flushes() -> None:
+    world = filled()
+    world.manager.dynamic_config.update({}, {"replica.alter.log.dirs.io.max.bytes.per.second": "1000"})
+    world.alter("/b")
+    world.settle(until=lambda: bool(world.assigned), accept=False)
+    world.accept()
+    move = world.manager.future_replicas.moves[TP]
+    world.settle(until=lambda: move.held)
+    world.produce(b"more to copy, some time later")
+    flush = world.manager.flusher.flush(world.partition)
+    begin = world.clock.monotonic()
+    world.settle(until=lambda: flush.done)
+    assert world.clock.monotonic() - begin < 3
+    world.settle()
+    assert world.log.directory == "/b/orders-0"
+
+
+def test_another_directory_that_fails_changes_nothing() -> None:
+    world = filled()
+    world.logs.directory_failed("/b", OSError(5, "gone"))
+    world.produce(b"200")
+    assert values(world.log) == expected(201)
+
+
+def test_a_replica_offline_gets_a_new_chance_in_another_directory() -> None:
+    world = filled()
+    world.logs.directory_failed("/a", OSError(5, "gone"))
+    assert world.partition.role is Role.OFFLINE
+    world.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, directories=[B]))
+    assert world.partition.role is Role.LEADER
+    assert world.log.directory == "/b/orders-0"
+
+
+def test_the_controller_hears_where_a_replica_was_made() -> None:
+    world = World(directory=UUID(int=0))
+    assert [PATHS[directory] for directory, _ in world.assigned] == [world.log.parent_directory]
+
+
+def test_who_waits_hears_of_the_other_log() -> None:
+    world = filled()
+    told: list[str] = []
+    world.manager.delayed.listen(TP, lambda: told.append(world.log.directory))
+    world.alter("/b")
+    world.settle(until=lambda: bool(world.assigned), accept=False)
+    directory, done = world.assigned.pop()
+    told.clear()
+    done.complete(None)
+    world.settle()
+    assert directory == B
+    assert "/b/orders-0" in told
+
+
+def test_high_watermarks_are_written_by_one_thread_at_a_time() -> None:
+    world = filled()
+    first = world.manager.checkpoint_high_watermarks()
+    world.produce(b"200")
+    assert first is not None
+    assert world.manager.checkpoint_high_watermarks() is None
+    world.run_job()
+    assert first.done
+    assert world.manager.checkpoint_high_watermarks() is not None
+
+
+def test_deleted_records_are_told_when_the_log_start_is_durable() -> None:
+    world = filled()
+    answer = world.manager.deleter.delete_records({TP: 5}, 1000)
+    assert world.log.log_start_offset == 5
+    assert not answer.done
+    world.run_job()
+    assert answer.result()[TP].low_watermark == 5
+    assert read_offset_checkpoint(world.disk, "/a/log-start-offset-checkpoint") == {TP: 5}

@@ -11,11 +11,16 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.markers import marker_batch
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
-from odradek.replication.partition import Role
+from odradek.replication.high_watermarks import HighWatermarkCheckpoints
+from odradek.replication.partition import Partition, Role
 from odradek.replication.verification import support_of_produce
 from odradek.storage.append import AppendOrigin
-from odradek.storage.checkpoints import read_offset_checkpoint
+from odradek.storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from odradek.storage.log import Log
+from odradek.testing.disk import VirtualDisk
+from tests.clock import ManualClock
 from tests.handlers.support import Broker, batch, topic_id
+from tests.replication.support import fetch_as, new_log, wanted
 
 TP = TopicPartition("orders", 0)
 CHECKPOINT = "/data/replication-offset-checkpoint"
@@ -97,8 +102,7 @@ def test_the_high_watermark_is_restored_from_its_checkpoint() -> None:
     broker.manager.checkpoint_high_watermarks()
     assert read_offset_checkpoint(broker.disk, CHECKPOINT) == {TP: 1}
     log.update_high_watermark(0)
-    broker.manager.checkpoints._read.clear()
-    broker.manager.checkpoints.restore(log)
+    HighWatermarkCheckpoints(broker.disk).restore(log)
     assert log.high_watermark == 1
 
 
@@ -322,3 +326,80 @@ class TestVerification:
                 support=support_of_produce(11),
             )
         assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+class TestCheckpoints:
+    def restored(self, saved: int, log: Log, disk: VirtualDisk) -> int:
+        disk.makedirs("/data")
+        write_offset_checkpoint(disk, CHECKPOINT, {TP: saved})
+        HighWatermarkCheckpoints(disk).restore(log)
+        return log.high_watermark
+
+    def test_are_restored_within_the_log(self) -> None:
+        for saved, restored in ((0, 2), (3, 3), (100, 4)):
+            disk = VirtualDisk()
+            log = new_log(ManualClock(), disk=disk)
+            log.append_as_leader(batch(b"a", b"b", b"c", b"d"), 0)
+            log.update_high_watermark(2)
+            log.maybe_increment_log_start_offset(2)
+            assert self.restored(saved, log, disk) == restored
+
+    def test_are_written_again_when_that_failed(self) -> None:
+        disk = VirtualDisk()
+        log = new_log(ManualClock(), disk=disk)
+        checkpoints = HighWatermarkCheckpoints(disk)
+        collected = checkpoints.collect([log])
+        disk.fail("/data", "write")
+        assert [directory for directory, _ in checkpoints.write(collected)] == ["/data"]
+        assert checkpoints.collect([log]) == collected
+
+
+class Fetchers:
+    """Notes who is to be copied from."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, int]] = []
+
+    def start(self, partition: Partition) -> None:
+        self.done.append(("start", partition.leader_id))
+
+    def stop(self, topic_partition: TopicPartition) -> None:
+        self.done.append(("stop", topic_partition.partition))
+
+
+def test_fetchers_follow_the_leader() -> None:
+    broker = Broker(nodes=(1, 2, 3))
+    fetchers = broker.manager.changes.fetchers = Fetchers()
+    id_ = broker.create_topic("orders", replicas=(1, 2, 3), leader=2)
+    assert fetchers.done.pop() == ("start", 2)
+    broker.move_leader(id_, 3)
+    assert fetchers.done[-2:] == [("stop", 0), ("start", 3)]
+    fetchers.done.clear()
+    broker.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, isr=[3]))
+    assert fetchers.done == []
+    broker.move_leader(id_, 1)
+    assert fetchers.done == [("stop", 0)]
+    broker.move_leader(id_, 2)
+    fetchers.done.clear()
+    broker.delete_topic(id_)
+    assert fetchers.done == [("stop", 0)]
+
+
+def test_who_reads_behind_a_new_log_start_is_told() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    for _ in range(3):
+        append(broker)
+    waiting = broker.manager.reader.fetch(fetch_as(-1, max_wait_ms=500, min_bytes=100_000), [wanted(0, topic_id=topic_id(1))])
+    assert isinstance(waiting, Deferred)
+    broker.manager.deleter.delete_records({TP: 2}, 0)
+    assert waiting.result()[0][1].error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_closing_answers_readers_too() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    waiting = broker.manager.reader.fetch(fetch_as(-1, max_wait_ms=500), [wanted(0, topic_id=topic_id(1))])
+    assert isinstance(waiting, Deferred)
+    broker.manager.close()
+    assert waiting.done

@@ -258,7 +258,7 @@ class FutureReplicas:
             self.stop(move.partition.topic_partition)
             return
         self._follow(move)
-        if move.state in (MoveState.HOLDING, MoveState.FINAL) and self._clock.monotonic() > move.hold_until:
+        if move.state in (MoveState.HOLDING, MoveState.FINAL) and self._clock.monotonic() >= move.hold_until:
             self._let_go(move)
         elif move.state is MoveState.FINAL:
             self._exchange(move)
@@ -303,6 +303,8 @@ class FutureReplicas:
             return
         wait_s = self._free_at - self._clock.monotonic()
         if wait_s > 0:
+            if move.state is MoveState.HOLDING:
+                wait_s = min(wait_s, move.hold_until - self._clock.monotonic())
             self._later(move, wait_s)
             return
         read = self._read(move)

@@ -32,14 +32,15 @@ class HighWatermarkCheckpoints:
     def restore(self, log: Log) -> None:
         """Gives a log that was just opened the high watermark of the last checkpoint, within its bounds.
 
-        A damaged checkpoint is taken for a missing one: the leader's high watermark rises again as soon as its in-sync replicas fetch.
-        (Kafka's ReplicaManager takes the directory offline.) OSError when the file cannot be read.
+        What a file says of a partition holds once, for the log that it was written about. A damaged file counts as a missing one: the
+        leader's high watermark rises again as soon as its in-sync replicas fetch (Kafka's ReplicaManager takes the directory offline).
+        OSError when the file cannot be read.
         """
         directory = _parent(log.directory)
         saved = self._read.get(directory)
         if saved is None:
             saved = self._read[directory] = self._load(directory)
-        offset = min(max(saved.get(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)
+        offset = min(max(saved.pop(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)
         if offset > log.high_watermark:
             log.update_high_watermark(offset)
 
@@ -49,11 +50,6 @@ class HighWatermarkCheckpoints:
         except StorageError as error:
             logger.warning("Ignoring a damaged checkpoint: %s", error)
             return {}
-
-    def forget(self, topic_partition: TopicPartition) -> None:
-        """A deleted partition: one created later under its name starts at 0."""
-        for saved in self._read.values():
-            saved.pop(topic_partition, None)
 
     def collect(self, logs: Iterable[Log]) -> dict[str, dict[TopicPartition, int]]:
         """What is to be written now: log directory -> high watermarks, for the directories in which something changed."""

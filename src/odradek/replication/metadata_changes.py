@@ -86,7 +86,6 @@ class MetadataChanges:
         partition = self._manager.remove(topic_partition)
         if partition is None:
             return
-        self._manager.checkpoints.forget(topic_partition)
         try:
             self._log_manager.delete_log(topic_partition)
         except (KafkaError, OSError):
@@ -111,8 +110,8 @@ class MetadataChanges:
 
     def _partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
         partition = self._manager.partitions.by_name.get(topic_partition)
-        if partition is not None and (partition.topic_id != topic_id or partition.role is Role.OFFLINE):
-            # A topic deleted and created again within one delta, or a replica that gets a new chance on another disk.
+        if partition is not None and partition.role is Role.OFFLINE:
+            # A replica that gets a new chance on another disk.
             self._manager.remove(topic_partition)
             partition = None
         return partition or self._manager.new_partition(topic_partition, topic_id)
