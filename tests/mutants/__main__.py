@@ -111,7 +111,8 @@ def failure(copy: Path, arguments: list[str], limit_s: float) -> str:
         raise RuntimeError(f"{shlex.join(arguments)}: {done.stdout.decode()[-2000:]}{done.stderr.decode()[-2000:]}")
     if done.returncode == 0:
         return ""
-    failed = [line for line in done.stdout.decode().splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    # A captured log line may begin with ERROR, too.
+    failed = [line for line in done.stdout.decode().splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
     return failed[0].split(" ")[1] if failed else f"exit status {done.returncode}"
 
 

@@ -13,7 +13,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                    replica.broker_id in isr.maximal_isr\n",
         after="                    replica.broker_id in isr.isr\n",
         breaks="The high watermark ignores a replica on its way into the ISR, which may then be elected without committed records.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="proposed-replica-counts-for-min-isr",
@@ -21,7 +21,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if required_acks == -1 and len(self.isr.isr) < self._min_isr_of(log):",
         after="if required_acks == -1 and len(self.isr.maximal_isr) < self._min_isr_of(log):",
         breaks="A replica that was only proposed counts for min.insync.replicas.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="caught-up-as-of-now",
@@ -29,7 +29,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)",
         after="self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)",
         breaks="A follower always one fetch behind counts as caught up now.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="min-bytes-counted-twice",
@@ -37,7 +37,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self._total += size - self._sizes.get(key, 0)",
         after="self._total += size",
         breaks="min.bytes counts the same bytes twice.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="empty-watcher-lists-stay",
@@ -45,7 +45,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                if not waiting:\n                    del watchers[key]\n",
         after="",
         breaks="The list of watchers of every partition ever waited for stays for ever.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="flush-wakes-nobody",
@@ -53,7 +53,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._note_change(self._advance_high_watermark(self.log, None))\n\n    def reached",
         after="            self._advance_high_watermark(self.log, None)\n\n    def reached",
         breaks="A flush moves the high watermark and nobody is told.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="stale-leader-metadata",
@@ -61,7 +61,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if registration.partition_epoch < self.partition_epoch:\n            return False\n        new_leader",
         after="        new_leader",
         breaks="Metadata older than an AlterPartition answer takes back the ISR.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="stale-follower-metadata",
@@ -69,7 +69,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if registration.partition_epoch < self.partition_epoch:\n            return False\n        new_epoch",
         after="        new_epoch",
         breaks="Metadata older than what is known makes a leader a follower of a former leader.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="epoch-start-not-noted",
@@ -77,7 +77,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            log.assign_epoch_start(registration.leader_epoch, start_offset)\n",
         after="",
         breaks="A follower with a later epoch does not learn where the leader's epoch begins, and does not truncate.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="epoch-start-at-high-watermark",
@@ -85,7 +85,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self.leader_epoch_start_offset = start_offset\n",
         after="            self.leader_epoch_start_offset = log.high_watermark\n",
         breaks="A follower joins the ISR without what may be committed above the new leader's high watermark.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="new-leader-waits-for-an-append",
@@ -93,7 +93,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self._note_change(self._advance_high_watermark(log, now_ms))\n        return new_leader",
         after="        return new_leader",
         breaks="A new leader's high watermark stands still until somebody appends or fetches.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="step-down-wakes-nobody",
@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        # Clients that waited for us as the leader must look elsewhere.\n        self._note_change(True)\n",
         after="",
         breaks="Clients wait out their time at a broker that no longer leads.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="offline-wakes-nobody",
@@ -109,7 +109,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self.isr = CommittedIsr(frozenset())\n        self._note_change(True)\n\n    def _take",
         after="        self.isr = CommittedIsr(frozenset())\n\n    def _take",
         breaks="Clients wait out their time at a partition that is deleted or offline.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py replication/test_replica_manager.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py replication/test_replica_manager.py",
     ),
     Mutant(
         name="follower-keeps-epoch-start",
@@ -117,7 +117,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self.leader_epoch_start_offset = None\n        self.partition_epoch",
         after="        self.partition_epoch",
         breaks="A former leader answers ListOffsets with OFFSET_NOT_AVAILABLE.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="same-epoch-counts-as-new",
@@ -133,7 +133,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if registration.leader_epoch > self.leader_epoch:\n            start_offset",
         after="if registration.leader_epoch >= self.leader_epoch:\n            start_offset",
         breaks="Metadata of the same leader epoch starts the epoch again.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="adding-replicas-count",
@@ -141,7 +141,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self._replica_count = len(self.replica_ids) - len(self._adding_replicas.intersection(self.replica_ids))",
         after="self._replica_count = len(self.replica_ids)",
         breaks="During a reassignment min.insync.replicas demands more replicas than the topic has.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="fenced-as-unknown",
@@ -149,7 +149,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if current_leader_epoch < self.leader_epoch:\n                raise",
         after="if current_leader_epoch <= self.leader_epoch - 2:\n                raise",
         breaks="A client one epoch behind is told that the broker is.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="followers-serve-leader-requests",
@@ -157,7 +157,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if log is None or (leader_only and not self.is_leader):",
         after="if log is None:",
         breaks="A follower answers as the leader.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="follower-append-unfenced",
@@ -165,7 +165,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if leader_epoch != self.leader_epoch:\n            code",
         after="        if leader_epoch > self.leader_epoch:\n            code",
         breaks="What a deposed leader sent late is stored.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="follower-hw-beyond-its-end",
@@ -173,7 +173,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="moved = min(high_watermark, log.log_end_offset)",
         after="moved = high_watermark",
         breaks="A follower's high watermark exceeds its log.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="follower-wakes-nobody",
@@ -181,7 +181,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            log.update_high_watermark(moved)\n            self._note_change(True)\n",
         after="            log.update_high_watermark(moved)\n",
         breaks="Consumers that read from a follower are not woken.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="follower-log-start-not-followed",
@@ -189,7 +189,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            log.maybe_increment_log_start_offset(log_start_offset)\n\n    def truncate",
         after="            pass\n\n    def truncate",
         breaks="DeleteRecords waits for followers that never raise their log start.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="truncate-to-leaders-end-only",
@@ -197,7 +197,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="log.truncate_to(min(local_end, end_offset, log.log_end_offset))",
         after="log.truncate_to(min(end_offset, log.log_end_offset))",
         breaks="A follower keeps records of an epoch that the leader ends earlier.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py replication/test_isr_model.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py replication/test_isr_model.py",
     ),
     Mutant(
         name="truncate-too-far-behind-continues",
@@ -205,7 +205,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        log.truncate_to(min(local_end, log.log_end_offset))\n        return False",
         after="        log.truncate_to(min(local_end, log.log_end_offset))\n        return True",
         breaks="Fetching goes on although the logs may still differ.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="hw-moves-below-min-isr",
@@ -213,7 +213,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if len(isr.isr) < self._min_isr_of(log):\n            return False\n",
         after="",
         breaks="The high watermark moves while the ISR is below min.insync.replicas (KIP-966).",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="hw-before-flush",
@@ -221,7 +221,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            high_watermark = log.recovery_point\n        if self.replicas:",
         after="            pass\n        if self.replicas:",
         breaks="With flush.messages records are visible before they are durable.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="flush-due-off-by-one",
@@ -229,7 +229,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if end_offset - log.recovery_point >= log.config.flush_messages:",
         after="if end_offset - log.recovery_point > log.config.flush_messages:",
         breaks="The record that makes a flush due is visible before it.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="lagging-outsider-holds-hw",
@@ -237,7 +237,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                        replica.is_caught_up(end_offset, now_ms, self._max_lag_ms)\n                        and is_isr_eligible",
         after="                        is_isr_eligible",
         breaks="A live replica that lags far behind holds the high watermark back.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="ineligible-outsider-holds-hw",
@@ -245,7 +245,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                        replica.is_caught_up(end_offset, now_ms, self._max_lag_ms)\n                        and is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch)\n",
         after="                        replica.is_caught_up(end_offset, now_ms, self._max_lag_ms)\n",
         breaks="A fenced or leaving replica holds the high watermark back.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="hw-equal-counts-as-moved",
@@ -253,7 +253,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if high_watermark <= log.high_watermark:\n            return False",
         after="if high_watermark < log.high_watermark:\n            return False",
         breaks="Every append wakes everybody, also when nothing became visible.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="acks-all-one-short",
@@ -261,7 +261,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if log.high_watermark < required_offset:\n            return None",
         after="if log.high_watermark < required_offset - 1:\n            return None",
         breaks="acks=all is answered when all but the last record are replicated.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="after-append-check-left-out",
@@ -269,7 +269,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if len(self.isr.maximal_isr) < self._min_isr_of(log):\n            # The ISR",
         after="        if False:\n            # The ISR",
         breaks="acks=all succeeds although the ISR has shrunk below min.insync.replicas.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="old-incarnation-fetches",
@@ -277,7 +277,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if broker_epoch != -1 and alive_epoch is not None and alive_epoch > broker_epoch:",
         after="if False:",
         breaks="A fetch from before a broker's restart moves the high watermark.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="fetch-wakes-nobody",
@@ -285,7 +285,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self._note_change(changed)\n\n    def low_watermark",
         after="        pass\n\n    def low_watermark",
         breaks="acks=all is answered by the timer only.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="low-watermark-counts-the-dead",
@@ -309,7 +309,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if start is None or replica.log_end_offset < log.high_watermark or replica.log_end_offset < start:",
         after="if start is None or replica.log_end_offset < log.high_watermark:",
         breaks="A follower joins the ISR without the start of the epoch.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="joins-below-the-high-watermark",
@@ -317,7 +317,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if start is None or replica.log_end_offset < log.high_watermark or replica.log_end_offset < start:",
         after="if start is None or replica.log_end_offset < start:",
         breaks="A follower joins the ISR without committed records.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="anybody-joins",
@@ -325,7 +325,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch):\n            self._propose",
         after="        if True:\n            self._propose",
         breaks="A fenced or leaving broker is proposed for the ISR.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="two-changes-at-once",
@@ -333,7 +333,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if log is None or not self.is_leader or isr.in_flight:",
         after="if log is None or not self.is_leader:",
         breaks="A removal is found while a change is under way.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="answer-of-an-older-change",
@@ -341,7 +341,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if self.isr is not pending:\n            return  # Metadata",
         after="        if False:\n            return  # Metadata",
         breaks="A late answer overwrites what metadata has said since.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="answer-of-another-epoch",
@@ -349,7 +349,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:",
         after="if answer.partition_epoch < self.partition_epoch:",
         breaks="The answer of another leader epoch is taken over.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="partition-epoch-not-taken",
@@ -357,7 +357,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self.partition_epoch = answer.partition_epoch\n        if self.log",
         after="        if self.log",
         breaks="The next ISR change names an old partition epoch and is refused.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="shrunk-isr-wakes-nobody",
@@ -365,7 +365,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._note_change(self._advance_high_watermark(self.log, None))\n\n    # -- administration",
         after="            self._advance_high_watermark(self.log, None)\n\n    # -- administration",
         breaks="The removal of a dead follower lets the high watermark move and nobody is told.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="isr-answer-not-drained",
@@ -373,7 +373,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._delayed.drain()\n            return\n        code",
         after="            return\n        code",
         breaks="Producers that wait for a dead follower are not answered when it is removed.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="delete-beyond-hw",
@@ -397,23 +397,23 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="now_ms - self.last_caught_up_ms <= max_lag_ms",
         after="now_ms - self.last_caught_up_ms < max_lag_ms",
         breaks="A follower is removed one millisecond early.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
-        name="new-leader-trusts-old-fetches",
-        path="replication/replica.py",
-        before="            self.log_end_offset = UNKNOWN_OFFSET\n",
-        after="",
+        name="leader-keeps-old-replicas",
+        path="replication/partition.py",
+        before="        if not leading:\n            self.replicas.clear()\n",
+        after="        if not leading:\n",
         breaks="A broker that leads again believes what followers had when it led before.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py",
     ),
     Mutant(
         name="in-sync-follower-gets-no-time",
         path="replication/replica.py",
-        before="self.last_caught_up_ms = now_ms if in_sync else 0",
-        after="self.last_caught_up_ms = 0",
+        before="self.last_caught_up_ms = self.last_fetch_ms = now_ms if in_sync else 0",
+        after="self.last_caught_up_ms = self.last_fetch_ms = 0",
         breaks="A new leader removes all followers at once.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="leader-end-goes-back",
@@ -421,7 +421,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self.last_fetch_leader_end_offset = max(leader_end_offset, self.last_fetch_leader_end_offset)",
         after="self.last_fetch_leader_end_offset = 0",
         breaks="Any fetch counts as having caught up.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="one-request-per-change",
@@ -461,23 +461,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._timer.cancel()\n            self._timer = None\n        if self._purgatory",
         after="            self._timer = None\n        if self._purgatory",
         breaks="Every answered request leaves a timer behind.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
-    ),
-    Mutant(
-        name="expiry-not-counted",
-        path="replication/purgatory.py",
-        before="            self.expired += 1\n            operation.on_expiration()",
-        after="            operation.on_expiration()",
-        breaks="Operations that find no place are not counted.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
-    ),
-    Mutant(
-        name="timer-expiry-not-told",
-        path="replication/purgatory.py",
-        before="            self._timer = None\n            self.on_expiration()",
-        after="            self._timer = None",
-        breaks="An operation does not know that its time ran out.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="drain-nested",
@@ -485,7 +469,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if not changed or self._draining:",
         after="if not changed:",
         breaks="Wake-ups caused by wake-ups nest without a bound.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="drain-flag-stays",
@@ -493,7 +477,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        finally:\n            self._draining = False",
         after="        finally:\n            pass",
         breaks="After one drain nobody is woken any more.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="log-end-hides-change",
@@ -501,7 +485,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self._changed.setdefault(partition, False)",
         after="self._changed[partition] = False",
         breaks="An append after a change of the high watermark hides that change.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="listeners-not-told",
@@ -509,7 +493,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            or partition in self._listeners\n",
         after="",
         breaks="Coordinators are not told of commits when nobody else waits.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="delete-waiters-not-woken",
@@ -525,7 +509,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self._drain_due = False\n        self.drain()",
         after="        self.drain()",
         breaks="drain_soon works once.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="close-leaves-fetches",
@@ -541,7 +525,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="error = ErrorCode.NOT_LEADER_OR_FOLLOWER if partition is None",
         after="error = ErrorCode.NONE if partition is None",
         breaks="acks=all succeeds for a partition that was deleted.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="timeout-is-success",
@@ -549,7 +533,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            append.error = ErrorCode.REQUEST_TIMED_OUT",
         after="            pass",
         breaks="acks=all succeeds when its time ran out.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="fetch-ignores-truncation",
@@ -557,7 +541,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="return log.log_end_offset < wanted.fetch_offset",
         after="return False",
         breaks="A fetch above a truncated log waits out its time.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="fetch-ignores-new-segment",
@@ -565,7 +549,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if self._params.min_bytes <= 1 or wanted.fetch_offset < log.active.base_offset:",
         after="if self._params.min_bytes <= 1:",
         breaks="A fetch behind a roll waits for bytes of another segment.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="fetch-ignores-divergence",
@@ -573,7 +557,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if wanted.last_fetched_epoch >= 0:\n            return divergence(log, wanted) is not None\n",
         after="",
         breaks="A waiting follower does not hear that its log diverges.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="min-bytes-exceeded",
@@ -581,7 +565,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if self._total >= self._params.min_bytes:",
         after="if self._total > self._params.min_bytes:",
         breaks="A fetch with exactly min.bytes there waits on.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="lasting-fetch-updates-follower",
@@ -589,7 +573,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self._wanted.values(), update_follower=False",
         after="self._wanted.values(), update_follower=True",
         breaks="A fetch counts twice for its follower: once when it came, once when it was answered.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="error-waits",
@@ -597,7 +581,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        except (KafkaError, OSError):\n            # Reading again tells the client what is wrong.\n            return self.force_complete()",
         after="        except (KafkaError, OSError):\n            return False",
         breaks="A fetch from a broker that no longer leads waits out its time.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="max-bytes-per-partition-only",
@@ -629,7 +613,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                        leader_end_offset=end_offset,\n",
         after="                        leader_end_offset=wanted.fetch_offset,\n",
         breaks="Every follower that fetches counts as caught up.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="pinned-after-a-refusal",
@@ -637,7 +621,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                except KafkaError:\n                    answer.release()\n                    raise",
         after="                except KafkaError:\n                    raise",
         breaks="A refused fetch leaves its segments open for ever.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="pinned-while-waiting",
@@ -661,7 +645,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:",
         after="if epoch < wanted.last_fetched_epoch:",
         breaks="A follower with more of an epoch than the leader is not told to truncate.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py replication/test_isr_model.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py replication/test_isr_model.py",
     ),
     Mutant(
         name="aborted-of-one-segment-less",
@@ -765,7 +749,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if waiting is not None:\n            waiting.append(done)\n        else:",
         after="        if False:\n            waiting.append(done)\n        else:",
         breaks="Two flushes of one log run at once.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="failed-flush-forgotten",
@@ -773,7 +757,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                log.failed(error)\n",
         after="                pass\n",
         breaks="A failed fsync leaves its directory online.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="failed-flush-acknowledged",
@@ -781,7 +765,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            else:\n                caller.fail(error)",
         after="            else:\n                caller.complete(None)",
         breaks="A failed fsync is acknowledged.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="later-flush-forgotten",
@@ -789,7 +773,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if later:\n            self._waiting",
         after="        if False:\n            self._waiting",
         breaks="Who waits for the next flush waits for ever.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="held-flush-begins",
@@ -813,7 +797,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        delayed.drain()\n        if flush_due",
         after="        if flush_due",
         breaks="Consumers are not woken by appends.",
-        tests="replication/test_purgatory.py replication/test_partition.py",
+        tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
         name="flush-after-the-answer",
@@ -821,30 +805,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if flush_due is not None:\n            return",
         after="        if False:\n            return",
         breaks="acks=1 with flush.messages=1 is answered before the flush.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="hw-restored-beyond-the-log",
         path="replication/high_watermarks.py",
-        before="offset = min(max(saved.get(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)",
-        after="offset = max(saved.get(log.topic_partition, 0), log.log_start_offset)",
+        before="offset = min(max(saved.pop(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)",
+        after="offset = max(saved.pop(log.topic_partition, 0), log.log_start_offset)",
         breaks="After a loss of records the high watermark exceeds the log.",
         tests="replication/test_replica_manager.py",
     ),
     Mutant(
         name="hw-restored-below-log-start",
         path="replication/high_watermarks.py",
-        before="offset = min(max(saved.get(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)",
-        after="offset = min(saved.get(log.topic_partition, 0), log.log_end_offset)",
+        before="offset = min(max(saved.pop(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)",
+        after="offset = min(saved.pop(log.topic_partition, 0), log.log_end_offset)",
         breaks="The high watermark lies before the log start.",
-        tests="replication/test_replica_manager.py",
-    ),
-    Mutant(
-        name="hw-of-a-deleted-topic",
-        path="replication/high_watermarks.py",
-        before="            saved.pop(topic_partition, None)\n",
-        after="            pass\n",
-        breaks="A topic created anew starts with the high watermark of the old one.",
         tests="replication/test_replica_manager.py",
     ),
     Mutant(
@@ -912,18 +888,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests="replication/test_replica_manager.py",
     ),
     Mutant(
-        name="recreated-topic-keeps-log",
-        path="replication/metadata_changes.py",
-        before="partition.topic_id != topic_id or ",
-        after="",
-        breaks="A topic created anew goes on with the old one.",
-        tests="replication/test_replica_manager.py",
-    ),
-    Mutant(
         name="offline-stays-offline",
         path="replication/metadata_changes.py",
-        before=" or partition.role is Role.OFFLINE):",
-        after=" or False):",
+        before="partition is not None and partition.role is Role.OFFLINE:",
+        after="False:",
         breaks="A replica placed on another disk stays offline.",
         tests="replication/test_future_replicas.py replication/test_replica_manager.py",
     ),
@@ -1037,7 +1005,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if alive_epoch is None or view.is_shutting_down(broker_id):",
         after="if alive_epoch is None:",
         breaks="A broker in controlled shutdown joins the ISR.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="restarted-broker-joins",
@@ -1045,7 +1013,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="return fetch_broker_epoch in (-1, alive_epoch)",
         after="return True",
         breaks="A broker joins by a fetch from before its restart.",
-        tests="replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(
         name="asks-before-durable",
@@ -1098,7 +1066,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="flushes-stay-held",
         path="replication/future_replicas.py",
-        before="        if move.state in (State.HOLDING, State.FINAL):\n            self._flusher.release",
+        before="        if move.state in (MoveState.HOLDING, MoveState.FINAL):\n            self._flusher.release",
         after="        if False:\n            self._flusher.release",
         breaks="After a move acknowledgements that need a flush never come.",
         tests="replication/test_future_replicas.py",
@@ -1154,7 +1122,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="hold-without-end",
         path="replication/future_replicas.py",
-        before="and self._clock.monotonic() > move.hold_until:",
+        before="and self._clock.monotonic() >= move.hold_until:",
         after="and False:",
         breaks="A slow move holds up acknowledgements without a limit.",
         tests="replication/test_future_replicas.py",
