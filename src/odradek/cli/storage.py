@@ -91,9 +91,9 @@ def format_(
 @command.command(name="random-uuid")
 def random_uuid() -> None:
     """Print a new id for a cluster or a directory."""
-    from odradek.controller import format as formatting
+    from odradek.base import ids
 
-    click.echo(formatting.random_uuid(random.SystemRandom()))
+    click.echo(ids.uuid_to_string(ids.random_uuid(random.SystemRandom())))
 
 
 @command.command(name="version-mapping")
