@@ -28,8 +28,8 @@ Command = Callable[..., Answer]
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    """A broker with the topics `there` (two partitions), `only` (one, three records) and `dotted.name`."""
-    with EmbeddedBroker({"offsets.topic.num.partitions": "1"}) as broker:
+    """A broker whose topics have two partitions by default, with `there` (two), `only` and `dotted.name` (one)."""
+    with EmbeddedBroker({"num.partitions": "2"}) as broker:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic("there", 2, 1), NewTopic("only", 1, 1), NewTopic("dotted.name", 1, 1)])
         yield broker.bootstrap_servers

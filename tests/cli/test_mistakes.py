@@ -797,7 +797,7 @@ def test_a_wrong_environment_is_named(command: Command, monkeypatch: pytest.Monk
 
 def test_the_topics_that_can_be_created_are(bootstrap: str, command: Command) -> None:
     answer = command("topics", "create", "there", "fresh-topic", "-b", bootstrap)
-    assert (answer.status, answer.out) == (1, "Created topic fresh-topic (1 partition).\n")
+    assert (answer.status, answer.out) == (1, "Created topic fresh-topic (2 partitions).\n")
     assert answer.err.startswith("odradek topics: there: TOPIC_ALREADY_EXISTS")
     answer = command("topics", "delete", "none-such", "fresh-topic", "-b", bootstrap)
     assert (answer.status, answer.out) == (1, "Deleted topic fresh-topic.\n")
@@ -818,6 +818,6 @@ def test_an_offset_that_is_not_there_moves_to_the_nearest_and_says_so(bootstrap:
 
 def test_lines_with_and_without_keys(bootstrap: str, command: Command) -> None:
     at = ("-b", bootstrap)
-    assert command("produce", "-t", "keyed", "-K", ":", "-Z", *at, stdin=b"k:v:w\nno key\n:empty key\ngone:\n").status == 0
+    assert command("produce", "-t", "keyed", "-p", "0", "-K", ":", "-Z", *at, stdin=b"k:v:w\nno key\n:empty key\ngone:\n").status == 0
     shown = command("consume", "-t", "keyed", "-e", "-f", "%K %k|%S %s\\n", *at)
     assert shown == (0, "1 k|3 v:w\n-1 |6 no key\n-1 |9 empty key\n4 gone|-1 \n", "")

@@ -201,10 +201,14 @@ class _Sink:
             self._check()
 
     def _check(self) -> None:
+        # One look at each: a record that fails between two looks would be forgotten.
+        waiting: list[RecordFuture] = []
         for future in self._pending:
             if future.done():
                 future.result()
-        self._pending = [future for future in self._pending if not future.done()]
+            else:
+                waiting.append(future)
+        self._pending = waiting
 
     def finish(self) -> None:
         """Waits for every acknowledgement."""

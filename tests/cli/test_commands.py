@@ -1,0 +1,389 @@
+"""What the commands do when they are used as they should be."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, cast
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.cli import consume, produce, start
+from odradek.cli.client_command import unescape
+from odradek.cli.server_properties import load_server_properties
+from odradek.client import Admin, Consumer, NewTopic, Producer
+from odradek.client.types import ConsumerRecord
+from odradek.config.broker import BrokerConfig
+from odradek.network.acceptor import BoundListener, Listener
+from odradek.storage.scrub import Finding
+from tests.cli.conftest import Command
+from tests.cli.test_mistakes import NODE
+
+
+@pytest.fixture
+def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
+    """A topic of two partitions for one test."""
+    name = "".join(character if character.isalnum() else "-" for character in request.node.name)
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(name, 2, 1)])
+    return name
+
+
+def records_of(bootstrap: str, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values."""
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        where = TopicPartition(topic, partition)
+        consumer.assign([where])
+        end = consumer.end_offsets([where])[where]
+        found: list[tuple[bytes | None, bytes | None]] = []
+        while consumer.position(where) < end:
+            found += [(record.key, record.value) for record in consumer.poll(1000)]
+    return found
+
+
+# -- consume ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_end_is_that_of_every_partition(bootstrap: str, topic: str, command: Command) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(3000):
+            producer.send(topic, b"%d" % number, partition=1)
+    for options in ((), ("-X", "max.poll.records=100")):
+        answer = command("consume", "-t", topic, "-e", *options, "-b", bootstrap)
+        assert (answer.status, len(answer.out.splitlines())) == (0, 3000)
+
+
+def test_the_end_is_that_of_the_beginning(bootstrap: str, topic: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after the command has begun is not shown, however it comes."""
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"before", partition=0).result(10)
+        ends_before = Consumer.end_offsets
+
+        def end_offsets(consumer: Consumer, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+            found = ends_before(consumer, partitions)
+            producer.send(topic, b"after", partition=0).result(10)
+            return found
+
+        monkeypatch.setattr(Consumer, "end_offsets", end_offsets)
+        assert command("consume", "-t", topic, "-e", "-b", bootstrap) == (0, "before\n", "")
+
+
+def test_a_tail_is_counted_from_the_end_of_each_partition(bootstrap: str, topic: str, command: Command) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send_many(topic, [b"a0", b"a1", b"a2"], partition=0)
+        producer.send_many(topic, [b"b0"], partition=1)
+    answer = command("consume", "-t", topic, "-o", "-2", "-e", "-b", bootstrap)
+    assert (answer.status, sorted(answer.out.split())) == (0, ["a1", "a2", "b0"])
+
+
+def test_a_time_leads_to_the_first_record_that_is_not_before_it(bootstrap: str, topic: str, command: Command) -> None:
+    now = time.time_ns() // 1_000_000
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for partition, times in ((0, (now - 2000, now - 1000)), (1, (now - 2000,))):
+            for each in times:
+                producer.send(topic, b"%d-%d" % (partition, now - each), partition=partition, timestamp=each)
+    at = ("-e", "-b", bootstrap)
+    assert command("consume", "-t", topic, "-o", f"s@{now - 1500}", *at) == (0, "0-1000\n", "")
+    assert command("consume", "-t", topic, "-o", f"s@{now - 1000}", *at) == (0, "0-1000\n", "")
+    assert command("consume", "-t", topic, "-o", f"s@{now}", *at) == (0, "", "")
+
+
+def test_a_count_is_of_records(bootstrap: str, topic: str, command: Command) -> None:
+    lines = b"".join(b"%d\n" % number for number in range(30))
+    at = ("-t", topic, "-b", bootstrap)
+    assert command("produce", "-p", "0", "-c", "20", *at, stdin=lines).status == 0
+    assert command("consume", "-p", "0", "-c", "7", *at) == (0, "".join(f"{number}\n" for number in range(7)), "")
+    assert len(command("consume", "-p", "0", "-c", "15", "-X", "max.poll.records=4", *at).out.splitlines()) == 15
+    assert len(command("consume", "-e", *at).out.splitlines()) == 20
+
+
+def test_a_partition_holds_for_plain_and_keyed_records(bootstrap: str, topic: str, command: Command) -> None:
+    for partition in ("0", "1"):
+        at = ("-t", topic, "-p", partition, "-b", bootstrap)
+        assert command("produce", *at, stdin=b"plain-%b\n" % partition.encode()).status == 0
+        assert command("produce", "-k", "the-key", *at, stdin=b"keyed\n").status == 0
+        assert command("produce", "-H", "a=b", *at, stdin=b"with headers\n").status == 0
+    for partition in ("0", "1"):
+        answer = command("consume", "-t", topic, "-p", partition, "-e", "-b", bootstrap)
+        assert answer.out == f"plain-{partition}\nkeyed\nwith headers\n"
+
+
+RECORD = ConsumerRecord(
+    topic="t",
+    partition=3,
+    offset=7,
+    timestamp=11,
+    timestamp_type=0,
+    key=None,
+    value="Grüße".encode(),
+    headers=(("h", b"1"), ("none", None)),
+)
+
+
+def test_json_keeps_null_apart_from_empty() -> None:
+    shown = json.loads(consume.json_line(RECORD))
+    assert shown == {
+        "topic": "t",
+        "partition": 3,
+        "offset": 7,
+        "tstype": "create",
+        "ts": 11,
+        "headers": ["h", "1", "none", None],
+        "key": None,
+        "payload": "Grüße",
+    }
+    shown = json.loads(consume.json_line(RECORD._replace(key=b"", value=None, timestamp_type=1, headers=())))
+    assert (shown["key"], shown["payload"], shown["tstype"], "headers" in shown) == ("", None, "logappend", False)
+    assert json.loads(consume.json_line(RECORD._replace(value=b"\xff")))["payload"] == "\ufffd"
+
+
+def test_a_format_prints_each_part() -> None:
+    render = consume.template_formatter(unescape("%t/%p/%o/%T [%k|%K] [%s|%S] %h 100%%\\n"))
+    assert render(RECORD) == "t/3/7/11 [|-1] [Grüße|7] h=1,none=NULL 100%\n".encode()
+    assert consume.template_formatter(b"%%s")(RECORD) == b"%s"
+    assert consume.template_formatter(b"%%%s")(RECORD) == "%Grüße".encode()
+
+
+def test_escapes_stand_for_bytes() -> None:
+    assert unescape("a\\tb\\n\\x00\\x41B\\\\n\\0") == b"a\tb\n\x00AB\\n\x00"
+    assert unescape("\\q \\x4 \\xzz \\") == b"\\q \\x4 \\xzz \\"
+    assert unescape("ü") == "ü".encode()
+
+
+# -- produce ------------------------------------------------------------------------------------------------------------------------------
+
+
+class Dribble(io.RawIOBase):
+    """A stream that gives a few bytes at a time."""
+
+    def __init__(self, content: bytes, size: int) -> None:
+        self._content = content
+        self._size = size
+
+    def read1(self, _: int) -> bytes:
+        block, self._content = self._content[: self._size], self._content[self._size :]
+        return block
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("delimiter", [b"\n", b"\r\n", b"--=--"])
+def test_a_delimiter_separates_wherever_it_lies(size: int, delimiter: bytes) -> None:
+    records = [b"one", b"", b"-", b"--", b"four\n"[:4]]
+    stream = cast("IO[bytes]", Dribble(delimiter.join(records), size))
+    assert list(produce.split(stream, delimiter, None)) == records
+    stream = cast("IO[bytes]", Dribble(delimiter.join([*records, b""]), size))
+    assert list(produce.split(stream, delimiter, None)) == records
+
+
+def test_what_is_refused_among_thousands_ends_it_with_1(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:
+    """The first record is refused, and has been looked at long before the last one."""
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"x" * 2_000_000 + b"\n" + b"short\n" * 3000)
+    for options in ((), ("-k", "key")):
+        answer = command("produce", "-t", topic, "-p", "0", "-l", str(lines), *options, "-b", bootstrap)
+        assert (answer.status, answer.out) == (1, "")
+        assert answer.err.startswith("odradek produce: MESSAGE_TOO_LARGE")
+
+
+class LateRefusal:
+    """A future that is not done when it is looked at first, and has failed by the second look."""
+
+    looks = 0
+
+    def done(self) -> bool:
+        self.looks += 1
+        return self.looks > 1
+
+    def result(self) -> None:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
+
+
+def test_what_is_refused_between_two_looks_is_not_forgotten(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    class LateProducer:
+        def __init__(self, _: object) -> None:
+            return
+
+        def __enter__(self) -> LateProducer:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            return
+
+        def send_many(self, _: str, records: list[bytes], *, partition: int | None) -> list[LateRefusal]:
+            return [LateRefusal() for _ in records]
+
+        def flush(self) -> None:
+            return
+
+    monkeypatch.setattr(produce, "Producer", LateProducer)
+    answer = command("produce", "-t", "any", stdin=b"a line\n" * 1000)
+    assert (answer.status, answer.err.split(";")[0]) == (1, "odradek produce: MESSAGE_TOO_LARGE: too large")
+
+
+def test_with_a_file_missing_none_is_written(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"a record")
+    for option in ((), ("-l",)):
+        files = [word for name in ("there", "missing") for word in (*option, f"{tmp_path}/{name}")]
+        assert command("produce", "-t", topic, *files, "-b", bootstrap).status == 1
+    assert records_of(bootstrap, topic, 0) == records_of(bootstrap, topic, 1) == []
+
+
+def test_files_are_records_or_lines(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(f"{name}1\n{name}2".encode())
+    at = ("-t", topic, "-b", bootstrap)
+    assert command("produce", "-p", "0", f"{tmp_path}/a", f"{tmp_path}/b", *at).status == 0
+    assert command("produce", "-p", "1", "-l", f"{tmp_path}/a", "-l", f"{tmp_path}/b", *at).status == 0
+    assert records_of(bootstrap, topic, 0) == [(None, b"a1\na2"), (None, b"b1\nb2")]
+    assert records_of(bootstrap, topic, 1) == [(None, b"a1"), (None, b"a2"), (None, b"b1"), (None, b"b2")]
+
+
+def test_empty_is_null_where_it_is_asked_for(bootstrap: str, topic: str, command: Command) -> None:
+    for options in (("-Z",), ()):
+        assert command("produce", "-t", topic, "-p", "0", "-K", ":", *options, "-b", bootstrap, stdin=b":v\nk:\n").status == 0
+        assert command("produce", "-t", topic, "-p", "1", *options, "-b", bootstrap, stdin=b"a\n\n").status == 0
+    assert records_of(bootstrap, topic, 0) == [(None, b"v"), (b"k", None), (b"", b"v"), (b"k", b"")]
+    assert records_of(bootstrap, topic, 1) == [(None, b"a"), (None, None), (None, b"a"), (None, b"")]
+
+
+# -- topics and features ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_of_the_broker_is_taken(bootstrap: str, command: Command) -> None:
+    assert command("topics", "create", "by-default", "-b", bootstrap).out == "Created topic by-default (2 partitions).\n"
+    assert command("topics", "create", "by-choice", "-p", "3", "-c", "retention.ms=5", "-b", bootstrap).status == 0
+    (line,) = command("topics", "describe", "by-choice", "-J", "-b", bootstrap).out.splitlines()
+    shown = json.loads(line)
+    assert (shown["topic"], len(shown["partitions"]), shown["configs"]) == ("by-choice", 3, {"retention.ms": "5"})
+    assert shown["partitions"][0] == {"partition": 0, "leader": 1, "leader_epoch": 0, "replicas": [1], "isr": [1]}
+
+
+def test_validate_only_changes_nothing(bootstrap: str, topic: str, command: Command) -> None:
+    at = ("--validate-only", "-b", bootstrap)
+    assert command("topics", "create", "never", *at).out.startswith("Would create topic never")
+    assert "never" not in command("topics", "list", "-b", bootstrap).out
+    assert command("topics", "config", topic, "-s", "retention.ms=7", *at).out == f"Would change topic {topic}.\n"
+    assert command("topics", "config", topic, "-b", bootstrap).out == ""
+    before = command("features", "describe", "-b", bootstrap).out
+    assert command("features", "downgrade", "transaction.version=1", *at).out == "Would downgrade transaction.version to 1.\n"
+    assert command("features", "describe", "-b", bootstrap).out == before
+
+
+def test_lists_are_of_names(bootstrap: str, topic: str, command: Command) -> None:
+    names = command("topics", "list", "-b", bootstrap).out.split()
+    assert topic in names
+    assert names == sorted(names)
+    assert json.loads(command("topics", "list", "-J", "-b", bootstrap).out) == names
+
+
+# -- start and storage --------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_override_goes_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("\ufeff" + NODE + "num.partitions=1\n")
+    assert load_server_properties(str(file)).num_partitions == 1
+    assert load_server_properties(str(file), {"num.partitions": "3"}).num_partitions == 3
+
+
+def test_an_override_is_blamed_and_not_its_line_in_the_file(tmp_path: Path, command: Command) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(NODE + "num.partitions=1\n")
+    answer = command("start", str(file), "--override", "num.partitions=many")
+    assert answer.err == "odradek start: --override: Invalid value many for configuration num.partitions: Not a number of type INT\n"
+
+
+def test_a_value_that_looks_like_a_key_is_not_blamed(tmp_path: Path, command: Command) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.rack=somewhere\n" + NODE + "num.partitions=broker.rack\n")
+    answer = command("start", str(file))
+    assert answer.err.startswith(f"odradek start: {file}:8: Invalid value broker.rack for configuration num.partitions")
+
+
+def test_a_key_is_blamed_by_its_whole_name(tmp_path: Path, command: Command) -> None:
+    """log.dirs and log.dir, log.roll.ms and log.roll.ms.x: one is the beginning of the other."""
+    file = tmp_path / "server.properties"
+    file.write_text("log.dir=/tmp\n" + NODE.replace("log.dirs=@/data", "log.dirs=/a,,/b"))
+    assert command("start", str(file)).err.startswith(f"odradek start: {file}:7: Configuration 'log.dirs' values must not be empty")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "listeners"),
+    [
+        ((), ["PLAINTEXT://localhost:9092", "CONTROLLER://localhost:9093"]),
+        (("listeners=PLAINTEXT://:1234",), ["PLAINTEXT://:1234", "CONTROLLER://127.0.0.1:0"]),
+        (("listeners=PLAINTEXT://:1,CONTROLLER://:2",), ["PLAINTEXT://:1", "CONTROLLER://:2"]),
+        (
+            (
+                "listeners=PLAINTEXT://:1,C://:2",
+                "controller.listener.names=C",
+                "listener.security.protocol.map=C:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            ),
+            ["PLAINTEXT://:1", "C://:2"],
+        ),
+    ],
+)
+def test_a_listener_for_the_controller_is_added_where_there_is_none(overrides: tuple[str, ...], listeners: list[str]) -> None:
+    arguments = [word for override in overrides for word in ("--override", override)]
+    assert [str(each) for each in start.load(start.parse(arguments)).listeners] == listeners
+
+
+@pytest.mark.parametrize(
+    ("host", "shown", "address"),
+    [
+        ("localhost", "localhost", "localhost:4711"),
+        ("", "0.0.0.0", "localhost:4711"),
+        ("0.0.0.0", "0.0.0.0", "localhost:4711"),
+        ("10.1.2.3", "10.1.2.3", "10.1.2.3:4711"),
+        ("::", "::", "localhost:4711"),
+        ("fe80::1", "fe80::1", "[fe80::1]:4711"),
+    ],
+)
+def test_what_is_announced_can_be_connected_to(host: str, shown: str, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    bound = [
+        BoundListener(Listener("C", "controller", "localhost", 0), 4710, []),
+        BoundListener(Listener("PLAINTEXT", "broker", host, 0), 4711, []),
+    ]
+    config = cast(BrokerConfig, SimpleNamespace(node_id=5, log_dirs=["/data"]))
+    start.announce(cast("start.Broker", SimpleNamespace(bound_listeners=bound, config=config, start_seconds=0.25)))
+    assert capsys.readouterr().out.splitlines() == [
+        "Odradek is ready (node 5, started in 0.25 s)",
+        "  listener  C://localhost:4710",
+        f"  listener  PLAINTEXT://{shown}:4711",
+        "  data      /data",
+        f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings",
+    ]
+
+
+def test_ignore_formatted_formats_the_rest(tmp_path: Path, command: Command) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(NODE.replace("@/data", f"{tmp_path}/a"))
+    assert command("storage", "format", "-c", str(file), "-t", "x", "-s").status == 0
+    file.write_text(NODE.replace("@/data", f"{tmp_path}/a,{tmp_path}/b"))
+    assert command("storage", "format", "-c", str(file), "-t", "x", "-s").status == 1
+    assert command("storage", "format", "-c", str(file), "-t", "x", "-s", "-g").status == 0
+    assert command("storage", "info", "-c", str(file)).status == 0
+
+
+@pytest.mark.parametrize(
+    ("unflushed", "status", "told"),
+    [
+        ([], 0, "0 findings in 0 logs, 0.0 MB read\n"),
+        ([True], 0, "0 findings, 1 that the next start recovers in 0 logs, 0.0 MB read\n"),
+        ([True, False], 1, "1 finding, 1 that the next start recovers in 0 logs, 0.0 MB read\n"),
+    ],
+)
+def test_scrub_fails_for_what_no_start_mends(
+    unflushed: list[bool], status: int, told: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(NODE.replace("@", str(tmp_path)))
+    found = [Finding(path="/a", text="torn", unflushed=each) for each in unflushed]
+    monkeypatch.setattr("odradek.storage.scrub.scrub", lambda *_: found)
+    answer = command("storage", "scrub", str(file))
+    assert (answer.status, len(answer.out.splitlines()), answer.err) == (status, len(unflushed), told)
