@@ -17,6 +17,7 @@ from odradek.controller.core.result import ControllerResult
 from odradek.controller.format import format_storage
 from odradek.controller.kraft import KRaftNode
 from odradek.handlers.cluster import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch_snapshot, raft_fetch, vote
+from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.metadata.versioned import VersionedRecord
@@ -102,8 +103,10 @@ class Quorum:
             properties = read_meta_properties(self.disks[node], "/data")
             assert properties is not None
             assert properties.directory_id is not None
+            config = self.config(node)
             self.nodes[node] = KRaftNode(
-                config=self.config(node),
+                log=MetadataLog.open(self.disks[node], self.clock, config),
+                config=config,
                 cluster_id=CLUSTER_ID,
                 directory_id=properties.directory_id,
                 disk=self.disks[node],

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from odradek.base.errors import StorageError
-from odradek.base.ids import uuid_from_string
+from odradek.base.ids import random_uuid, uuid_to_string
 from odradek.config.broker import BrokerConfig
 from odradek.controller.format import (
     FormatError,
@@ -16,7 +16,6 @@ from odradek.controller.format import (
     check_finalized,
     format_storage,
     parse_initial_controllers,
-    random_uuid,
     storage_info,
 )
 from odradek.controller.kraft.bootstrap import read_bootstrap
@@ -172,7 +171,7 @@ def test_info_tells_what_is_there_and_what_is_wrong() -> None:
 
 def test_random_ids_are_kafkas() -> None:
     rng = random.Random(3)
-    texts = {random_uuid(rng) for _ in range(200)}
+    texts = {uuid_to_string(random_uuid(rng)) for _ in range(200)}
     assert len(texts) == 200
     assert all(len(text) == 22 and not text.startswith("-") for text in texts)
 

@@ -15,6 +15,7 @@ import pytest
 from odradek.config.broker import BrokerConfig
 from odradek.controller.format import format_storage, storage_info
 from odradek.controller.kraft import KRaftNode
+from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.records import Batch, decode_batches
 from odradek.controller.kraft.snapshots import list_snapshots
 from odradek.storage.disk import OsDisk
@@ -119,12 +120,14 @@ def open_node(config: BrokerConfig) -> KRaftNode:
     properties = read_meta_properties(OsDisk(), config.metadata_log_dir)
     assert properties is not None
     assert properties.directory_id is not None
+    disk, clock = OsDisk(), ManualClock(now_s=100.0)
     node = KRaftNode(
+        log=MetadataLog.open(disk, clock, config),
         config=config,
         cluster_id=properties.cluster_id,
         directory_id=properties.directory_id,
-        disk=OsDisk(),
-        clock=ManualClock(now_s=100.0),
+        disk=disk,
+        clock=clock,
         rng=random.Random(1),
     )
     node.start()

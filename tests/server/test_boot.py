@@ -12,14 +12,16 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, StorageError
 from odradek.config.broker import standalone_config
+from odradek.controller.format import format_storage
 from odradek.network.transport import ClientConnection, dial
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.server.boot import STEPS
 from odradek.server.broker import Broker
 from odradek.server.lifecycle import TRANSITIONS, BrokerState, BrokerStateMachine, IllegalTransition
+from odradek.server.step import Step
+from odradek.server.tasks import RunTasks
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
 
@@ -180,7 +182,10 @@ def test_the_same_seed_gives_the_same_disk() -> None:
     assert life() == life()
 
 
-@pytest.mark.parametrize("step", [step.name for step in STEPS])
+STEPS: dict[str, type[Step[Any]]] = {step.name: step for step in Step.__subclasses__()}
+
+
+@pytest.mark.parametrize("step", STEPS)
 def test_a_start_that_fails_unlocks_and_leaves_the_data_as_it_was(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(loop: SimulatedLoop) -> None:
         disk = VirtualDisk()
@@ -192,16 +197,17 @@ def test_a_start_that_fails_unlocks_and_leaves_the_data_as_it_was(step: str, mon
 
         failing = make_broker(loop, disk, 2)
 
-        async def fail() -> None:
+        async def fail(_: Step[Any]) -> None:
             raise StorageError("made to fail")
 
-        monkeypatch.setattr(failing, f"start_{step}", fail)
-        with pytest.raises(StorageError, match="made to fail"):
-            await failing.start()
+        with monkeypatch.context() as patched:
+            patched.setattr(STEPS[step], "start", fail)
+            with pytest.raises(StorageError, match="made to fail"):
+                await failing.start()
         await failing.stop()
-        if step in ("identity", "directories", "listeners", "dispatch", "quorum", "controller_listeners", "logs"):
-            # The logs have not been looked at: nobody may claim that they were closed.
-            assert not disk.exists(f"{DATA}/.kafka_cleanshutdown")
+        # Logs that have not been looked at: nobody may claim that they were closed.
+        looked_at = STEPS_IN_ORDER.index(step) > STEPS_IN_ORDER.index("logs")
+        assert disk.exists(f"{DATA}/.kafka_cleanshutdown") == looked_at
 
         again = make_broker(loop, disk, 3)
         await again.start()
@@ -209,6 +215,134 @@ def test_a_start_that_fails_unlocks_and_leaves_the_data_as_it_was(step: str, mon
         await again.stop()
 
     run(main)
+
+
+STEPS_IN_ORDER = (
+    *("identity", "directories", "listeners", "dispatch", "quorum", "metadata_image", "controller_listeners"),
+    *("logs", "replicas", "metadata", "tasks", "cleaner", "registration", "broker_listeners", "controller_registration"),
+)
+
+
+def test_steps_stop_in_the_reverse_of_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[str] = []
+    ended: list[str] = []
+
+    def watch(step: type[Step[Any]]) -> None:
+        start, stop = step.start, step.stop
+
+        async def starting(self: Step[Any]) -> Any:
+            began.append(self.name)
+            return await start(self)
+
+        async def stopping(self: Step[Any]) -> None:
+            ended.append(self.name)
+            await stop(self)
+
+        monkeypatch.setattr(step, "start", starting)
+        monkeypatch.setattr(step, "stop", stopping)
+
+    async def main(loop: SimulatedLoop) -> None:
+        broker = make_broker(loop, VirtualDisk())
+        await broker.start()
+        await broker.stop()
+
+    for step in STEPS.values():
+        watch(step)
+    run(main)
+    assert tuple(began) == STEPS_IN_ORDER
+    assert ended == began[::-1]
+
+
+def test_the_first_fsync_of_the_metadata_log_that_fails_ends_the_start() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk)
+        told: list[Exception] = []
+        broker.on_fatal = told.append
+        # The second one: the first is that of the empty log, which is made before anybody waits.
+        disk.fail(f"{DATA}/__cluster_metadata-0/00000000000000000000.log", "fsync", after=1)
+        with pytest.raises(StorageError, match=r"/data/__cluster_metadata-0.*\.log: Input/output error$"):
+            await asyncio.wait_for(broker.start(), 60)
+        await broker.stop()
+        assert told == [], "the start has said it"
+        assert broker.states.state is BrokerState.NOT_RUNNING
+        assert disk.locks == set()
+
+    run(main)
+
+
+def test_a_metadata_log_that_dies_while_a_later_step_waits_ends_the_start() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk)
+
+        def registering(operation: str, path: str) -> None:
+            if operation == "fsync" and broker.services.metadata.image.features.metadata_version is not None:
+                # The broker follows the metadata by now: the record that registers it is what waits.
+                raise OSError(5, "Input/output error", path)
+
+        disk.fault = registering
+        with pytest.raises(StorageError, match=r"/data/.*: Input/output error$"):
+            await asyncio.wait_for(broker.start(), 60)
+        disk.fault = None
+        await broker.stop()
+        again = make_broker(loop, disk, 2)
+        await again.start()
+        await again.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", ["write", "fsync", "fsync_dir", "create", "rename", "read"])
+def test_a_disk_that_fails_at_any_moment_of_the_start_ends_the_start(kind: str) -> None:
+    """One after the other, every operation of that kind is the first to fail, and so do all that follow."""
+
+    disk = VirtualDisk()
+
+    async def before(loop: SimulatedLoop) -> None:
+        broker = make_broker(loop, disk)
+        await broker.start()
+        await create_topic(loop, broker, "flights")
+        # It is not stopped: there is something to recover.
+
+    def life(healthy: VirtualDisk, after: int) -> int:
+        disk = healthy.kill()
+        failure = disk.fail(DATA, kind, after=after)
+
+        async def main(loop: SimulatedLoop) -> None:
+            broker = make_broker(loop, disk, 2)
+            told: list[Exception] = []
+            broker.on_fatal = told.append
+            refused = ""
+            try:
+                await asyncio.wait_for(broker.start(), 60)
+            except StorageError as error:
+                refused = str(error)
+            if refused:
+                assert "\n" not in refused
+                assert DATA in refused
+                assert told == []
+            else:
+                # Registering the controller goes on in the background: what fails from then on ends the node.
+                await asyncio.sleep(0.3)
+                for _ in range(10 * failure.hits):
+                    await asyncio.sleep(0.01)
+                assert len(told) == (failure.hits > 0)
+            failure.lift()
+            await asyncio.wait_for(broker.stop(), 60)
+            again = make_broker(loop, disk, 3)
+            await again.start()
+            assert await topic_names(loop, again) == ["flights"]
+            await again.stop()
+
+        run(main)
+        return failure.hits
+
+    run(before)
+    after = 0
+    while life(disk, after):
+        after += 1
+    assert after > 0
 
 
 def test_two_nodes_do_not_share_a_directory() -> None:
@@ -238,12 +372,87 @@ def test_a_directory_of_another_node_is_refused() -> None:
     run(main)
 
 
+CONTROLLERS = "1@127.0.0.1:9093,2@127.0.0.1:9193"
+
+
 def test_only_what_is_served_is_accepted() -> None:
     async def main(loop: SimulatedLoop) -> None:
         with pytest.raises(ConfigError, match=r"process\.roles"):
             make_broker(
                 loop, VirtualDisk(), process_roles="broker", listeners="PLAINTEXT://:9092", controller_quorum_voters="2@localhost:9093"
             )
+        with pytest.raises(ConfigError, match=r"controller\.quorum\.voters: names 2 beside"):
+            make_broker(loop, VirtualDisk(), controller_quorum_voters=CONTROLLERS)
+
+    run(main)
+
+
+def formatted(disk: VirtualDisk, **how: Any) -> None:
+    config = standalone_config({"log.dirs": DATA})
+    format_storage(disk, config, cluster_id="MkU3OEVBNTcwNTJENDM2Qk", rng=random.Random(1), now_ms=0, **how)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"no_initial_controllers": True}, "--standalone"),
+        (
+            {"initial_controllers": "1@localhost:9093:aaaaaaaaaaaaaaaaaaaaag,2@localhost:9193:bbbbbbbbbbbbbbbbbbbbbg"},
+            "voters 1, 2: clusters of several nodes are not served yet",
+        ),
+        ({"initial_controllers": "2@localhost:9193:bbbbbbbbbbbbbbbbbbbbbg"}, "voters 2: clusters"),
+    ],
+)
+def test_directories_formatted_for_a_cluster_are_refused_in_one_line(how: dict[str, Any], reason: str) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        formatted(disk, **how)
+        broker = make_broker(loop, disk)
+        with pytest.raises(ConfigError, match=reason) as refusal:
+            await broker.start()
+        assert "\n" not in str(refusal.value)
+        await broker.stop()
+        assert disk.locks == set()
+
+    run(main)
+
+
+def test_the_only_voter_with_another_metadata_directory_is_not_this_node() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        formatted(disk, initial_controllers="1@localhost:9093:aaaaaaaaaaaaaaaaaaaaag")
+        properties = disk.read_bytes(f"{DATA}/meta.properties").replace(b"aaaaaaaaaaaaaaaaaaaaag", b"bbbbbbbbbbbbbbbbbbbbbg")
+        disk.write_atomic(f"{DATA}/meta.properties", properties)
+        broker = make_broker(loop, disk)
+        with pytest.raises(ConfigError, match="directory aaaaaaaaaaaaaaaaaaaaag, not with bbbbbbbbbbbbbbbbbbbbbg"):
+            await broker.start()
+        await broker.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize(("foreign", "reason"), [({"cluster_id": "AkU3OEVBNTcwNTJENDM2Qk"}, "cluster.id"), ({"node": 2}, "node id 2")])
+def test_a_controller_looks_at_every_log_directory(foreign: dict[str, Any], reason: str) -> None:
+    """Kafka's controller, too, reads the meta.properties of all log.dirs (KafkaRaftServer.initializeLogDirs), though it uses but one."""
+
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        formatted(disk, standalone=True)
+        other = standalone_config({"log.dirs": "/other", "node.id": str(foreign.get("node", 1))})
+        cluster_id = foreign.get("cluster_id", "MkU3OEVBNTcwNTJENDM2Qk")
+        format_storage(disk, other, cluster_id=cluster_id, rng=random.Random(2), now_ms=0, standalone=True)
+        only_controller = {"process_roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093", "metadata_log_dir": DATA}
+        broker = make_broker(loop, disk, log_dirs=f"{DATA},/other", **only_controller)
+        with pytest.raises(StorageError, match=f"{reason}.*/other"):
+            await broker.start()
+        await broker.stop()
+        disk.rmtree("/other")
+        formatted_too = standalone_config({"log.dirs": "/other"})
+        format_storage(disk, formatted_too, cluster_id="MkU3OEVBNTcwNTJENDM2Qk", rng=random.Random(3), now_ms=0, standalone=True)
+        broker = make_broker(loop, disk, log_dirs=f"{DATA},/other", **only_controller)
+        await broker.start()
+        assert broker.services.kraft.is_active_controller
+        await broker.stop()
 
     run(main)
 
@@ -259,16 +468,16 @@ def test_stopping_twice_is_stopping_once() -> None:
     run(main)
 
 
-def test_a_stop_that_hangs_does_not_keep_the_rest_from_stopping() -> None:
+def test_a_stop_that_hangs_does_not_keep_the_rest_from_stopping(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(loop: SimulatedLoop) -> None:
         disk = VirtualDisk()
         broker = make_broker(loop, disk)
         await broker.start()
 
-        async def hang() -> None:
+        async def hang(_: RunTasks) -> None:
             await asyncio.sleep(10_000)
 
-        broker.stop_tasks = hang  # type: ignore[method-assign]
+        monkeypatch.setattr(RunTasks, "stop", hang)
         await broker.stop()
         assert disk.exists(f"{DATA}/.kafka_cleanshutdown")
         assert loop.time() < 60

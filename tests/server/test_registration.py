@@ -17,7 +17,7 @@ from odradek.protocol.schema import Message
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.producer_ids import ProducerIdManager
-from odradek.server.registration import AdvertisedListener, BrokerRegistration, Identity
+from odradek.server.registration import AdvertisedListener, BrokerRegistrar, Identity
 from tests.clock import ManualClock
 
 
@@ -50,7 +50,7 @@ class World:
         self.offline: list[UUID] = []
         self.cordoned: list[UUID] = []
         self.fatal: list[BaseException] = []
-        self.registration = BrokerRegistration(
+        self.registrar = BrokerRegistrar(
             Identity(1, "cluster", UUID(int=1000), [AdvertisedListener("PLAINTEXT", "localhost", 9092, 0)], None, [UUID(int=2000)], -1),
             cast(InterBrokerChannel, self.channel),
             self.clock,
@@ -65,7 +65,7 @@ class World:
         )
 
     def registered(self) -> None:
-        self.registration.start()
+        self.registrar.start()
         request = self.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
         assert isinstance(request, BrokerRegistrationRequest)
 
@@ -75,7 +75,7 @@ class World:
 
 def running() -> World:
     world = World()
-    world.registration.ready()
+    world.registrar.ready()
     world.registered()
     world.beat(is_caught_up=True, is_fenced=True)
     assert not world.beat(is_caught_up=True, is_fenced=False).want_fence
@@ -86,7 +86,7 @@ def running() -> World:
 def test_a_broker_becomes_running_without_waiting_for_a_beat() -> None:
     world = running()
     assert world.clock.now_s == 0
-    assert world.registration.running.done
+    assert world.registrar.running.done
     assert world.channel.sent == []
     world.clock.advance_s(2)
     request = world.beat(is_caught_up=True, is_fenced=False)
@@ -102,14 +102,11 @@ def image(metadata_version: int, directories: tuple[UUID, ...], epoch: int = 5) 
 
 def test_log_directories_are_registered_as_soon_as_the_metadata_has_room_for_them() -> None:
     world = running()
-    registration = world.registration
-    assert not registration.needs_refresh(EMPTY)
-    assert not registration.needs_refresh(image(16, ()))
-    assert not registration.needs_refresh(image(17, (UUID(int=2000),)))
-    assert not registration.needs_refresh(image(17, (), epoch=4)), "of a former life"
-    assert registration.needs_refresh(image(17, ()))
-    registration.refresh()
-    registration.refresh()
+    for nothing_to_do in (EMPTY, image(16, ()), image(17, (UUID(int=2000),)), image(17, (), epoch=4)):
+        world.registrar.metadata_changed(nothing_to_do)
+    assert world.channel.sent == []
+    world.registrar.metadata_changed(image(17, ()))
+    world.registrar.metadata_changed(image(17, ()))
     assert len(world.channel.sent) == 1
     world.channel.fail()
     world.clock.advance_s(1)
@@ -127,11 +124,11 @@ def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:
     world.registered()
     assert world.beat(is_caught_up=False).want_fence
     assert world.states.state is BrokerState.STARTING
-    world.registration.metadata_changed()
+    world.registrar.metadata_changed(EMPTY)
     assert world.beat(is_caught_up=True).want_fence
     assert world.states.state is BrokerState.RECOVERY
     assert world.channel.sent == []
-    world.registration.ready()
+    world.registrar.ready()
     assert not world.beat(is_caught_up=True, is_fenced=True).want_fence
     assert world.states.state is BrokerState.RECOVERY
     world.clock.advance_s(2)
@@ -141,7 +138,7 @@ def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:
 
 def test_a_refused_registration_is_tried_again_with_longer_and_longer_pauses() -> None:
     world = World()
-    world.registration.start()
+    world.registrar.start()
     pauses: list[float] = []
     for _ in range(10):
         world.channel.fail()
@@ -151,17 +148,17 @@ def test_a_refused_registration_is_tried_again_with_longer_and_longer_pauses() -
     assert pauses[:4] == [0.05, 0.1, 0.2, 0.4]
     assert pauses[-1] == 4.5
     world.channel.answer(BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION))
-    assert not world.registration.registered.done
+    assert not world.registrar.registered.done
     world.clock.advance_s(5)
     world.channel.answer(BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
-    assert world.registration.registered.error is not None
+    assert world.registrar.registered.error is not None
 
 
 def test_a_stale_epoch_registers_anew() -> None:
     world = running()
     world.clock.advance_s(2)
     world.beat(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    assert world.registration.broker_epoch == -1
+    assert world.registrar.broker_epoch == -1
     world.clock.advance_s(1)
     world.channel.answer(BrokerRegistrationResponse(broker_epoch=9))
     assert world.beat(is_caught_up=True, is_fenced=False).broker_epoch == 9
@@ -169,7 +166,7 @@ def test_a_stale_epoch_registers_anew() -> None:
 
 def test_leaving_waits_until_the_controller_lets_go() -> None:
     world = running()
-    left = world.registration.leave()
+    left = world.registrar.leave()
     assert world.beat(is_caught_up=True, is_fenced=False).want_shut_down
     assert not left.done
     world.clock.advance_s(0.05)
@@ -180,7 +177,7 @@ def test_leaving_waits_until_the_controller_lets_go() -> None:
 def test_a_wish_that_changes_during_a_beat_is_sent_right_after_it() -> None:
     world = running()
     world.clock.advance_s(2)
-    world.registration.leave()
+    world.registrar.leave()
     assert len(world.channel.sent) == 1
     assert not world.beat(is_caught_up=True, is_fenced=False).want_shut_down
     assert world.beat(should_shut_down=True).want_shut_down
@@ -189,7 +186,7 @@ def test_a_wish_that_changes_during_a_beat_is_sent_right_after_it() -> None:
 def test_a_failed_directory_is_reported_at_once() -> None:
     world = running()
     world.offline.append(UUID(int=2000))
-    world.registration.directory_failed(UUID(int=2000))
+    world.registrar.directory_failed(UUID(int=2000))
     assert world.beat(is_caught_up=True).offline_log_dirs == [UUID(int=2000)]
     world.clock.advance_s(60)
     assert not world.fatal
@@ -199,7 +196,7 @@ def test_a_broker_that_cannot_report_a_failed_directory_ends() -> None:
     """log.dir.failure.timeout.ms: clients would be sent here for ever for what is not here any more."""
     world = running()
     world.offline.append(UUID(int=2000))
-    world.registration.directory_failed(UUID(int=2000))
+    world.registrar.directory_failed(UUID(int=2000))
     for _ in range(100):
         if world.clock.now_s > 29:
             break
@@ -217,19 +214,19 @@ def test_cordons_are_told_once_the_broker_recovers() -> None:
     world.cordoned.append(UUID(int=2000))
     world.registered()
     assert world.beat(is_caught_up=True, is_fenced=True).cordoned_log_dirs is None
-    world.registration.ready()
+    world.registrar.ready()
     assert world.beat(is_caught_up=True, is_fenced=False).cordoned_log_dirs == [UUID(int=2000)]
     world.cordoned.clear()
-    world.registration.directories_changed()
+    world.registrar.directories_changed()
     assert world.beat(is_caught_up=True).cordoned_log_dirs == []
 
 
 def test_nothing_is_sent_after_stop() -> None:
     world = running()
-    world.registration.stop()
+    world.registrar.stop()
     world.clock.advance_s(60)
     assert world.channel.sent == []
-    assert world.registration.leave().done
+    assert world.registrar.leave().done
 
 
 def test_producer_ids_come_from_blocks_and_the_next_block_is_asked_for_in_time() -> None:

@@ -161,16 +161,35 @@ def test_flushing_by_time_begins_when_it_is_asked_for(resource: ConfigResource) 
     run(main)
 
 
+class _Peer(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.open = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open = False
+
+
+async def _stay_open(loop: SimulatedLoop, host: str) -> int:
+    """How many of six connections of a host the broker keeps."""
+    with on_host(host):
+        made = [await loop.create_connection(_Peer, "broker", 9092) for _ in range(6)]
+        await asyncio.sleep(1)
+        stayed = sum(peer.open for _, peer in made)
+        for transport, _ in made:
+            transport.close()
+        await asyncio.sleep(1)
+    return stayed
+
+
 def test_connections_are_limited_from_now_on() -> None:
     async def main(loop: SimulatedLoop) -> None:
         world = World(loop)
         await world.start()
-        assert world.broker.broker is not None
-        acceptor = world.broker.broker._acceptor
-        await world.change(NODE, max_connections="17", max_connections_per_ip_overrides="10.1.1.1:3")
-        assert (acceptor.limits.max_connections, acceptor.limits.for_ip("10.1.1.1")) == (17, 3)
-        await world.change(NODE, max_connections=None)
-        assert acceptor.limits.max_connections == 10_000
+        await world.change(NODE, max_connections_per_ip="4", max_connections_per_ip_overrides="10.1.1.1:3")
+        assert await _stay_open(loop, "10.1.1.1") == 3
+        assert await _stay_open(loop, "10.1.1.2") == 4
+        await world.change(NODE, max_connections_per_ip_overrides=None)
+        assert await _stay_open(loop, "10.1.1.1") == 4
         await world.broker.stop()
 
     run(main)

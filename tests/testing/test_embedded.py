@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
-from odradek.base.errors import ConfigError
+from odradek.base.errors import ConfigError, StorageError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, Consumer, NewTopic, Producer
+from odradek.server.quorum import CatchUp
+from odradek.testing.disk import VirtualDisk
 from odradek.testing.embedded import EmbeddedBroker
 
 
@@ -38,3 +42,35 @@ def test_a_given_folder_stays_and_is_served_again(tmp_path: Path) -> None:
 def test_what_keeps_it_from_starting_is_raised() -> None:
     with pytest.raises(ConfigError, match=r"no\.such\.key"):
         EmbeddedBroker({"no.such.key": "1"}).start()
+
+
+def _threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "odradek-embedded"]
+
+
+def test_a_metadata_log_that_cannot_be_flushed_is_said_and_nothing_is_left_running() -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/data")
+    disk.fail("/data/__cluster_metadata-0/00000000000000000000.log", "fsync", after=1)
+    with pytest.raises(StorageError, match=r"__cluster_metadata-0.*Input/output error"):
+        EmbeddedBroker(directory="/data", disk=disk).start(60)
+    assert _threads() == []
+    assert disk.locks == set()
+
+
+def test_a_start_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(_: CatchUp) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(CatchUp, "start", never)
+    broker = EmbeddedBroker()
+    with pytest.raises(TimeoutError):
+        broker.start(0.2)
+    assert _threads() == []
+    assert not Path(broker.directory).exists()
+
+
+def test_a_broker_that_was_never_started_can_be_stopped() -> None:
+    broker = EmbeddedBroker()
+    broker.stop()
+    assert not Path(broker.directory).exists()

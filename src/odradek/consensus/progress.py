@@ -31,7 +31,7 @@ class ReplicaProgress:
         self.end_offset = offset
 
 
-class Progress:
+class QuorumProgress:
     """The replicas of one leader. The leader counts itself with what is durable, not with what is appended."""
 
     __slots__ = ("epoch_start_offset", "high_watermark", "local", "observers", "voters")

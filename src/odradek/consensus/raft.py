@@ -49,7 +49,7 @@ from odradek.consensus.messages import (
     VotersChange,
 )
 from odradek.consensus.requests import RequestManager
-from odradek.consensus.states import NEVER, TRANSITIONS, FollowerState, LeaderState, NomineeState, ResignedState, Role, State
+from odradek.consensus.states import NEVER, TRANSITIONS, FollowerState, LeaderState, NomineeState, ResignedState, Role, RoleState
 from odradek.consensus.voters import Endpoint, OffsetAndEpoch, ReplicaKey, Voter, VoterHistory
 
 
@@ -116,7 +116,7 @@ class Raft:
         self.bootstrap = tuple(server for server in bootstrap if server != local.id)
         self.rng = rng
         self.requests = RequestManager(request_timeout_ms=self.timeouts.request_ms, retry_backoff_ms=self.timeouts.retry_backoff_ms)
-        self.state = State(Role.UNATTACHED, 0)
+        self.state = RoleState(Role.UNATTACHED, 0)
         self.high_watermark = -1
         """What this replica knows to be committed; never goes back."""
         self.log_end = log.end
@@ -170,17 +170,17 @@ class Raft:
         recovered = self._recovered or ElectionState(0)
         voters = self.voters.current
         if recovered.epoch < self.log_end.epoch:
-            self.state = State(Role.UNATTACHED, self.log_end.epoch, deadline_ms=self.election_deadline())
+            self.state = RoleState(Role.UNATTACHED, self.log_end.epoch, deadline_ms=self.election_deadline())
         elif recovered.leader_id == self.local.id:
             self.state = ResignedState(recovered.epoch, self.local.key, self.local.endpoints, voters, (), self.election_deadline())
         elif recovered.leader_id >= 0 and voters.endpoints(recovered.leader_id):
             endpoints = voters.endpoints(recovered.leader_id)
             self.state = FollowerState(recovered.epoch, recovered.leader_id, endpoints, recovered.voted, now_ms + self.timeouts.fetch_ms)
         elif recovered.voted == self.local.key and self.is_voter:
-            self.state = State(Role.VOTED, recovered.epoch, voted=recovered.voted, deadline_ms=self.election_deadline())
+            self.state = RoleState(Role.VOTED, recovered.epoch, voted=recovered.voted, deadline_ms=self.election_deadline())
         else:
             role = Role.UNATTACHED if recovered.voted is None else Role.VOTED
-            self.state = State(
+            self.state = RoleState(
                 role, recovered.epoch, leader_id=recovered.leader_id, voted=recovered.voted, deadline_ms=self.election_deadline()
             )
         self._note_election()
@@ -304,7 +304,7 @@ class Raft:
         elif deadline == NEVER:
             deadline = self.election_deadline()
         role = Role.UNATTACHED if voted is None else Role.VOTED
-        self._become(State(role, epoch, leader_id=leader_id, voted=voted, deadline_ms=deadline))
+        self._become(RoleState(role, epoch, leader_id=leader_id, voted=voted, deadline_ms=deadline))
 
     def become_voted(self, candidate: ReplicaKey) -> None:
         """The vote of this epoch goes to `candidate`, which has as good a chance as this replica: the election timeout starts anew.
@@ -316,7 +316,7 @@ class Raft:
             state.voted = candidate
             self._note_election()
         else:
-            self._become(State(Role.VOTED, state.epoch, voted=candidate, deadline_ms=self.election_deadline()))
+            self._become(RoleState(Role.VOTED, state.epoch, voted=candidate, deadline_ms=self.election_deadline()))
 
     def become_follower(self, epoch: int, leader_id: int, endpoints: tuple[Endpoint, ...]) -> None:
         voted = self.state.voted if epoch == self.state.epoch else None
@@ -363,7 +363,7 @@ class Raft:
         deadline = self.election_deadline()
         self._become(ResignedState(self.epoch, self.local.key, self.local.endpoints, self.voters.current, preferred, deadline))
 
-    def _become(self, state: State) -> None:
+    def _become(self, state: RoleState) -> None:
         former = self.state
         if state.role not in TRANSITIONS[former.role]:
             raise AssertionError(f"{former.role.value} in epoch {former.epoch} cannot become {state.role.value} in epoch {state.epoch}")

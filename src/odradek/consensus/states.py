@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final
 
 from odradek.consensus.messages import ElectionState
-from odradek.consensus.progress import Progress
+from odradek.consensus.progress import QuorumProgress
 from odradek.consensus.voters import Endpoint, OffsetAndEpoch, ReplicaKey, VoterSet
 
 
@@ -51,7 +51,7 @@ NEVER: Final = 2**63 - 1
 """A deadline that is not reached."""
 
 
-class State:
+class RoleState:
     """What every role knows. Deadlines are milliseconds on the clock of `Raft.step`."""
 
     __slots__ = ("deadline_ms", "epoch", "leader_endpoints", "leader_id", "role", "voted")
@@ -85,12 +85,12 @@ class State:
         return self.leader_id < 0 and up_to_date
 
 
-class NomineeState(State):
+class NomineeState(RoleState):
     """Prospective and Candidate: the votes of one election, counted once per voter."""
 
     __slots__ = ("granted", "rejected", "voters")
 
-    def __init__(self, role: Role, former: State, epoch: int, local: ReplicaKey, voters: VoterSet, deadline_ms: int) -> None:
+    def __init__(self, role: Role, former: RoleState, epoch: int, local: ReplicaKey, voters: VoterSet, deadline_ms: int) -> None:
         """A candidate has voted for itself in a new epoch; a prospective stays in the epoch and with the vote and leader it knew."""
         if role is Role.CANDIDATE:
             super().__init__(role, epoch, voted=local, deadline_ms=deadline_ms)
@@ -125,7 +125,7 @@ class NomineeState(State):
         return super().would_vote(candidate, up_to_date=up_to_date, pre_vote=pre_vote)
 
 
-class FollowerState(State):
+class FollowerState(RoleState):
     """Fetches from a known leader until that stays silent for the fetch timeout."""
 
     __slots__ = ("fetching_position", "fetching_snapshot", "has_fetched", "installing_snapshot")
@@ -143,7 +143,7 @@ class FollowerState(State):
         return self.voted is not None and super().would_vote(candidate, up_to_date=up_to_date, pre_vote=False)
 
 
-class LeaderState(State):
+class LeaderState(RoleState):
     """Leads its epoch; what the others have is in `progress`."""
 
     __slots__ = ("begin_deadline_ms", "begun", "check_quorum_deadline_ms", "epoch_start_offset", "fetched", "progress")
@@ -151,7 +151,7 @@ class LeaderState(State):
     def __init__(self, epoch: int, local: ReplicaKey, endpoints: tuple[Endpoint, ...], epoch_start_offset: int, voters: VoterSet) -> None:
         super().__init__(Role.LEADER, epoch, leader_id=local.id, leader_endpoints=endpoints, voted=local)
         self.epoch_start_offset = epoch_start_offset
-        self.progress = Progress(local, voters, epoch_start_offset)
+        self.progress = QuorumProgress(local, voters, epoch_start_offset)
         self.fetched: set[int] = set()
         """Voters that fetched since the quorum was last seen to be there."""
         self.check_quorum_deadline_ms = NEVER
@@ -166,7 +166,7 @@ class LeaderState(State):
         return pre_vote and up_to_date and self.progress.high_watermark is None
 
 
-class ResignedState(State):
+class ResignedState(RoleState):
     """Led this epoch once and does nothing more in it but tell the voters."""
 
     __slots__ = ("preferred", "unacknowledged")

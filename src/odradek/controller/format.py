@@ -17,8 +17,7 @@ from uuid import UUID
 
 from odradek.base.disk import Disk
 from odradek.base.errors import OdradekError, StorageError
-from odradek.base.ids import random_uuid as new_uuid
-from odradek.base.ids import uuid_from_string, uuid_to_string
+from odradek.base.ids import random_uuid, uuid_from_string, uuid_to_string
 from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, Endpoint, Voter, VoterSet
 from odradek.metadata import features
 from odradek.metadata.versioned import VersionedRecord
@@ -70,11 +69,6 @@ class InfoResult(NamedTuple):
 
     lines: list[str]
     problems: bool
-
-
-def random_uuid(rng: random.Random) -> str:
-    """A new id in Kafka's text form, for a cluster or a directory; it does not begin with a dash."""
-    return uuid_to_string(new_uuid(rng))
 
 
 def log_directories(config: BrokerConfig) -> list[str]:
@@ -239,7 +233,7 @@ def format_storage(
         )
     if not cluster_id:
         raise FormatError("You must specify the cluster id; `odradek storage random-uuid` makes one.")
-    metadata_directory_id = new_uuid(rng)
+    metadata_directory_id = random_uuid(rng)
     voters = _initial_voters(config, standalone, initial_controllers, no_initial_controllers, metadata_directory_id)
     kraft_version = _kraft_version(chosen, dynamic=not config.controller_quorum_voters)
     records = bootstrap_records(release_version, chosen)
@@ -257,7 +251,7 @@ def format_storage(
         is_metadata = directory == config.metadata_log_dir
         kind = _directory_kind(is_metadata, voters, config.node_id)
         lines.append(f"Formatting {kind} {directory} with metadata.version {release}.")
-        directory_id = metadata_directory_id if is_metadata else new_uuid(rng)
+        directory_id = metadata_directory_id if is_metadata else random_uuid(rng)
         disk.makedirs(directory)
         _write_bootstrap(disk, directory, records, now_ms)
         if is_metadata and voters is not None:

@@ -1,41 +1,51 @@
-"""The order in which a node starts, as data; it stops in reverse.
+"""The order in which a node starts; it stops in reverse.
 
-Every step has a method `start_NAME` and may have a method `stop_NAME` on `server.broker.Broker`; a step whose start began is stopped,
-whether the start succeeded or not. A stop that fails or takes longer than its time limit is logged and the next one runs: what comes last
-(flushing the logs, the clean-shutdown marker, the locks) must always have its turn.
+Each step is a class that tells its own story, and is made with what earlier steps returned: what a step may use can be read off its line.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING
+
+from odradek.server.cleaning import CleanLogs
+from odradek.server.controller_registration import RegisterController
+from odradek.server.identity import ReadIdentity
+from odradek.server.internal_channel import OpenChannel
+from odradek.server.listeners import BindListeners, ServeClients, ServeControllers
+from odradek.server.log_directories import LockDirectories
+from odradek.server.log_loading import LoadLogs
+from odradek.server.publisher import FollowMetadata
+from odradek.server.quorum import CatchUp, JoinQuorum
+from odradek.server.registration import Register, new_registrar
+from odradek.server.replicas import MakeReplicas
+from odradek.server.tasks import RunTasks
+
+if TYPE_CHECKING:
+    from odradek.server.node import Node
+    from odradek.server.step import Startup
 
 
-class Step(NamedTuple):
-    """`roles`: the nodes that have this step; `stop_timeout_s`: how long its stop may take."""
+async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> None:
+    """Starts every step that the node's roles ask for. A cancelled start, or one that raises, is to be stopped by `startup`."""
+    start = startup.start
 
-    name: str
-    what: str
-    roles: frozenset[str]
-    stop_timeout_s: float
+    identity = await start(ReadIdentity(node, format_if_empty=format_if_empty))
+    directories = await start(LockDirectories(node, identity))
+    listeners = await start(BindListeners(node))
+    channel = await start(OpenChannel(node))
+    kraft = await start(JoinQuorum(node, identity, listeners))
+    image = await start(CatchUp(node, kraft))
+    await start(ServeControllers(listeners))
 
+    if node.config.is_broker:
+        await start(LoadLogs(node, directories, image))
+        registrar = new_registrar(node, identity, directories, listeners, channel, image)
+        replica_manager = await start(MakeReplicas(node, directories, listeners.acceptor, channel, registrar))
+        publisher = await start(FollowMetadata(node, kraft, directories.log_manager, replica_manager, channel, registrar))
+        await start(RunTasks(node, directories.log_manager, replica_manager, publisher))
+        await start(CleanLogs(node, directories.log_manager))
+        await start(Register(node, registrar))
+        await start(ServeClients(node, listeners, registrar))
 
-_BROKER: Final = frozenset({"broker"})
-_CONTROLLER: Final = frozenset({"controller"})
-_ALL: Final = frozenset({"broker", "controller"})
-
-STEPS: Final[tuple[Step, ...]] = (
-    Step("identity", "read meta.properties: cluster id, node id, directory ids", _ALL, 5),
-    Step("directories", "lock the log directories; at the end close all logs, write the clean-shutdown markers and unlock", _ALL, 300),
-    Step("listeners", "bind the listeners, without answering yet; at the end close what connections are left", _ALL, 5),
-    Step("dispatch", "make the routes and the channel between the roles", _ALL, 5),
-    Step("quorum", "open the metadata log and take part in the quorum", _ALL, 30),
-    Step("controller_listeners", "answer on the controller listeners", _ALL, 5),
-    Step("logs", "load the logs, recovering what was not closed cleanly", _BROKER, 5),
-    Step("replicas", "make the replica manager; at the end answer what waits and write the high watermarks", _BROKER, 30),
-    Step("metadata", "follow the metadata log: partitions take their roles with every image", _BROKER, 5),
-    Step("tasks", "begin the regular tasks: retention, checkpoints, deletions, ISR checks", _BROKER, 5),
-    Step("cleaner", "begin to compact logs", _BROKER, 10),
-    Step("registration", "register with the controller, send heartbeats, be unfenced", _BROKER, 5),
-    Step("broker_listeners", "answer clients; at the end have the leaders moved away and take no new requests", _BROKER, 30),
-    Step("controller_registration", "register this controller with the active one, in the background", _CONTROLLER, 5),
-)
+    if node.config.is_controller:
+        await start(RegisterController(node, kraft, listeners, channel))

@@ -6,6 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
+from odradek.server.jobs import as_future
+from odradek.server.step import Step
 from odradek.storage.compaction.manager import CleanerManager
 from odradek.storage.compaction.throttle import Throttle
 from odradek.storage.log_directory import write_checkpoints
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from odradek.base.disk import Disk
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.server.jobs import Jobs
+    from odradek.server.node import Node
     from odradek.storage.compaction.run import CleaningRun
     from odradek.storage.log_manager import LogManager
 
@@ -218,3 +221,25 @@ class _Worker:
             self._timer = self._cleaner.clock.call_later(delay_s, self._step)
         else:
             self._step()
+
+
+class CleanLogs(Step[None]):
+    """Begins to compact logs, unless log.cleaner.enable is off; at the end waits for the cleanings under way to let go."""
+
+    name = "cleaner"
+    stop_timeout_s = 10.0
+
+    def __init__(self, node: Node, log_manager: LogManager) -> None:
+        self._node = node
+        self._log_manager = log_manager
+        self._cleaner: LogCleaner | None = None
+
+    async def start(self) -> None:
+        node, config = self._node, self._node.services.dynamic_config
+        if config.flag("log.cleaner.enable"):
+            self._cleaner = LogCleaner(config, node.clock, node.jobs, node.disk, self._log_manager)
+            self._cleaner.start()
+
+    async def stop(self) -> None:
+        if self._cleaner is not None:
+            await as_future(self._node.loop, self._cleaner.stop())

@@ -17,14 +17,19 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import controller_registration_supported, supported_features
+from odradek.server.quorum import new_incarnation_id
+from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.controller.kraft.node import KRaftNode
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
     from odradek.protocol.messages.controller_registration import ControllerRegistrationResponse
     from odradek.protocol.schema import Message
     from odradek.server.channel import InterBrokerChannel
+    from odradek.server.listeners import Listeners
+    from odradek.server.node import Node
     from odradek.server.registration import AdvertisedListener
 
 logger = logging.getLogger(__name__)
@@ -131,3 +136,28 @@ class ControllerRegistrar:
     def _again(self) -> None:
         self._timer = None
         self._send_if_needed()
+
+
+class RegisterController(Step[None]):
+    """Begins to register this controller with the active one, in the background."""
+
+    name = "controller_registration"
+
+    def __init__(self, node: Node, kraft: KRaftNode, listeners: Listeners, channel: InterBrokerChannel) -> None:
+        config = node.config
+        self._kraft = kraft
+        self._registrar = ControllerRegistrar(
+            config.node_id,
+            new_incarnation_id(kraft.image, node.random),
+            listeners.reached_at(config.advertised_controller_listeners),
+            channel,
+            node.clock,
+            node.random,
+        )
+
+    async def start(self) -> None:
+        self._kraft.add_publisher(self._registrar)
+
+    async def stop(self) -> None:
+        self._registrar.stop()
+        self._kraft.loader.remove_publisher(self._registrar)

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.errors import StorageError
+from odradek.server.jobs import as_future
+from odradek.server.step import Step
+from odradek.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.replication.replica_manager import ReplicaManager
-    from odradek.server.registration import BrokerRegistration
-    from odradek.storage.log_manager import LogManager
+    from odradek.server.identity import NodeIdentity
+    from odradek.server.node import Node
+    from odradek.server.registration import BrokerRegistrar
 
 logger = logging.getLogger(__name__)
 
 
 class LogDirectories:
-    """Between the log manager, which notices, and who has to know. `replica_manager` and `registration` are set when they are there."""
+    """Between the log manager, which notices, and who has to know. `replica_manager` and `registrar` are set when they are there."""
 
     def __init__(
         self, config: DynamicBrokerConfig, log_manager: LogManager, ids: Mapping[str, UUID], fatal: Callable[[BaseException], object]
     ) -> None:
         """`ids` are the directory ids by path; `fatal` ends the process."""
         self._config = config
-        self._log_manager = log_manager
+        self.log_manager = log_manager
         self._ids = ids
         self._fatal = fatal
-        self._ended = False
+        self._failure: StorageError | None = None
         self.replica_manager: ReplicaManager | None = None
-        self.registration: BrokerRegistration | None = None
+        self.registrar: BrokerRegistrar | None = None
+        self.loaded = False
+        """Whether the logs are in memory: only then can they be closed, and may be called closed."""
         self.offline_ids: list[UUID] = []
         """What heartbeats report."""
         own = set(config.static.log_dirs) if config.static.is_broker else set[str]()
@@ -44,42 +51,96 @@ class LogDirectories:
     @property
     def online_ids(self) -> list[UUID]:
         """The directories to register: those of log.dirs that work."""
-        return [self._ids[each.path] for each in self._log_manager.online_directories if each.takes_logs and each.path in self._ids]
+        return [self._ids[each.path] for each in self.log_manager.online_directories if each.takes_logs and each.path in self._ids]
 
     @property
     def cordoned_ids(self) -> list[UUID]:
         """What heartbeats report of cordoned.log.dirs."""
-        return [self._ids[each.path] for each in self._log_manager.online_directories if each.cordoned and each.path in self._ids]
+        return [self._ids[each.path] for each in self.log_manager.online_directories if each.cordoned and each.path in self._ids]
 
     def failed(self, path: str, error: Exception) -> None:
         """A log directory has just gone offline."""
         static = self._config.static
-        if self._ended:
+        if self._failure is not None:
             return
         if path == static.metadata_log_dir:
             self._end(f"the metadata log directory {path} failed: {error}")
             return
-        if static.is_broker and not any(each.takes_logs for each in self._log_manager.online_directories):
+        if static.is_broker and not any(each.takes_logs for each in self.log_manager.online_directories):
             self._end(f"all log directories have failed, the last one is {path}: {error}")
             return
         if path in self._ids:
             self.offline_ids.append(self._ids[path])
         if self.replica_manager is not None:
             self.replica_manager.directory_failed(path)
-        if self.registration is not None and path in self._ids:
-            self.registration.directory_failed(self._ids[path])
+        if self.registrar is not None and path in self._ids:
+            self.registrar.directory_failed(self._ids[path])
 
     def _end(self, text: str) -> None:
-        self._ended = True
-        self._fatal(StorageError(text))
+        self._failure = StorageError(text)
+        self._fatal(self._failure)
+
+    def raise_failure(self) -> None:
+        """StorageError when the node cannot go on without the directories that have failed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Closes the loaded logs and writes the clean-shutdown markers; blocks."""
+        self.log_manager.shutdown(-1 if self.registrar is None else self.registrar.broker_epoch)
+
+    def release(self) -> None:
+        """Unlocks the directories."""
+        for directory in self.log_manager.directories:
+            directory.release()
 
     # -- cordons -----------------------------------------------------------------------------------------------------------------------
 
     def _cordon(self) -> None:
-        self._log_manager.cordon(self._config.current.cordoned_log_dirs)
+        self.log_manager.cordon(self._config.current.cordoned_log_dirs)
 
     def _cordon_changed(self) -> None:
         self._cordon()
         logger.info("cordoned log directories: %s", ", ".join(self._config.current.cordoned_log_dirs) or "none")
-        if self.registration is not None:
-            self.registration.directories_changed()
+        if self.registrar is not None:
+            self.registrar.directories_changed()
+
+
+class LockDirectories(Step[LogDirectories]):
+    """Locks the log directories; at the end closes all logs, writes the clean-shutdown markers and unlocks."""
+
+    name = "directories"
+    stop_timeout_s = 300.0
+
+    def __init__(self, node: Node, identity: NodeIdentity) -> None:
+        config = node.config
+        self._node = node
+        self._identity = identity
+        used = dict.fromkeys((*(config.log_dirs if config.is_broker else ()), config.metadata_log_dir))
+        log_manager = node.services.log_manager = LogManager(
+            node.disk,
+            node.clock,
+            list(used),
+            config,
+            random=node.random,
+            directory_ids=identity.directory_ids,
+            producer_expiration_ms=config.integer("producer.id.expiration.ms"),
+            verify_transactions=config.flag("transaction.partition.verification.enable"),
+            new_lock=threading.Lock,
+        )
+        self._directories = LogDirectories(node.services.dynamic_config, log_manager, identity.directory_ids, node.fatal)
+
+    async def start(self) -> LogDirectories:
+        log_manager = self._directories.log_manager
+        used = {directory.path for directory in log_manager.directories}
+        for path, error in self._identity.unusable.items():
+            if path in used:
+                log_manager.directory_failed(path, error)
+        log_manager.lock_directories()
+        self._directories.raise_failure()
+        return self._directories
+
+    async def stop(self) -> None:
+        if self._directories.loaded:
+            await as_future(self._node.loop, self._node.jobs.run(self._directories.close))
+        self._directories.release()

@@ -7,15 +7,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.config.without_effect import TopicWarnings
+from odradek.server.coordinators import Coordinators
+from odradek.server.producer_ids import ProducerIdManager
+from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.controller.kraft.node import KRaftNode
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
-    from odradek.server.coordinators import Coordinators
+    from odradek.server.channel import InterBrokerChannel
     from odradek.server.metadata_cache import MetadataCache
+    from odradek.server.node import Node
+    from odradek.server.registration import BrokerRegistrar
     from odradek.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -37,7 +43,7 @@ class BrokerPublisher:
         log_manager: LogManager,
         replica_manager: ReplicaManager,
         coordinators: Coordinators,
-        on_published: Callable[[], object],
+        on_published: Callable[[MetadataImage], object],
     ) -> None:
         self._config = config
         self._cache = cache
@@ -57,7 +63,7 @@ class BrokerPublisher:
             self._apply_configs(image, before)
         self._replica_manager.changes.apply(delta, image)
         self._coordinators.publish(delta, image)
-        self._on_published()
+        self._on_published(image)
 
     def _apply_configs(self, image: MetadataImage, before: MetadataImage) -> None:
         known = before.configs.resources
@@ -76,3 +82,36 @@ def apply_broker_settings(config: DynamicBrokerConfig, image: MetadataImage) -> 
     settings = image.configs
     for line in config.update(settings.of(_BROKER, str(config.static.node_id)), settings.of(_BROKER, "")):
         logger.warning("%s", line)
+
+
+class FollowMetadata(Step[BrokerPublisher]):
+    """Begins to follow the metadata log: partitions take their roles and coordinators their shards with every image."""
+
+    name = "metadata"
+
+    def __init__(
+        self,
+        node: Node,
+        kraft: KRaftNode,
+        log_manager: LogManager,
+        replica_manager: ReplicaManager,
+        channel: InterBrokerChannel,
+        registrar: BrokerRegistrar,
+    ) -> None:
+        services = node.services
+        self._kraft = kraft
+        self._coordinators = services.coordinators = Coordinators(services, node.jobs.run)
+        replica_manager.changes.on_leadership.append(self._coordinators.leadership_changed)
+        replica_manager.verified_appender.verifier = self._coordinators
+        services.producer_ids = ProducerIdManager(channel, node.config.node_id, lambda: registrar.broker_epoch)
+        self._publisher = BrokerPublisher(
+            services.dynamic_config, services.metadata, log_manager, replica_manager, self._coordinators, registrar.metadata_changed
+        )
+
+    async def start(self) -> BrokerPublisher:
+        self._kraft.add_publisher(self._publisher)
+        return self._publisher
+
+    async def stop(self) -> None:
+        self._kraft.loader.remove_publisher(self._publisher)
+        self._coordinators.close()

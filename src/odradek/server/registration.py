@@ -11,6 +11,7 @@ A stale broker epoch (the controller restarted without us, or a session expired)
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -22,13 +23,21 @@ from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import directory_assignment_supported, supported_features
 from odradek.server.channel import InterBrokerChannel
+from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
+from odradek.server.node import StartError
+from odradek.server.quorum import new_incarnation_id
+from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
     from odradek.protocol.messages.broker_registration import BrokerRegistrationResponse
     from odradek.protocol.schema import Message
+    from odradek.server.identity import NodeIdentity
+    from odradek.server.listeners import Listeners
+    from odradek.server.log_directories import LogDirectories
+    from odradek.server.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +69,7 @@ class Identity(NamedTuple):
     previous_broker_epoch: int
 
 
-class BrokerRegistration:
+class BrokerRegistrar:
     """Registers, beats, unfences. `registered` and `running` complete when that has happened, `left` when the controller lets go."""
 
     def __init__(
@@ -119,12 +128,14 @@ class BrokerRegistration:
         self._ready = True
         self._beat_now()
 
-    def metadata_changed(self) -> None:
-        """A new image was published; before RUNNING that is worth a heartbeat at once."""
-        if self._states.state in (BrokerState.STARTING, BrokerState.RECOVERY) and self.broker_epoch >= 0:
+    def metadata_changed(self, image: MetadataImage) -> None:
+        """A new image was published. Before RUNNING that is worth a heartbeat at once, and it may ask for the registration anew."""
+        if self._states.state in (BrokerState.STARTING, BrokerState.RECOVERY):
             self._beat_now()
+        if self._needs_refresh(image):
+            self._refresh()
 
-    def needs_refresh(self, image: MetadataImage) -> bool:
+    def _needs_refresh(self, image: MetadataImage) -> bool:
         """Whether the registration dates from a metadata.version that had no room for log directories, and there is room now
         (org.apache.kafka.image.publisher.BrokerRegistrationTracker).
         """
@@ -137,7 +148,7 @@ class BrokerRegistration:
             and directory_assignment_supported(image.features.metadata_version or 0)
         )
 
-    def refresh(self) -> None:
+    def _refresh(self) -> None:
         """Registers once more, in the same life and with the same epoch, until the controller has taken it."""
         if self._refreshing or self._leaving or self._stopped:
             return
@@ -150,7 +161,7 @@ class BrokerRegistration:
                 code = ErrorCode(cast("BrokerRegistrationResponse", done.result()).error_code)
             if code is not ErrorCode.NONE:
                 logger.info("broker %d could not register its log directories (%s)", self._identity.broker_id, code.name)
-                self._clock.call_later(_REFRESH_RETRY_S, self.refresh)
+                self._clock.call_later(_REFRESH_RETRY_S, self._refresh)
 
         self._send_registration(refreshed)
 
@@ -320,3 +331,65 @@ class BrokerRegistration:
             self._states.to(BrokerState.RUNNING)
             self.running.complete(None)
         return False
+
+
+# -- in the start --------------------------------------------------------------------------------------------------------------
+
+
+def new_registrar(
+    node: Node,
+    identity: NodeIdentity,
+    directories: LogDirectories,
+    listeners: Listeners,
+    channel: InterBrokerChannel,
+    image: MetadataImage,
+) -> BrokerRegistrar:
+    """For the broker of this start, whose logs have been loaded; it sends nothing yet. `image`: the cluster as last known."""
+    config = node.config
+    registrar = BrokerRegistrar(
+        Identity(
+            config.node_id,
+            identity.cluster_id,
+            new_incarnation_id(image, node.random),
+            listeners.reached_at(config.advertised_listeners),
+            config.rack,
+            directories.online_ids,
+            directories.log_manager.previous_broker_epoch,
+        ),
+        channel,
+        node.clock,
+        node.states,
+        heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
+        session_timeout_s=config.broker_session_timeout_ms / 1000,
+        metadata_offset=lambda: node.services.metadata.image.offset,
+        offline_log_dirs=lambda: directories.offline_ids,
+        cordoned_log_dirs=lambda: directories.cordoned_ids,
+        failure_timeout_s=config.integer("log.dir.failure.timeout.ms") / 1000,
+        on_fatal=node.fatal,
+    )
+    directories.registrar = registrar
+    return registrar
+
+
+class Register(Step[None]):
+    """Registers with the controller and waits to be unfenced; heartbeats go on until the stop."""
+
+    name = "registration"
+
+    def __init__(self, node: Node, registrar: BrokerRegistrar) -> None:
+        self._node = node
+        self._registrar = registrar
+
+    async def start(self) -> None:
+        loop = self._node.loop
+        self._registrar.ready()
+        self._registrar.start()
+        patience_ms = self._node.config.integer("initial.broker.registration.timeout.ms")
+        try:
+            await asyncio.wait_for(as_future(loop, self._registrar.registered), patience_ms / 1000)
+        except TimeoutError:
+            raise StartError(f"the controller did not register this broker within {patience_ms} ms") from None
+        await as_future(loop, self._registrar.running)
+
+    async def stop(self) -> None:
+        self._registrar.stop()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.server.jobs import Jobs, Task, Work
+from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock, TimerHandle
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.server.coordinators import Coordinators
+    from odradek.server.node import Node
+    from odradek.server.publisher import BrokerPublisher
     from odradek.storage.log import Log
     from odradek.storage.log_directory import DirectoryWrite
     from odradek.storage.log_manager import LogManager
@@ -190,3 +193,29 @@ class BrokerTasks:
         partition = self._replica_manager.partitions.by_name.get(log.topic_partition)
         if partition is not None and partition.log is log:
             self._replica_manager.flusher.flush(partition)
+
+
+class RunTasks(Step[BrokerTasks]):
+    """Begins the regular tasks: retention, checkpoints, deletions, ISR checks."""
+
+    name = "tasks"
+
+    def __init__(self, node: Node, log_manager: LogManager, replica_manager: ReplicaManager, publisher: BrokerPublisher) -> None:
+        self._node = node
+        self._log_manager = log_manager
+        self._replica_manager = replica_manager
+        self._publisher = publisher
+        self._tasks: BrokerTasks | None = None
+
+    async def start(self) -> BrokerTasks:
+        node, services = self._node, self._node.services
+        self._tasks = BrokerTasks(
+            services.dynamic_config, node.clock, node.jobs, self._log_manager, self._replica_manager, services.coordinators
+        )
+        self._tasks.configured(services.metadata.image)
+        self._publisher.on_configured = self._tasks.configured
+        return self._tasks
+
+    async def stop(self) -> None:
+        if self._tasks is not None:
+            self._tasks.stop()

@@ -9,6 +9,7 @@ Any Kafka client can talk to it. The directory goes when the broker stops, unles
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
+from odradek.base.disk import Disk
 from odradek.config.broker import standalone_config
 from odradek.server.broker import Broker
 
@@ -23,7 +25,9 @@ from odradek.server.broker import Broker
 class EmbeddedBroker:
     """A single-node cluster on 127.0.0.1; `settings` are Kafka's broker keys. Start and stop it once."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, directory: str | None = None) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None, *, directory: str | None = None, disk: Disk | None = None) -> None:
+        """`disk`: in place of the system's, for tests of a disk that fails."""
+        self._disk = disk
         self._own = None if directory else tempfile.TemporaryDirectory(prefix="odradek-")
         self.directory = directory or (self._own.name if self._own else "")
         self._settings = {
@@ -32,6 +36,7 @@ class EmbeddedBroker:
             **(settings or {}),
         }
         self._ready: Future[int] = Future()
+        self._stopping = False
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="odradek-embedded", daemon=True)
@@ -57,9 +62,13 @@ class EmbeddedBroker:
         return self
 
     def stop(self) -> None:
-        """An orderly shutdown; returns when all is closed."""
-        if self._loop is not None and self._stop is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
+        """An orderly shutdown, also of a broker that is still starting; returns when all is closed."""
+        self._stopping = True
+        if self._thread.is_alive():
+            loop, stop = self._loop, self._stop
+            if loop is not None and stop is not None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                    loop.call_soon_threadsafe(stop.set)
             self._thread.join()
         if self._own is not None:
             self._own.cleanup()
@@ -78,11 +87,21 @@ class EmbeddedBroker:
                 self._ready.set_exception(error)
 
     async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        broker = Broker(standalone_config(self._settings), format_if_empty=True)
+        self._stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        broker = Broker(standalone_config(self._settings), disk=self._disk, format_if_empty=True)
+        starting = asyncio.ensure_future(broker.start())
+        stopped = asyncio.ensure_future(self._stop.wait())
         try:
-            await broker.start()
-            self._ready.set_result(broker.port())
-            await self._stop.wait()
+            if self._stopping:  # before there was a loop to be told
+                self._stop.set()
+            await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                self._ready.set_result(broker.port())
+                await stopped
         finally:
+            for task in (starting, stopped):
+                task.cancel()
+            await asyncio.wait((starting, stopped))
             await broker.stop()

@@ -123,6 +123,10 @@ class MetadataController:
         except KafkaError as error:
             deferred.fail(error)
             return
+        except Exception:
+            # The log cannot be written: the node ends.
+            deferred.fail(self.not_controller())
+            raise
         if appended:
             self._wait(deferred, result.response)
         else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from odradek.base.clock import Clock
 from odradek.base.disk import Disk
-from odradek.base.errors import StorageError
+from odradek.base.errors import KafkaError, StorageError
 from odradek.base.ids import METADATA_TOPIC_ID, TopicPartition
 from odradek.config.topic import TopicConfig
 from odradek.consensus.messages import ElectionState
@@ -27,6 +28,17 @@ logger = logging.getLogger(__name__)
 
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 PARTITION_METADATA = "partition.metadata"
+
+
+@contextmanager
+def _disk_errors() -> Generator[None]:
+    """A log answers KAFKA_STORAGE_ERROR when its disk fails. Here that is no answer for anybody, but the end of the node."""
+    try:
+        yield
+    except KafkaError as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        raise
 
 
 class MetadataLog:
@@ -149,7 +161,8 @@ class MetadataLog:
         """Whole batches from `offset`, below `up_to`, about `max_bytes` of them and at least one."""
         if offset >= up_to:
             return b""
-        found = self.log.read(offset, max_bytes=max_bytes, max_offset=up_to, min_one_message=True)
+        with _disk_errors():
+            found = self.log.read(offset, max_bytes=max_bytes, max_offset=up_to, min_one_message=True)
         try:
             return b"".join(part.read(0, part.size) for part in found.slices)
         finally:
@@ -207,19 +220,22 @@ class MetadataLog:
         write_quorum_state(self._disk, self.directory, election, kraft_version=kraft_version, voters=voters)
 
     def append(self, data: bytes, epoch: int) -> None:
-        """Batches with their offsets and epochs; not flushed."""
-        self.log.append_raft(memoryview(data), epoch)
+        """Batches with their offsets and epochs; not flushed. OSError, here and where else the log is written or read, is the disk's."""
+        with _disk_errors():
+            self.log.append_raft(memoryview(data), epoch)
 
     def begin_flush(self) -> Flush | None:
         return self.log.begin_flush()
 
     def truncate_to(self, offset: int) -> None:
-        self.log.truncate_to(offset)
+        with _disk_errors():
+            self.log.truncate_to(offset)
 
     def restart_at(self, snapshot_id: OffsetAndEpoch) -> None:
         """A snapshot with this name was written: the log begins anew at its end."""
         self.add_snapshot(snapshot_id)
-        self.log.truncate_fully_and_start_at(snapshot_id.offset)
+        with _disk_errors():
+            self.log.truncate_fully_and_start_at(snapshot_id.offset)
         for older in self.snapshots[:-1]:
             self._disk.remove(self.snapshot_path(older))
         self.snapshots = [snapshot_id]

@@ -1,0 +1,42 @@
+"""One timer, moved to where the core wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from odradek.base.clock import Clock, TimerHandle
+from odradek.consensus.states import NEVER
+
+
+class Alarm:
+    """Calls `ring` at the deadline that was set last. Deadlines are milliseconds of the monotonic clock, or NEVER."""
+
+    __slots__ = ("_clock", "_deadline_ms", "_ring", "_timer")
+
+    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+        self._clock = clock
+        self._ring = ring
+        self._timer: TimerHandle | None = None
+        self._deadline_ms = NEVER
+
+    def set(self, deadline_ms: int) -> None:
+        """Forgets the former deadline. One in the past rings as soon as the loop is free."""
+        if deadline_ms == self._deadline_ms:
+            return
+        self.cancel()
+        self._deadline_ms = deadline_ms
+        if deadline_ms != NEVER:
+            delay_ms = deadline_ms - int(self._clock.monotonic() * 1000)
+            self._timer = self._clock.call_later(max(delay_ms, 0) / 1000, self._rung)
+
+    def cancel(self) -> None:
+        """Does not ring until a deadline is set anew."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._deadline_ms = NEVER
+
+    def _rung(self) -> None:
+        self._timer = None
+        self._deadline_ms = NEVER
+        self._ring()

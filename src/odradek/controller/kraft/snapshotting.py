@@ -1,0 +1,127 @@
+"""A node's snapshots: its own, written when there is enough to put into one, and those it fetches from the leader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.base.clock import Clock
+from odradek.base.disk import Disk
+from odradek.consensus.messages import SnapshotChunk
+from odradek.consensus.voters import OffsetAndEpoch, VoterHistory
+from odradek.controller.kraft.background import Background
+from odradek.controller.kraft.loader import MetadataLoader
+from odradek.controller.kraft.metadata_log import MetadataLog
+from odradek.controller.kraft.snapshots import encode_snapshot, write_snapshot
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+
+class Snapshots:
+    """All on the node's thread, but for the writing of its own."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        log: MetadataLog,
+        loader: MetadataLoader,
+        voters: VoterHistory,
+        disk: Disk,
+        clock: Clock,
+        background: Background,
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        """`on_error` is told when a snapshot could not be written."""
+        self._config = config
+        self._log = log
+        self._loader = loader
+        self._voters = voters
+        self._disk = disk
+        self._clock = clock
+        self._background = background
+        self._on_error = on_error
+        self._writing = False
+        self._last_s = clock.monotonic()
+
+    # Own -------------------------------------------------------------------------------------------------------------------
+
+    def consider(self) -> None:
+        """Writes one at Kafka's thresholds: bytes of records since the last one, or time since it when there is anything new."""
+        config = self._config
+        interval_ms = config.integer("metadata.log.max.snapshot.interval.ms")
+        enough = self._loader.bytes_since_snapshot >= config.integer("metadata.log.max.record.bytes.between.snapshots")
+        if enough or (interval_ms > 0 and (self._clock.monotonic() - self._last_s) * 1000 >= interval_ms):
+            self.write()
+
+    def write(self) -> None:
+        """Writes a snapshot of the image beside the log, in the background; nothing when it exists or one is on its way."""
+        image = self._loader.image
+        snapshot_id = self._loader.snapshot_id
+        latest = self._log.latest_snapshot()
+        if self._writing or not self._loader.caught_up or snapshot_id.offset <= 0 or (latest is not None and snapshot_id <= latest):
+            return
+        self._writing = True
+        self._last_s = self._clock.monotonic()
+        self._loader.snapshot_written()
+        voters, kraft_version = self._voters.at(snapshot_id.offset)
+        now_ms = self._clock.time_ms()
+
+        def write() -> None:
+            batches = encode_snapshot(
+                image.to_records(),
+                epoch=snapshot_id.epoch,
+                last_contained_log_time_ms=image.provenance.last_contained_log_time_ms,
+                now_ms=now_ms,
+                kraft_version=kraft_version,
+                voters=voters,
+            )
+            write_snapshot(self._disk, self._log.directory, snapshot_id, batches)
+
+        self._background.run(write, lambda error: self._written(snapshot_id, error))
+
+    def _written(self, snapshot_id: OffsetAndEpoch, error: BaseException | None) -> None:
+        self._writing = False
+        if error is not None:
+            self._on_error(error)
+            return
+        logger.info("Wrote the metadata snapshot that ends at offset %d, epoch %d", *snapshot_id)
+        self._log.add_snapshot(snapshot_id)
+        self._log.clean(self._clock.time_ms())
+        self._delete_later(self._log.take_deletions())
+
+    def _delete_later(self, paths: Sequence[str]) -> None:
+        if not paths:
+            return
+
+        def delete() -> None:
+            for path in paths:
+                if self._disk.exists(path):
+                    self._disk.remove(path)
+
+        self._clock.call_later(self._config.integer("internal.metadata.delete.delay.millis") / 1000, delete)
+
+    # The leader's ----------------------------------------------------------------------------------------------------------
+
+    def receive(self, chunk: SnapshotChunk) -> bool:
+        """Writes a piece of the leader's snapshot; whether that was the last one, and the log begins anew at the snapshot's end."""
+        path = self._log.snapshot_path(chunk.snapshot_id)
+        part = path + ".part"
+        if chunk.position == 0 and self._disk.exists(part):
+            self._disk.remove(part)
+        file = self._disk.open(part, create=True)
+        try:
+            file.pwritev([chunk.data], chunk.position)
+            if chunk.last:
+                file.fsync()
+        finally:
+            file.close()
+        if chunk.last:
+            self._disk.rename(part, path)
+            self._disk.fsync_dir(self._log.directory)
+            self._log.restart_at(chunk.snapshot_id)
+        return chunk.last

@@ -1,0 +1,131 @@
+"""The listeners of a node: bound early, so that a taken port is noticed before anything is done; served when there is something to say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ConfigError
+from odradek.config.listeners import SECURITY_PROTOCOLS
+from odradek.handlers.scopes import BROKER, CONTROLLER
+from odradek.network.acceptor import Acceptor, BoundListener, Listener
+from odradek.server.dispatch import Dispatcher
+from odradek.server.jobs import as_future
+from odradek.server.lifecycle import BrokerState
+from odradek.server.reconfiguration import acceptor_limits, follow_limits
+from odradek.server.registration import AdvertisedListener
+from odradek.server.step import Step
+
+if TYPE_CHECKING:
+    from odradek.config.listeners import Endpoint
+    from odradek.server.node import Node
+    from odradek.server.registration import BrokerRegistrar
+
+logger = logging.getLogger(__name__)
+
+_LEAVE_TIMEOUT_S = 5.0
+
+
+class Listeners:
+    """What is bound, and the acceptor behind it."""
+
+    def __init__(self, acceptor: Acceptor) -> None:
+        self.acceptor = acceptor
+        self.bound: list[BoundListener] = []
+        """In the order of the configuration."""
+
+    def port(self, name: str) -> int:
+        """KeyError when no listener has this name."""
+        for bound in self.bound:
+            if bound.name == name:
+                return bound.port
+        raise KeyError(name)
+
+    def reached_at(self, endpoints: Sequence[Endpoint]) -> list[AdvertisedListener]:
+        """The endpoints as others are told of them: with this machine's name, and the port chosen by the system, where they name none."""
+        return [
+            AdvertisedListener(
+                each.listener,
+                each.host or socket.getfqdn(),
+                each.port or self.port(each.listener),
+                SECURITY_PROTOCOLS[each.security_protocol],
+            )
+            for each in endpoints
+        ]
+
+    async def serve(self, scope: str) -> None:
+        """Answers on the listeners of `scope` from now on."""
+        for bound in self.bound:
+            if bound.scope == scope:
+                await self.acceptor.serve(bound)
+
+
+class BindListeners(Step[Listeners]):
+    """Binds all listeners, without answering yet; at the end closes what connections are left."""
+
+    name = "listeners"
+
+    def __init__(self, node: Node) -> None:
+        config, services = node.config, node.services
+        self._node = node
+        services.dispatcher = Dispatcher(services, unstable_versions=config.flag("unstable.api.versions.enable"))
+        acceptor = Acceptor(
+            node.loop, node.clock, services.dispatcher, acceptor_limits(config), backlog=config.integer("socket.listen.backlog.size")
+        )
+        self._listeners = Listeners(acceptor)
+        services.bound_listeners = self._listeners.bound
+        follow_limits(services.dynamic_config, acceptor)
+
+    async def start(self) -> Listeners:
+        config = self._node.config
+        for endpoint in config.listeners:
+            scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
+            if endpoint.security_protocol != "PLAINTEXT":
+                raise ConfigError(f"listeners: {endpoint.listener} asks for {endpoint.security_protocol}; only PLAINTEXT is served yet")
+            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port)
+            self._listeners.bound.append(await self._listeners.acceptor.bind(listener))
+        return self._listeners
+
+    async def stop(self) -> None:
+        await self._listeners.acceptor.close()
+
+
+class ServeControllers(Step[None]):
+    """Answers on the controller listeners."""
+
+    name = "controller_listeners"
+
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
+
+    async def start(self) -> None:
+        await self._listeners.serve(CONTROLLER)
+
+
+class ServeClients(Step[None]):
+    """Answers clients; at the end has the leaders moved away and takes no new requests."""
+
+    name = "broker_listeners"
+    stop_timeout_s = 30.0
+
+    def __init__(self, node: Node, listeners: Listeners, registrar: BrokerRegistrar) -> None:
+        self._node = node
+        self._listeners = listeners
+        self._registrar = registrar
+
+    async def start(self) -> None:
+        await self._listeners.serve(BROKER)
+
+    async def stop(self) -> None:
+        node = self._node
+        if node.config.flag("controlled.shutdown.enable") and node.states.state is BrokerState.RUNNING:
+            node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+            try:
+                await asyncio.wait_for(as_future(node.loop, self._registrar.leave()), _LEAVE_TIMEOUT_S)
+            except TimeoutError:
+                logger.warning("the controller did not let this broker go in %.0f s; leaving anyway", _LEAVE_TIMEOUT_S)
+        self._listeners.acceptor.close_listeners()
+        self._listeners.acceptor.quiesce()

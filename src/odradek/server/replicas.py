@@ -1,0 +1,65 @@
+"""The replicas of a broker: what serves produce and fetch from the loaded logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.replication.replica_manager import ReplicaManager
+from odradek.server.assignments import AssignmentsManager
+from odradek.server.reconfiguration import follow_producer_settings
+from odradek.server.senders import alter_partition_sender
+from odradek.server.step import Step
+
+if TYPE_CHECKING:
+    from odradek.network.acceptor import Acceptor
+    from odradek.server.channel import InterBrokerChannel
+    from odradek.server.log_directories import LogDirectories
+    from odradek.server.node import Node
+    from odradek.server.registration import BrokerRegistrar
+
+
+class MakeReplicas(Step[ReplicaManager]):
+    """Makes the replica manager; at the end answers what waits and writes the high watermarks."""
+
+    name = "replicas"
+    stop_timeout_s = 30.0
+
+    def __init__(
+        self, node: Node, directories: LogDirectories, acceptor: Acceptor, channel: InterBrokerChannel, registrar: BrokerRegistrar
+    ) -> None:
+        services = node.services
+        self._node = node
+        self._directories = directories
+        self._acceptor = acceptor
+        self._channel = channel
+        self._registrar = registrar
+        self._assignments = AssignmentsManager(
+            channel, node.clock, node.config.node_id, lambda: registrar.broker_epoch, lambda: services.metadata.image
+        )
+        self._replica_manager: ReplicaManager | None = None
+
+    async def start(self) -> ReplicaManager:
+        node, services = self._node, self._node.services
+        self._replica_manager = services.replica_manager = ReplicaManager(
+            node.config,
+            clock=node.clock,
+            disk=node.disk,
+            rng=node.random,
+            log_manager=self._directories.log_manager,
+            metadata=services.metadata,
+            send_alter_partition=alter_partition_sender(self._channel),
+            broker_epoch=lambda: self._registrar.broker_epoch,
+            run_job=node.jobs.run,
+            dynamic_config=services.dynamic_config,
+            assign=self._assignments.assign,
+        )
+        self._directories.replica_manager = self._replica_manager
+        follow_producer_settings(services.dynamic_config, self._directories.log_manager, self._replica_manager)
+        return self._replica_manager
+
+    async def stop(self) -> None:
+        self._assignments.close()
+        if self._replica_manager is not None:
+            self._replica_manager.close()
+        # The answers that this set free go out before the logs close.
+        await self._acceptor.close()
