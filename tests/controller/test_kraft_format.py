@@ -7,7 +7,7 @@ import random
 import pytest
 
 from odradek.base.errors import StorageError
-from odradek.base.ids import random_uuid, uuid_to_string
+from odradek.base.ids import random_uuid, uuid_from_string, uuid_to_string
 from odradek.config.broker import BrokerConfig
 from odradek.controller.format import (
     FormatError,
