@@ -82,7 +82,7 @@ def _heal(cluster: Cluster) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--count", type=int, default=100, help="how many seeds")
+    parser.add_argument("--count", type=int, default=1000, help="how many seeds")
     options = parser.parse_args()
     failed = 0
     commits = steps = 0

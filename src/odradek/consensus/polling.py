@@ -27,12 +27,17 @@ def poll(raft: Raft) -> int:
             return deadline
 
 
+def _until_election(raft: Raft) -> int:
+    """When the role's time is over; for a replica that shuts down, and stands for nothing any more, that is never."""
+    return NEVER if raft.shutting_down else raft.state.deadline_ms
+
+
 def _poll_unattached(raft: Raft) -> int:
     state = raft.state
     if raft.now_ms >= state.deadline_ms and not raft.shutting_down and raft.is_voter:
         raft.become_prospective()
         return 0
-    return min(state.deadline_ms, _fetch_from_bootstrap(raft))
+    return min(_until_election(raft), _fetch_from_bootstrap(raft))
 
 
 def _poll_nominee(raft: Raft) -> int:
@@ -44,7 +49,7 @@ def _poll_nominee(raft: Raft) -> int:
         else:
             lose_pre_vote(raft, state)
         return 0
-    return min(state.deadline_ms, _ask_for_votes(raft, state))
+    return min(_until_election(raft), _ask_for_votes(raft, state))
 
 
 def _ask_for_votes(raft: Raft, state: NomineeState) -> int:
@@ -115,7 +120,7 @@ def _poll_resigned(raft: Raft) -> int:
         # Not in this epoch again: it has had its leader.
         raft.become_unattached(state.epoch + 1)
         return 0
-    next_ms = state.deadline_ms
+    next_ms = _until_election(raft)
     for voter in state.unacknowledged:
         if raft.requests.ready(voter, raft.now_ms):
             raft.send(voter, EndQuorumEpochRequest(raft.local.id, state.epoch, state.preferred, raft.local.endpoints))

@@ -1,0 +1,547 @@
+"""One replica alone: the test says what its peers say, and looks at what it asks, answers, writes and believes."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.consensus.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    ControlUpdate,
+    ElectionState,
+    EndQuorumEpochRequest,
+    Event,
+    FetchedRecords,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Flushed,
+    Outbound,
+    Propose,
+    Ready,
+    Request,
+    RequestReceived,
+    Resign,
+    Response,
+    ResponseReceived,
+    Shutdown,
+    SnapshotInstalled,
+    Tick,
+    VoteRequest,
+    VoteResponse,
+)
+from odradek.consensus.raft import Raft, RaftTimeouts
+from odradek.consensus.states import Role
+from odradek.consensus.voters import Endpoint, OffsetAndEpoch, ReplicaKey, Voter, VoterHistory, VoterSet
+from tests.consensus.simulation import Batch, MemoryLog
+
+ME = 1
+
+
+def voter(number: int) -> Voter:
+    return Voter(number, UUID(int=1000 + number), (Endpoint("CONTROLLER", "localhost", 9000 + number),))
+
+
+def key(number: int) -> ReplicaKey:
+    return voter(number).key
+
+
+class Replica:
+    """Node 1 of a quorum. What a step wants written is written; messages are kept for the test to answer."""
+
+    def __init__(
+        self,
+        voters: int | VoterSet = 3,
+        *,
+        epochs: tuple[int, ...] = (),
+        election: ElectionState | None = None,
+        directory: UUID | None = None,
+    ) -> None:
+        """`epochs`: one record of each stands in the log, flushed."""
+        self.now_ms = 1000
+        self.log = MemoryLog()
+        for offset, epoch in enumerate(epochs):
+            self.log.append(Batch(offset, offset + 1, epoch, f"old {offset}"))
+        self.log.flushed = len(epochs)
+        members = voters if isinstance(voters, VoterSet) else VoterSet(voter(number) for number in range(1, voters + 1))
+        self.election = election
+        self.raft = Raft(
+            local=voter(ME)._replace(directory_id=directory or voter(ME).directory_id),
+            log=self.log,
+            voters=VoterHistory(members),
+            election=election,
+            rng=random.Random(1),
+            timeouts=RaftTimeouts(election_ms=100, fetch_ms=200, request_ms=150, retry_backoff_ms=10),
+            bootstrap=members.ids,
+        )
+        self.messages: list[Outbound] = []
+        self.answers: dict[int, Response] = {}
+        self.ready = self.perform(self.raft.start(self.now_ms))
+        self._token = 0
+
+    def perform(self, ready: Ready) -> Ready:
+        self.ready = ready
+        if ready.quorum_state is not None:
+            self.election = ready.quorum_state
+        if ready.truncate_to is not None:
+            self.log.truncate_to(ready.truncate_to)
+        for append in ready.appends:
+            self.log.append(Batch(append.base_offset, append.end_offset, append.epoch, append.payload))
+        self.messages += ready.messages
+        self.answers.update(ready.replies)
+        return ready
+
+    def step(self, event: Event) -> Ready:
+        return self.perform(self.raft.step(event, self.now_ms))
+
+    def advance(self, milliseconds: int) -> None:
+        """Time passes, with a tick whenever one is due."""
+        end = self.now_ms + milliseconds
+        while self.raft.deadline_ms <= end:
+            self.now_ms = max(self.raft.deadline_ms, self.now_ms)
+            self.step(Tick())
+        self.now_ms = end
+
+    def flush(self) -> None:
+        self.log.flushed = self.log.end.offset
+        self.step(Flushed(self.log.end.offset))
+
+    def ask(self, request: Request) -> Response | None:
+        """A peer's request; the answer, or None while it is parked."""
+        self._token += 1
+        self.step(RequestReceived(self._token, request))
+        return self.answers.get(self._token)
+
+    def sent(self, kind: type[Request]) -> list[Outbound]:
+        """Takes the messages of a kind that have been sent since."""
+        found = [message for message in self.messages if isinstance(message.request, kind)]
+        self.messages = [message for message in self.messages if message not in found]
+        return found
+
+    def answer(self, message: Outbound, response: Response | None) -> None:
+        self.step(ResponseReceived(message.correlation, response))
+
+    # -- ways into a role --------------------------------------------------------------------------------------------------
+
+    def nominated(self) -> list[Outbound]:
+        """Waits for the election timeout; the pre-votes it then asks for."""
+        while self.raft.role is not Role.PROSPECTIVE:
+            self.advance(1)
+        return self.sent(VoteRequest)
+
+    def elected(self) -> None:
+        for _ in range(2):
+            for message in self.nominated() if self.raft.role is not Role.CANDIDATE else self.sent(VoteRequest):
+                self.answer(message, VoteResponse(ErrorCode.NONE, -1, self.raft.epoch, granted=True))
+        assert self.raft.role is Role.LEADER
+
+    def vote(
+        self, candidate: ReplicaKey, *, epoch: int | None = None, pre_vote: bool = False, to: ReplicaKey | None = None
+    ) -> VoteResponse:
+        """Asks for the vote with a log that is as long as this one; by default in the epoch that the replica is in."""
+        epoch = self.raft.epoch if epoch is None else epoch
+        end = self.log.end
+        response = self.ask(VoteRequest(to or key(ME), candidate, epoch, end.offset, min(end.epoch, epoch - (not pre_vote)), pre_vote))
+        assert isinstance(response, VoteResponse)
+        return response
+
+    def follow(self, epoch: int, leader: int = 2) -> None:
+        self.messages.clear()
+        self.ask(BeginQuorumEpochRequest(key(ME), leader, epoch, voter(leader).endpoints))
+        assert self.raft.role is Role.FOLLOWER
+
+    def fetch_by(self, number: int, offset: int, *, wait_ms: int = 0, high_watermark: int = 2**63 - 1) -> FetchResponse | None:
+        """A fetch of a replica whose last record is of the epoch that this log has there."""
+        epoch = next((batch.epoch for batch in reversed(self.log.batches) if batch.end_offset <= offset), 0)
+        answer = self.ask(FetchRequest(key(number), self.raft.epoch, offset, epoch, wait_ms, high_watermark))
+        assert answer is None or isinstance(answer, FetchResponse)
+        return answer
+
+    def fetched(self, count: int = 1, *, high_watermark: int = -1, control: tuple[ControlUpdate, ...] = (), flush: bool = True) -> None:
+        """The leader answers the fetch under way with `count` records of its epoch."""
+        (message,) = self.sent(FetchRequest)
+        epoch, base = self.raft.epoch, self.log.end.offset
+        records = FetchedRecords(None, base, base + count, epoch, control) if count else None
+        self.answer(message, FetchResponse(ErrorCode.NONE, 2, epoch, high_watermark, records=records))
+        if flush:
+            self.flush()
+
+
+# Votes ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_that_hears_its_leader_helps_nobody_against_it() -> None:
+    replica = Replica()
+    replica.follow(5)
+    assert replica.vote(key(3), pre_vote=True).granted, "it has not heard from it yet"
+    replica.fetched(0)
+    assert not replica.vote(key(3), pre_vote=True).granted
+
+
+def test_a_leader_that_commits_helps_nobody_against_itself() -> None:
+    replica = Replica()
+    replica.elected()
+    replica.flush()
+    assert replica.vote(key(3), pre_vote=True).granted, "it knows no high watermark yet"
+    replica.fetch_by(2, replica.log.end.offset)
+    assert replica.raft.high_watermark == 1
+    assert not replica.vote(key(3), pre_vote=True).granted
+
+
+def test_one_vote_an_epoch_whatever_the_role() -> None:
+    candidate = Replica()
+    for message in candidate.nominated():
+        candidate.answer(message, VoteResponse(ErrorCode.NONE, -1, candidate.raft.epoch, granted=True))
+    assert candidate.raft.role is Role.CANDIDATE
+    assert not candidate.vote(key(3)).granted, "it has voted for itself"
+    resigned = Replica(election=ElectionState(5, ME))
+    assert resigned.raft.role is Role.RESIGNED
+    assert not resigned.vote(key(3)).granted, "the epoch was its own"
+    assert resigned.vote(key(3), epoch=6).granted
+    voted = Replica()
+    assert voted.vote(key(2), epoch=7).granted
+    assert voted.vote(key(2), epoch=7).granted, "asked again, it says the same"
+    assert not voted.vote(key(3), epoch=7).granted
+    assert not voted.vote(ReplicaKey(2, UUID(int=77)), epoch=7).granted, "the same node with another disk has not got the vote"
+
+
+def test_a_vote_outlives_the_doubt_about_an_election() -> None:
+    """Voted, then prospective, then refused by the others: the vote of the epoch is given all the same."""
+    replica = Replica()
+    assert replica.vote(key(2), epoch=7).granted
+    for message in replica.nominated():
+        replica.answer(message, VoteResponse(ErrorCode.NONE, -1, 7, granted=False))
+    assert replica.raft.role is Role.VOTED
+    assert not replica.vote(key(3), epoch=7).granted
+    assert replica.election == ElectionState(7, -1, key(2))
+
+
+def test_one_refusal_of_three_loses_no_election() -> None:
+    replica = Replica()
+    first, second = replica.nominated()
+    replica.answer(first, VoteResponse(ErrorCode.NONE, -1, 0, granted=False))
+    assert replica.raft.role is Role.PROSPECTIVE
+    replica.answer(second, VoteResponse(ErrorCode.NONE, -1, 0, granted=True))
+    assert replica.raft.role is Role.CANDIDATE
+
+
+def test_a_refused_pre_vote_is_over_before_its_timeout() -> None:
+    replica = Replica()
+    for message in replica.nominated():
+        replica.answer(message, VoteResponse(ErrorCode.NONE, -1, 0, granted=False))
+    assert replica.raft.role is Role.UNATTACHED
+    assert replica.raft.deadline_ms > replica.now_ms
+
+
+def test_a_pre_vote_is_asked_for_in_the_present_epoch() -> None:
+    replica = Replica()
+    replica.vote(key(2), epoch=7)
+    assert replica.vote(key(3), pre_vote=True) == VoteResponse(ErrorCode.NONE, -1, 7, granted=True)
+    assert replica.vote(key(3), epoch=6).error is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_a_request_for_another_directory_is_not_for_this_replica() -> None:
+    replica = Replica()
+    refused = replica.vote(key(3), epoch=7, to=ReplicaKey(ME, UUID(int=77)))
+    assert (refused.error, refused.granted) == (ErrorCode.INVALID_VOTER_KEY, False)
+
+
+def test_whom_a_replica_votes_for_is_to_be_durable_with_the_answer() -> None:
+    replica = Replica()
+    replica.vote(key(2), epoch=7)
+    assert replica.ready.quorum_state == ElectionState(7, -1, key(2))
+    assert replica.ready.replies != []
+
+
+def test_the_epoch_does_not_go_back_behind_the_log() -> None:
+    assert Replica(epochs=(5,), election=ElectionState(3)).raft.epoch == 5
+
+
+def test_who_is_no_voter_does_not_stand() -> None:
+    observer = Replica(VoterSet([voter(2), voter(3)]))
+    observer.advance(2000)
+    observer.follow(4)
+    observer.advance(2000)
+    assert observer.raft.role is Role.FOLLOWER
+    other_disk = Replica(directory=UUID(int=77))
+    other_disk.advance(2000)
+    assert other_disk.raft.role is Role.UNATTACHED
+
+
+def test_who_shuts_down_does_not_stand() -> None:
+    replica = Replica()
+    replica.step(Shutdown())
+    replica.advance(2000)
+    assert replica.raft.role is Role.UNATTACHED
+
+
+# Leading -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_role_does_not_wait_for_answers_to_the_old_ones_questions() -> None:
+    replica = Replica(5)
+    for _ in range(2):
+        asked = replica.nominated() if replica.raft.role is not Role.CANDIDATE else replica.sent(VoteRequest)
+        for message in asked[:2]:
+            replica.answer(message, VoteResponse(ErrorCode.NONE, -1, replica.raft.epoch, granted=True))
+    assert replica.raft.role is Role.LEADER
+    assert {message.destination for message in replica.sent(BeginQuorumEpochRequest)} == {2, 3, 4, 5}, "two have not answered yet"
+
+
+def test_a_leader_makes_itself_known_again_to_those_who_do_not_fetch() -> None:
+    replica = Replica()
+    replica.elected()
+    for message in replica.sent(BeginQuorumEpochRequest):
+        replica.answer(message, BeginQuorumEpochResponse(ErrorCode.NONE, ME, replica.raft.epoch))
+    replica.advance(50)
+    assert replica.sent(BeginQuorumEpochRequest) == []
+    replica.advance(100)
+    assert {message.destination for message in replica.sent(BeginQuorumEpochRequest)} == {2, 3}
+
+
+def test_a_second_leader_of_an_epoch_and_a_former_one_are_contradicted() -> None:
+    replica = Replica()
+    replica.follow(5)
+    for leader, epoch, error in ((3, 5, ErrorCode.INVALID_REQUEST), (3, 4, ErrorCode.FENCED_LEADER_EPOCH)):
+        answer = replica.ask(BeginQuorumEpochRequest(key(ME), leader, epoch, voter(leader).endpoints))
+        assert answer is not None
+        assert (answer.error, answer.leader_id, answer.epoch) == (error, 2, 5)
+    ended = replica.ask(EndQuorumEpochRequest(3, 5))
+    assert ended is not None
+    assert ended.error is ErrorCode.INVALID_REQUEST
+
+
+def test_a_restarted_leader_lets_the_others_elect_at_once() -> None:
+    replica = Replica(election=ElectionState(5, ME))
+    assert {message.destination for message in replica.sent(EndQuorumEpochRequest)} == {2, 3}
+
+
+def test_nothing_of_a_former_epoch_is_appended() -> None:
+    replica = Replica()
+    replica.elected()
+    end = replica.log.end
+    replica.step(Propose(replica.raft.epoch - 1, 1, "late"))
+    assert replica.log.end == end
+    replica.step(Propose(replica.raft.epoch, 1, "now"))
+    assert replica.log.end.offset == end.offset + 1
+
+
+def test_one_follower_of_four_does_not_keep_a_leader() -> None:
+    replica = Replica(5)
+    replica.elected()
+    for _ in range(50):
+        if replica.raft.role is not Role.LEADER:
+            break
+        replica.fetch_by(2, 0)
+        replica.advance(20)
+    assert replica.raft.role is Role.RESIGNED
+    kept = Replica(5)
+    kept.elected()
+    for _ in range(50):
+        kept.fetch_by(2, 0)
+        kept.fetch_by(3, 0)
+        kept.advance(20)
+    assert kept.raft.role is Role.LEADER
+
+
+def test_a_parked_fetch_is_answered_by_a_commit() -> None:
+    replica = Replica()
+    replica.elected()
+    replica.flush()
+    end = replica.log.end.offset
+    assert replica.fetch_by(3, end, wait_ms=100, high_watermark=1) is None
+    token = 1
+    assert replica.fetch_by(2, end, wait_ms=100, high_watermark=0) is not None, "its own fetch commits"
+    replica.step(Propose(replica.raft.epoch, 1, "x"))
+    answer = replica.answers[token]
+    assert isinstance(answer, FetchResponse)
+    assert (answer.error, answer.high_watermark) == (ErrorCode.NONE, 1)
+    assert replica.fetch_by(3, end + 1, wait_ms=100, high_watermark=1) is None
+    replica.flush()
+    waiting = max(replica.answers)
+    assert replica.raft.high_watermark == 2
+    answer = replica.answers[waiting]
+    assert isinstance(answer, FetchResponse)
+    assert answer.high_watermark == 2
+
+
+def test_who_waits_at_a_leader_that_leads_no_more_is_told() -> None:
+    replica = Replica()
+    replica.elected()
+    replica.flush()
+    assert replica.fetch_by(2, replica.log.end.offset, wait_ms=100) is None
+    replica.step(Resign(replica.raft.epoch))
+    answer = replica.answers[1]
+    assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_leader_does_not_answer_those_who_know_a_newer_epoch() -> None:
+    replica = Replica()
+    replica.elected()
+    answer = replica.ask(FetchRequest(key(2), replica.raft.epoch + 1, 0, 0, 0))
+    assert answer is not None
+    assert answer.error is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_the_voters_in_force_decide_what_is_committed() -> None:
+    replica = Replica()
+    replica.elected()
+    replica.flush()
+    replica.raft.voters.add_voters(replica.log.end.offset - 1, VoterSet(voter(number) for number in range(1, 6)))
+    replica.step(Propose(replica.raft.epoch, 1, "x"))
+    replica.flush()
+    replica.fetch_by(2, replica.log.end.offset)
+    assert replica.raft.high_watermark == -1, "two of five"
+    replica.fetch_by(5, replica.log.end.offset)
+    assert replica.raft.high_watermark == replica.log.end.offset
+
+
+def test_a_log_that_is_not_a_prefix_is_sent_back_or_to_a_snapshot() -> None:
+    replica = Replica(epochs=(1, 1, 1))
+    replica.elected()
+    longer = replica.ask(FetchRequest(key(2), replica.raft.epoch, 7, 1, 0))
+    assert isinstance(longer, FetchResponse)
+    assert longer.diverging == OffsetAndEpoch(3, 1), "more records of epoch 1 than the leader has"
+    replica.log.snapshots[OffsetAndEpoch(2, 1)] = ()
+    replica.log.batches, replica.log.start_offset = replica.log.batches[2:], 2
+    behind = replica.ask(FetchRequest(key(2), replica.raft.epoch, 1, 1, 0))
+    assert isinstance(behind, FetchResponse)
+    assert behind.snapshot_id == OffsetAndEpoch(2, 1)
+
+
+# Peers ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_peer_that_fails_is_asked_again_after_a_pause_and_one_that_is_silent_after_the_time_out() -> None:
+    replica = Replica()
+    replica.follow(5)
+    (first,) = replica.sent(FetchRequest)
+    replica.answer(first, None)
+    assert replica.sent(FetchRequest) == []
+    replica.advance(10)
+    assert len(replica.sent(FetchRequest)) == 1
+    replica.advance(149)
+    assert replica.sent(FetchRequest) == []
+    replica.advance(1)
+    assert len(replica.sent(FetchRequest)) == 1
+
+
+# Following -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_asks_for_more_only_when_what_it_has_is_durable() -> None:
+    replica = Replica()
+    replica.follow(5)
+    replica.fetched(3, flush=False)
+    assert replica.sent(FetchRequest) == []
+    replica.flush()
+    (message,) = replica.sent(FetchRequest)
+    assert isinstance(message.request, FetchRequest)
+    assert message.request.offset == 3
+
+
+def test_what_replaces_a_truncated_end_is_not_durable_by_the_flush_of_before() -> None:
+    replica = Replica(epochs=(1, 1, 1))
+    replica.follow(5)
+    (message,) = replica.sent(FetchRequest)
+    replica.answer(message, FetchResponse(ErrorCode.NONE, 2, 5, diverging=OffsetAndEpoch(1, 1)))
+    assert replica.log.end == OffsetAndEpoch(1, 1), "as far as the leader has epoch 1"
+    replica.fetched(2, flush=False)
+    assert replica.sent(FetchRequest) == []
+    replica.flush()
+    assert len(replica.sent(FetchRequest)) == 1
+
+
+def test_what_is_committed_is_never_cut_off() -> None:
+    replica = Replica(epochs=(1, 1, 1))
+    replica.follow(5)
+    replica.fetched(0, high_watermark=3)
+    assert replica.raft.high_watermark == 3
+    (message,) = replica.sent(FetchRequest)
+    with pytest.raises(AssertionError, match="below the high watermark 3"):
+        replica.answer(message, FetchResponse(ErrorCode.NONE, 2, 5, diverging=OffsetAndEpoch(1, 1)))
+
+
+def test_a_follower_calls_nothing_committed_that_it_does_not_have() -> None:
+    replica = Replica()
+    replica.follow(5)
+    replica.fetched(2, high_watermark=100)
+    assert replica.raft.high_watermark == 2
+
+
+def test_voters_go_with_the_record_that_brought_them() -> None:
+    replica = Replica(epochs=(1,))
+    replica.follow(5)
+    replica.fetched(1, control=(ControlUpdate(1, VoterSet([voter(1), voter(2)])),))
+    assert replica.raft.voters.current.ids == (1, 2)
+    replica.follow(6, leader=2)
+    (message,) = replica.sent(FetchRequest)
+    replica.answer(message, FetchResponse(ErrorCode.NONE, 2, 6, diverging=OffsetAndEpoch(1, 1)))
+    assert replica.log.end.offset == 1
+    assert replica.raft.voters.current.ids == (1, 2, 3)
+
+
+SNAPSHOT = OffsetAndEpoch(10, 4)
+
+
+def fetching_a_snapshot() -> tuple[Replica, Outbound]:
+    replica = Replica()
+    replica.follow(5)
+    (message,) = replica.sent(FetchRequest)
+    replica.answer(message, FetchResponse(ErrorCode.NONE, 2, 5, snapshot_id=SNAPSHOT))
+    (message,) = replica.sent(FetchSnapshotRequest)
+    return replica, message
+
+
+def test_a_snapshot_is_fetched_piece_by_piece_and_nothing_else_until_it_is_in_place() -> None:
+    replica, message = fetching_a_snapshot()
+    replica.answer(message, FetchSnapshotResponse(ErrorCode.NONE, 2, 5, SNAPSHOT, 6, 0, data=b"abcd"))
+    (message,) = replica.sent(FetchSnapshotRequest)
+    assert isinstance(message.request, FetchSnapshotRequest)
+    assert message.request.position == 4
+    replica.answer(message, FetchSnapshotResponse(ErrorCode.NONE, 2, 5, SNAPSHOT, 6, 4, data=b"ef"))
+    assert replica.ready.snapshot_chunks[-1].last
+    assert replica.messages == [], "the log it would fetch into is being replaced"
+    replica.log.snapshots[SNAPSHOT] = ()
+    replica.log.start_offset = replica.log.flushed = SNAPSHOT.offset
+    replica.step(SnapshotInstalled(SNAPSHOT, VoterSet([voter(1), voter(2)]), 1))
+    assert replica.ready.high_watermark == SNAPSHOT.offset
+    assert replica.raft.voters.current.ids == (1, 2)
+    (message,) = replica.sent(FetchRequest)
+    assert isinstance(message.request, FetchRequest)
+    assert (message.request.offset, message.request.last_fetched_epoch) == SNAPSHOT
+
+
+def test_a_piece_of_another_place_is_not_written() -> None:
+    replica, message = fetching_a_snapshot()
+    replica.answer(message, FetchSnapshotResponse(ErrorCode.NONE, 2, 5, SNAPSHOT, 6, 2, data=b"cd"))
+    assert replica.ready.snapshot_chunks == []
+    assert len(replica.sent(FetchRequest)) == 1, "it begins anew"
+
+
+def test_a_snapshot_that_the_leader_dropped_is_given_up() -> None:
+    replica, message = fetching_a_snapshot()
+    replica.answer(message, FetchSnapshotResponse(ErrorCode.SNAPSHOT_NOT_FOUND, 2, 5, SNAPSHOT))
+    assert replica.sent(FetchSnapshotRequest) == []
+    assert len(replica.sent(FetchRequest)) == 1
+
+
+# Voter sets ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_voter_set_is_in_force_from_its_record_on() -> None:
+    one, two = VoterSet([voter(1)]), VoterSet([voter(1), voter(2)])
+    history = VoterHistory(VoterSet())
+    history.add_voters(3, one)
+    history.add_voters(7, two)
+    assert history.at(7)[0] == one, "a snapshot that ends at 7 does not hold the record at 7"
+    assert history.at(8)[0] == two
+    history.truncate_from(7)
+    assert history.current == one
+    history.truncate_from(3)
+    assert history.current == VoterSet()
