@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from odradek.client import Producer
+from odradek.client import Admin, Producer
 
 
 @contextmanager
@@ -73,3 +74,14 @@ def test_a_failure_within_a_start_is_one_line_and_its_status_that_of_the_process
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (1, b"")
     assert re.fullmatch(rb"odradek start: listener PLAINTEXT: cannot listen on 192\.0\.2\.1:0: [^\n]*\n", err)
+
+
+def test_a_quiet_start_says_nothing(tmp_path: os.PathLike[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    with running("start", "--quiet", "--data-dir", f"{tmp_path}/data", "--override", f"listeners=PLAINTEXT://{address}") as process:
+        with Admin(bootstrap_servers=address, default_api_timeout_ms=30_000) as admin:
+            admin.list_topics()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, b"", b"")

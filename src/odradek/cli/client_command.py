@@ -16,7 +16,8 @@ F = TypeVar("F", bound=Callable[..., object])
 _IMPATIENCE_MS = "5000"
 """A person waits: give up on a broker that cannot be reached, or does not answer, sooner than a program would."""
 
-CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
+_HELP_OPTIONS: Final = ["-h", "--help"]
+CONTEXT_SETTINGS: Final = {"help_option_names": _HELP_OPTIONS}
 
 _WAYS_OUT: Final[dict[ErrorCode, str]] = {
     ErrorCode.BROKER_NOT_AVAILABLE: "`odradek start` starts one, -b HOST:PORT names another",
@@ -41,7 +42,7 @@ def explained(error: KafkaError) -> KafkaError:
 def run(command: click.Command, name: str, arguments: list[str]) -> int:
     """Runs a command; the exit status: 0 done, 1 failed, 2 not understood. What failed as a whole is raised as OdradekError or OSError."""
     if isinstance(command, click.Group) and not arguments:
-        with click.Context(command, info_name=name, **CONTEXT_SETTINGS) as context:
+        with click.Context(command, info_name=name, help_option_names=_HELP_OPTIONS) as context:
             click.echo(command.get_help(context), err=True)
         return 2
     try:
