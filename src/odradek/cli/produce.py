@@ -63,7 +63,8 @@ def command(
 ) -> None:
     """Write records to a topic.
 
-    Lines of standard input, lines of the files of -l, or each FILE as one record. Returns when every record is acknowledged; the first one that is not ends the command with status 1.
+    Lines of standard input, lines of the files of -l, or each FILE as one record. Returns when every record is acknowledged; the first
+    one that is not ends the command with status 1.
     """
     if key is not None and key_delimiter is not None:
         raise click.UsageError("-k and -K exclude one another")
