@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ConfigError
-from odradek.config.broker import BROKER_CONFIG, BrokerConfig, load_broker_config, standalone_config
+from odradek.config.broker import BROKER_CONFIG, STANDALONE, BrokerConfig, standalone_config
 from odradek.config.describe import BrokerLayers, describe_broker, describe_topic
 from odradek.config.listeners import Endpoint
+from odradek.config.properties import parse_properties
 from odradek.config.topic import SYNONYMS, TOPIC_CONFIG, TopicConfig
 from odradek.config.unserved import UNSERVED, UNSERVED_TOPIC
 
@@ -51,13 +52,15 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_the_key(key: str, valu
 
 
 def test_required_keys_are_asked_for() -> None:
-    with pytest.raises(ConfigError, match="Missing required configuration"):
+    with pytest.raises(ConfigError, match=r"Missing required configuration: controller\.listener\.names .*, node\.id .*, process\.roles "):
         BrokerConfig({})
+    with pytest.raises(ConfigError, match=r"Missing required configuration: node\.id \(such as node\.id=1\)$"):
+        BrokerConfig({key: value for key, value in STANDALONE.items() if key != "node.id"})
+    assert BrokerConfig({**{key: value for key, value in STANDALONE.items() if key != "node.id"}, "broker.id": "4"}).node_id == 4
 
 
 def test_kafkas_own_example_file_is_accepted() -> None:
-    config = load_broker_config(
-        """
+    text = """
         process.roles=broker,controller
         node.id=1
         controller.quorum.bootstrap.servers=localhost:9093
@@ -68,9 +71,8 @@ def test_kafkas_own_example_file_is_accepted() -> None:
         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
         log.dirs=/tmp/kraft-combined-logs
         log.retention.hours=168
-        """,
-        {"num.partitions": "3"},
-    )
+        """
+    config = BrokerConfig({**parse_properties(text), "num.partitions": "3"})
     assert config.is_broker
     assert config.is_controller
     assert config.log_dirs == ["/tmp/kraft-combined-logs"]

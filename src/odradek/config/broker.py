@@ -281,10 +281,3 @@ STANDALONE = {
 def standalone_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:
     """The configuration of a single node, with `overrides` over `STANDALONE`."""
     return BrokerConfig({**STANDALONE, **(overrides or {})})
-
-
-def load_broker_config(text: str, overrides: Mapping[str, str] | None = None) -> BrokerConfig:
-    """A configuration from the text of a properties file; `overrides` (--override key=value) win."""
-    from odradek.config.properties import parse_properties
-
-    return BrokerConfig({**parse_properties(text), **(overrides or {})})
