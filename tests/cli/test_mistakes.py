@@ -20,6 +20,7 @@ import pytest
 
 from odradek.cli.client_command import client_settings
 from odradek.storage.disk import OsDisk
+from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 
 NODE = (
@@ -664,10 +665,20 @@ def test_there_are_enough_of_them() -> None:
 def test_a_key_that_stands_twice_is_told_and_the_later_one_counts(folder: Path, command: Command) -> None:
     answer = command("start", f"{folder}/twice.properties")
     assert answer.err.splitlines() == [
-        f"{folder}/twice.properties:8: num.partitions stands in line 7 already; this line counts, remove the other",
+        f"{folder}/twice.properties:8: num.partitions stands in line 7 already; this line counts",
         f"odradek start: {folder}/twice.properties:8: Invalid value -2 for configuration num.partitions: Value must be at least 1",
     ]
     assert answer.status == 1
+
+
+def test_a_file_that_is_something_else_is_answered_in_one_line(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "server.properties").write_text("the quick fox\n" * 1000)
+    answer = command("start", f"{tmp_path}/server.properties")
+    assert answer == (1, "", f"odradek start: {tmp_path}/server.properties:1000: Unknown configuration key the\n")
+    (tmp_path / "server.properties").write_text(NODE + "num.partitions=1\n" * 9 + "log.dir=/a\n" * 2 + "broker.id=9\n")
+    first, last = command("start", f"{tmp_path}/server.properties").err.splitlines()
+    assert first == f"{tmp_path}/server.properties:8: num.partitions stands in line 7 already; this line counts (9 more like it)"
+    assert last == f"odradek start: {tmp_path}/server.properties:18: broker.id must be the same as node.id where both are set"
 
 
 def test_a_directory_in_use_is_named(tmp_path: Path, command: Command) -> None:
@@ -779,6 +790,20 @@ def test_somebody_who_does_not_answer(typed: str, taken: int, command: Command) 
     assert answer.status == 1
     assert answer.err.startswith(f"odradek {typed.split()[0]}: BROKER_NOT_AVAILABLE: no broker can be reached (")
     assert len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("typed", ["topics list", "consume -t a", "produce -t a"])
+def test_the_port_of_a_controller_is_taken_for_one(typed: str, command: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        controller = f"127.0.0.1:{probe.getsockname()[1]}"
+    with EmbeddedBroker({"listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://{controller}"}):
+        answer = command(*shlex.split(typed), "-b", controller, stdin=b"x\n")
+    assert answer == (
+        1,
+        "",
+        f"odradek {typed.split()[0]}: UNSUPPORTED_VERSION: the broker does not serve METADATA; an older broker, or a controller's port? "
+        "-b HOST:PORT names a listener for clients\n",
+    )
 
 
 def test_a_person_waits_five_seconds_and_not_thirty() -> None:

@@ -26,6 +26,7 @@ _WAYS_OUT: Final[dict[ErrorCode, str]] = {
     ErrorCode.INVALID_UPDATE_VERSION: "`odradek features describe` shows the levels there are",
     ErrorCode.MESSAGE_TOO_LARGE: "`odradek topics config TOPIC --set max.message.bytes=N` moves the limit of a topic",
     ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is",
+    ErrorCode.UNSUPPORTED_VERSION: "an older broker, or a controller's port? -b HOST:PORT names a listener for clients",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics describe` shows topics and partitions",
 }
 """What to do about an error, for a person at the command line."""

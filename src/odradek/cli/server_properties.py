@@ -22,7 +22,7 @@ def load_server_properties(path: str, overrides: Mapping[str, str] | None = None
     """The configuration of a file with `overrides` over it.
 
     UnusableFile or ConfigError, one line that begins with the file and, where a line of it is to blame, its number. A key that stands
-    in the file twice is told on standard error; the last one counts, as in Kafka.
+    in the file twice is told in one line on standard error; the last one counts, as in Kafka.
     """
     from odradek.config.broker import BrokerConfig
 
@@ -59,14 +59,16 @@ def _text(path: str) -> str:
 
 def _lines(path: str, settings: list[Setting]) -> dict[str, int]:
     """Key -> the line that counts."""
+    from odradek.config.broker import BROKER_CONFIG
+
     lines: dict[str, int] = {}
+    twice: list[str] = []
     for setting in settings:
-        if setting.key in lines:
-            print(
-                f"{path}:{setting.line}: {setting.key} stands in line {lines[setting.key]} already; this line counts, remove the other",
-                file=sys.stderr,
-            )
+        if setting.key in lines and setting.key in BROKER_CONFIG:
+            twice.append(f"{path}:{setting.line}: {setting.key} stands in line {lines[setting.key]} already; this line counts")
         lines[setting.key] = setting.line
+    if twice:
+        print(twice[0] + (f" ({len(twice) - 1} more like it)" if len(twice) > 1 else ""), file=sys.stderr)
     return lines
 
 
