@@ -677,7 +677,7 @@ def test_a_file_that_is_something_else_is_answered_in_one_line(tmp_path: Path, c
     assert answer == (1, "", f"odradek start: {tmp_path}/server.properties:1000: Unknown configuration key the\n")
     (tmp_path / "server.properties").write_text(NODE + "num.partitions=1\n" * 9 + "log.dir=/a\n" * 2 + "broker.id=9\n")
     first, last = command("start", f"{tmp_path}/server.properties").err.splitlines()
-    assert first == f"{tmp_path}/server.properties:8: num.partitions stands in line 7 already; this line counts (9 more like it)"
+    assert first == f"{tmp_path}/server.properties:8: num.partitions stands in line 7 already; this line counts (8 more like it)"
     assert last == f"odradek start: {tmp_path}/server.properties:18: broker.id must be the same as node.id where both are set"
 
 
