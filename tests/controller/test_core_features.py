@@ -6,11 +6,11 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.brokers import register_controller
-from odradek.controller.core.features import update_features
+from odradek.controller.core.features import elr_safety_records, update_features
 from odradek.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES, metadata_would_be_lost
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.controller_registration import ControllerRegistrationRequest
-from odradek.protocol.messages.metadata_records import ClearElrRecord, FeatureLevelRecord
+from odradek.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.controller.harness import Controller, level_records
 
@@ -226,3 +226,22 @@ def test_clearing_eligible_replicas_is_a_change_of_each_partition_that_has_any()
     image = controller.image()
     topic = image.topics.by_name["a"]
     assert topic.partitions[0] == after, "brokers see the same epoch"
+
+
+def test_turning_on_eligible_replicas_leaves_one_min_isr_where_all_brokers_see_it() -> None:
+    controller = Controller(elr=False, settings={"min.insync.replicas": "2"})
+    controller.join(0)
+    key = "min.insync.replicas"
+    for name in ("0", "1"):
+        record = ConfigRecord(resource_type=4, resource_name=name, name=key, value="3")
+        controller.append([VersionedRecord(record, 0)])
+    levels = level_records({"eligible.leader.replicas.version": 1})
+    written = [each.message for each in elr_safety_records(controller.core.context, levels)]
+    assert written == [
+        ConfigRecord(resource_type=4, resource_name="", name=key, value="2"),
+        ConfigRecord(resource_type=4, resource_name="0", name=key, value=None),
+        ConfigRecord(resource_type=4, resource_name="1", name=key, value=None),
+    ]
+    controller.append([VersionedRecord(record, 0) for record in written])
+    assert elr_safety_records(controller.core.context, levels) == [], "what is set for all stays"
+    assert elr_safety_records(controller.core.context, level_records({"group.version": 1})) == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +15,18 @@ from odradek.controller.core.configs import incremental_alter_configs
 from odradek.controller.core.topics import delete_topics
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
+from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from odradek.protocol.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
 
 from .harness import Controller
 
@@ -94,3 +106,28 @@ def test_invariants_of_partitions_hold(seed: int) -> None:
             assert partition.leader == -1 or partition.leader in partition.isr, where
             assert partition.leader == -1 or not controller.core.state.brokers[partition.leader].fenced, where
             assert len(partition.directories) == len(partition.replicas), where
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        BrokerRegistrationChangeRecord(broker_id=0, broker_epoch=0, fenced=1),
+        UnregisterBrokerRecord(broker_id=0, broker_epoch=0),
+        BrokerRegistrationChangeRecord(broker_id=9, broker_epoch=0, fenced=1),
+        TopicRecord(name="a", topic_id=UUID(int=5)),
+        PartitionRecord(partition_id=0, topic_id=UUID(int=5)),
+        RemoveTopicRecord(topic_id=UUID(int=5)),
+        PartitionChangeRecord(partition_id=7, topic_id=UUID(int=5)),
+        ProducerIdsRecord(broker_id=0, broker_epoch=0, next_producer_id=1000),
+        ProducerIdsRecord(broker_id=0, broker_epoch=0, next_producer_id=999),
+    ],
+)
+def test_a_record_that_contradicts_the_state_is_not_replayed(record: object) -> None:
+    controller = Controller()
+    controller.join(0)
+    controller.create("a")
+    controller.append([VersionedRecord(ProducerIdsRecord(broker_id=0, broker_epoch=0, next_producer_id=1000), 0)])
+    before = controller.core.state.comparable()
+    with pytest.raises(ValueError, match=r"broker|topic|producer ids|does not exist"):
+        controller.core.replay(record, len(controller.log))
+    assert controller.core.state.comparable() == before

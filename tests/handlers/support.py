@@ -51,11 +51,20 @@ def topic_id(number: int) -> UUID:
 class Broker:
     """One node of a cluster; the test says what the metadata is."""
 
-    def __init__(self, *, node: int = NODE, nodes: tuple[int, ...] = (1, 2), clock: ManualClock | None = None, **config: str) -> None:
+    def __init__(
+        self,
+        *,
+        node: int = NODE,
+        nodes: tuple[int, ...] = (1, 2),
+        clock: ManualClock | None = None,
+        log_dirs: tuple[str, ...] = ("/data",),
+        **config: str,
+    ) -> None:
         self.clock = clock or ManualClock()
         self.disk = VirtualDisk()
-        self.disk.makedirs("/data")
-        settings = {"node.id": str(node), "log.dirs": "/data"} | {key.replace("_", "."): value for key, value in config.items()}
+        for path in log_dirs:
+            self.disk.makedirs(path)
+        settings = {"node.id": str(node), "log.dirs": ",".join(log_dirs)} | {key.replace("_", "."): value for key, value in config.items()}
         self.services = services = Services()
         services.config = standalone_config(settings)
         services.dynamic_config = DynamicBrokerConfig(services.config)
@@ -65,7 +74,7 @@ class Broker:
         services.metadata = MetadataCache(EMPTY)
         verify = services.config.flag("transaction.partition.verification.enable")
         services.log_manager = LogManager(
-            self.disk, self.clock, ["/data"], services.config, random=random.Random(1), verify_transactions=verify
+            self.disk, self.clock, list(log_dirs), services.config, random=random.Random(1), verify_transactions=verify
         )
         services.log_manager.load(pytest_fail)
         self.alter_partition_requests: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []

@@ -17,7 +17,7 @@ from odradek.records.batch import decode_records, iter_headers
 from odradek.replication.partition import Partition
 from odradek.replication.reader import Reader
 from odradek.storage.append import AppendOrigin
-from tests.handlers.support import Broker, batch, through_the_wire, topic_id
+from tests.handlers.support import NODE, Broker, batch, through_the_wire, topic_id
 
 VERSIONS = range(4, 19)
 
@@ -422,3 +422,37 @@ def test_unknown_partitions_have_an_empty_list_of_aborted_transactions() -> None
     broker = Broker()
     broker.create_topic("orders")
     assert [data.aborted_transactions for data in partitions(send(broker, 12, 0, 0))] == [None, []]
+
+
+class TestFollowers:
+    def test_consumers_that_know_of_them_may_read_from_them_and_nobody_else(self) -> None:
+        broker = Broker()
+        id_ = broker.create_topic("orders", replicas=(NODE, 2))
+        append(broker, b"a")
+        broker.move_leader(id_, 2)
+        for version, code in ((10, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, 0), (18, 0)):
+            [data] = partitions(send(broker, version, 0))
+            assert data.error_code == code, version
+        [data] = partitions(send(broker, 14, 0, replica_id=2))
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=200)
+        [data] = partitions(send(broker, 15, 0, replica_state=state))
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_followers_are_not_told_where_the_leader_is(self) -> None:
+        broker = Broker()
+        id_ = broker.create_topic("orders", replicas=(NODE, 2))
+        broker.move_leader(id_, 2)
+        consumer = send(broker, 16, 0, current_leader_epoch=0)
+        assert [node.node_id for node in consumer.node_endpoints] == [2]
+        follower = send(broker, 16, 0, current_leader_epoch=0, replica_state=FetchRequest.ReplicaState(replica_id=2, replica_epoch=200))
+        assert follower.node_endpoints == []
+
+
+def test_min_bytes_is_never_more_than_can_be_had() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    append(broker, b"x" * 1000)
+    answer = send(broker, 12, 0, max_bytes=500, min_bytes=1 << 20, max_wait_ms=1000)
+    assert isinstance(answer, FetchResponse), "answered at once"
+    assert values(partitions(answer)[0]) == [b"x" * 1000]

@@ -133,7 +133,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '    except KafkaError as error:\n        return EpochEndOffset(partition=key.partition, error_code=error.code)\n',
         '    except ZeroDivisionError:\n        raise\n',
         'the error of a partition that has moved is answered as UNKNOWN_SERVER_ERROR',
-        'handlers/test_offset_for_leader_epoch.py',
+        'handlers/test_list_offsets.py',
     ),
     Mutant(
         'end-offset-and-epoch-swapped',
@@ -141,7 +141,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         'leader_epoch=epoch, end_offset=end_offset)',
         'leader_epoch=partition.leader_epoch, end_offset=end_offset)',
         'a follower truncates to an epoch that the leader does not have',
-        'handlers/test_offset_for_leader_epoch.py',
+        'handlers/test_list_offsets.py',
     ),
     Mutant(
         'unfetched-controller-listener',
@@ -229,7 +229,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '        if header.api_key not in FORWARDED:',
         '        if False:',
         "a broker's connection can vote and register in a client's name",
-        'handlers/test_envelope.py',
+        'server/test_dispatch.py',
     ),
     Mutant(
         'client-s-principal-is-the-broker-s',
@@ -245,7 +245,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '        if end != len(data):\n            raise ProtocolError("bytes left over")\n',
         '',
         'a principal with bytes left over is taken for one',
-        'handlers/test_envelope.py',
+        'server/test_dispatch.py',
     ),
     Mutant(
         'software-of-any-name',
@@ -269,7 +269,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '    endpoint = None if leader is None or leader.fenced else',
         '    endpoint = None if leader is None else',
         'a group is sent to a coordinator that does not live',
-        'handlers/test_find_coordinator.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'coordinator-of-all-keys',
@@ -277,7 +277,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '_find(context, request.key_type, key, services) for key in request.coordinator_keys',
         '_find(context, request.key_type, request.key, services) for key in request.coordinator_keys',
         'several groups asked for at once get the coordinator of the first',
-        'handlers/test_find_coordinator.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'creation-waited-for-without-end',
@@ -285,7 +285,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '    create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else answer(done))\n',
         '    create_topics(services, [topic], context.client_id)\n',
         'who asks for a coordinator waits although its topic could not be created',
-        'handlers/test_find_coordinator.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'commit-into-nothing',
@@ -293,7 +293,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '        missing = [each.partition_index for each in topic.partitions if each.partition_index not in known]\n',
         '        missing: list[int] = []\n',
         'offsets are committed for partitions that do not exist',
-        'handlers/test_offsets_of_groups.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'refusals-lost',
@@ -301,7 +301,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '    return committed if not refused else _merged(refused, committed)',
         '    return committed',
         'a consumer does not hear that some of its offsets were refused',
-        'handlers/test_offsets_of_groups.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'txn-refusals-lost',
@@ -309,7 +309,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '_merged(refused, done.result().topics, context.api_version)',
         '_merged([], done.result().topics, context.api_version)',
         'a producer does not hear that offsets of its transaction were refused',
-        'handlers/test_offsets_of_groups.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'load-in-progress-for-old-producers',
@@ -317,7 +317,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '        if version < _LOADING_SINCE:',
         '        if False:',
         'an old producer fails its transaction by a code that it does not know',
-        'handlers/test_offsets_of_groups.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'deleted-with-the-unknown',
@@ -325,7 +325,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '    if not valid and refused:\n        return OffsetDeleteResponse(topics=refused)\n',
         '',
         "a request that names only unknown topics fails by the group's state",
-        'handlers/test_offsets_of_groups.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'offsets-of-the-first-group',
@@ -333,7 +333,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '        if left > 0:\n            return\n',
         '        if left > 1:\n            return\n',
         'of several groups the last is not waited for',
-        'handlers/test_offsets_of_groups.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'unknown-ids-forgotten',
@@ -341,7 +341,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         'if group.topics is None else response.topics) + unknown',
         'if group.topics is None else response.topics)',
         'a consumer that asks by ids hears nothing of a topic that is no more',
-        'handlers/test_offsets_of_groups.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'old-error-hidden',
@@ -349,7 +349,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         '    if group.error_code and version < _ERROR_CODE_SINCE:',
         '    if False:',
         "a consumer of version 1 takes a coordinator's error for a group without offsets",
-        'handlers/test_offsets_of_groups.py',
+        'handlers/test_groups.py',
     ),
     Mutant(
         'rebalance-timeout-of-version-0',
