@@ -45,6 +45,62 @@ def test_memory_is_refused_when_full_and_given_back_on_release() -> None:
     assert add(accumulator, b"x" * 60) is not None
 
 
+def test_memory_is_refused_to_a_new_batch_and_to_the_open_one() -> None:
+    accumulator = Accumulator(batch_size=1000, linger_ms=0, buffer_memory=300)
+    assert add(accumulator, b"x" * 150) is not None
+    assert add(accumulator, b"x" * 150) is None, "to the open batch"
+    assert accumulator.append(TopicPartition("t", 1), 0, None, b"x" * 100, (), 0) is None, "to another"
+    assert accumulator.append_encoded(TP, b"x" * 200, 1, 0) is None
+    assert accumulator.used <= 300
+
+
+def test_a_batch_that_is_on_its_way_takes_no_more_records() -> None:
+    for spoil in ("payload", "sequence", "attempts"):
+        accumulator = Accumulator(batch_size=1000, linger_ms=0, buffer_memory=10_000)
+        taken = add(accumulator, b"a")
+        assert taken is not None
+        batch, _ = taken
+        if spoil == "payload":
+            batch.payload = b"encoded"
+        elif spoil == "sequence":
+            batch.base_sequence = 0
+        else:
+            batch.attempts = 1
+        again = add(accumulator, b"b")
+        assert again is not None
+        assert again[0] is not batch, spoil
+        assert [each.record_count for each in accumulator.queues[TP]] == [1, 1]
+
+
+def test_repeated_batches_return_to_their_place() -> None:
+    accumulator = Accumulator(batch_size=1, linger_ms=0, buffer_memory=10_000)
+    batches = []
+    for number in range(4):
+        taken = add(accumulator, b"a")
+        assert taken is not None
+        taken[0].base_sequence = (0x7FFFFFFE + number) & 0x7FFFFFFF
+        batches.append(taken[0])
+    add(accumulator, b"new")
+    queue = accumulator.queues[TP]
+    sent = [queue.popleft() for _ in range(4)]
+    for batch in (sent[2], sent[0], sent[3], sent[1]):
+        accumulator.requeue(batch)
+    assert list(queue)[:4] == batches
+    assert not queue[4].has_sequence
+
+
+def test_flushing_and_a_full_buffer_end_lingering() -> None:
+    accumulator = Accumulator(batch_size=1000, linger_ms=50, buffer_memory=100)
+    add(accumulator, b"a")
+    queue = accumulator.queues[TP]
+    assert accumulator.ready_in_ms(queue[0], queue, 0) == 50
+    accumulator.flushing = True
+    assert accumulator.ready_in_ms(queue[0], queue, 0) == 0
+    accumulator.flushing = False
+    accumulator.used = 100
+    assert accumulator.ready_in_ms(queue[0], queue, 0) == 0
+
+
 def test_a_record_larger_than_the_whole_buffer_passes_alone() -> None:
     accumulator = Accumulator(batch_size=100, linger_ms=0, buffer_memory=200)
     assert add(accumulator, b"x" * 5000) is not None

@@ -229,7 +229,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self.room.notify_all()\n",
         after="",
         breaks="send() waits for max.block.ms although there is room again.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="lingers-never-again",
@@ -237,7 +237,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._accumulator.flushing = False",
         after="            pass",
         breaks="After a flush no batch waits for linger.ms any more.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="flush-forgets-the-wire",
@@ -285,7 +285,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if position is None or position.generation != target.generation:",
         after="if position is None:",
         breaks="Data fetched before a seek is delivered after it.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="reset-undoes-a-seek",
@@ -293,7 +293,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="position.generation == generation and position.reset_to is not None",
         after="position.reset_to is not None",
         breaks="The answer to an earlier reset moves a position that was sought meanwhile.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="node-stays-busy-for-fetches",
@@ -301,7 +301,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self._busy_nodes.discard(plan.node_id)\n",
         after="",
         breaks="Nothing is fetched from a node after its first answer.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="paused-is-fetched",
@@ -309,7 +309,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="position.paused or position.in_flight",
         after="position.in_flight",
         breaks="Paused partitions are fetched on.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="paused-is-delivered",
@@ -317,15 +317,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            if position.chunks and not position.paused:\n                chunk",
         after="            if position.chunks:\n                chunk",
         breaks="Buffered records of a paused partition are handed out.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="reset-drops-what-waits",
         path="client/core/fetcher.py",
-        before="            if position.chunks:\n                position",
-        after="            if False:\n                position",
+        before="if error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.chunks:",
+        after="if error is ErrorCode.OFFSET_OUT_OF_RANGE:",
         breaks="Out of range after retention throws away records that were fetched already.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="latest-instead-of-earliest",
@@ -333,7 +333,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before='EARLIEST_TIMESTAMP if self._reset_policy == "earliest" else LATEST_TIMESTAMP)',
         after="LATEST_TIMESTAMP)",
         breaks="auto.offset.reset=earliest skips to the end when the position is lost.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="fetch-without-back-off",
@@ -341,15 +341,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)",
         after="position.retry_at_ms = now_ms",
         breaks="A partition that fails is asked for again without a pause.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="back-off-never-shrinks",
         path="client/core/fetcher.py",
-        before="        position.failures = position.retry_at_ms = 0\n        position.high_watermark",
-        after="        position.high_watermark",
+        before="        position.failures = position.retry_at_ms = 0\n        if not answer.records",
+        after="        if not answer.records",
         breaks="After a success the next failure waits as long as if nothing had succeeded.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="aborted-records-delivered",
@@ -357,7 +357,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="aborted = chunk.aborted if read_committed else ()",
         after="aborted: Sequence[tuple[int, int]] = ()",
         breaks="read_committed hands out records of aborted transactions.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="records-before-the-position",
@@ -365,7 +365,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            if offset >= chunk.offset\n",
         after="",
         breaks="Records of the batch before the position are handed out.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="next-offset-by-count",
@@ -373,7 +373,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="next_offset = max(next_offset, header.next_offset)",
         after="next_offset = max(next_offset, header.base_offset + header.record_count)",
         breaks="A compacted batch is fetched again and again.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="three-answers-buffered",
@@ -381,7 +381,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="len(position.chunks) >= _BUFFERED_ANSWERS",
         after="len(position.chunks) > _BUFFERED_ANSWERS",
         breaks="More is buffered than two answers of a partition.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="busy-partition-first",
@@ -389,7 +389,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        # Fair order: who was served goes to the end.\n        self.positions[target.topic_partition] = self.positions.pop(target.topic_partition)\n",
         after="",
         breaks="A busy partition fills every answer, and the others get nothing.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="one-partition-delivered-first",
@@ -397,7 +397,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                self.positions[topic_partition] = self.positions.pop(topic_partition)\n                return chunk",
         after="                return chunk",
         breaks="One partition is handed out to its end before the others.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="no-epoch-in-fetch",
@@ -405,7 +405,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="epoch = info.leader_epoch if info is not None else -1",
         after="epoch = -1",
         breaks="A deposed leader, or one that knows less, is not noticed.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="fetch-stale-only-by-the-last",
@@ -413,7 +413,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                stale = stale or answer.error in LEADERSHIP_ERRORS\n                self._refused",
         after="                stale = answer.error in LEADERSHIP_ERRORS\n                self._refused",
         breaks="The metadata is not refreshed when a later partition of the answer is fine.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="assign-forgets-positions",
@@ -421,7 +421,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            position = kept.get(topic_partition)\n            if position is None:\n                position = Position",
         after="            position = None\n            if position is None:\n                position = Position",
         breaks="A partition that stays assigned starts at the reset position again.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="no-wake-after-back-off",
@@ -429,7 +429,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                wake = min(wake, position.retry_at_ms - now_ms)\n",
         after="",
         breaks="A partition that failed is not asked for again until something else happens.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="cut-batch-loops",
@@ -437,23 +437,23 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if end == 0:\n",
         after="        if end < 0:\n",
         breaks="An answer without a whole batch is asked for again without end.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="out-of-range-is-fatal",
         path="client/core/fetcher.py",
-        before='            elif self._reset_policy == "none":',
-        after='            elif self._reset_policy != "latest":',
+        before='            if self._reset_policy == "none":',
+        after='            if self._reset_policy != "latest":',
         breaks="auto.offset.reset=earliest raises when the position is lost.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="retriable-is-fatal",
         path="client/core/fetcher.py",
-        before="        elif error.retriable:\n            position",
-        after="        elif error in LEADERSHIP_ERRORS:\n            position",
+        before="elif error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:",
+        after="elif error in LEADERSHIP_ERRORS or error is ErrorCode.OFFSET_OUT_OF_RANGE:",
         breaks="A passing error of a partition (a slow disk, a reassignment) ends the reading with an exception.",
-        tests="client/test_clients.py",
+        tests="client/test_fetcher.py",
     ),
     Mutant(
         name="older-epoch-wins",
@@ -461,7 +461,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="before is not None and before.leader_epoch > info.leader_epoch >= 0",
         after="before is not None and info.leader_epoch < 0",
         breaks="A late answer of a broker that lags sends clients back to the former leader.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="recreated-topic-keeps-epochs",
@@ -469,7 +469,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="same_topic = known is not None and known.topic_id == answered.topic_id",
         after="same_topic = known is not None",
         breaks="After a topic was created anew its leaders are not learnt, because their epochs begin at 0.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="never-refreshed",
@@ -477,7 +477,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="return max(0, self._updated_ms + self._max_age_ms - now_ms)",
         after="return FOREVER",
         breaks="New partitions are not noticed after metadata.max.age.ms.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="refreshed-without-end",
@@ -485,7 +485,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self._requested = False\n        return self.view",
         after="        return self.view",
         breaks="Once metadata was asked for it is asked for without end.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="leader-that-is-not-there",
@@ -493,7 +493,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="return info.leader if info is not None and info.leader in self.brokers else None",
         after="return info.leader if info is not None else None",
         breaks="Requests are sent to node -1, or to one that nobody knows the address of.",
-        tests="client/test_sender.py client/test_splitting.py client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="forgotten-topic-is-wanted",
@@ -501,7 +501,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self.wanted.discard(topic)\n",
         after="",
         breaks="A deleted topic is asked for, and by that created again, with every refresh.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="back-off-without-limit",
@@ -509,7 +509,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="return int(min(exponential * self._rng.uniform(1 - self._JITTER, 1 + self._JITTER), self.max_ms))",
         after="return int(exponential * self._rng.uniform(1 - self._JITTER, 1 + self._JITTER))",
         breaks="Pauses exceed retry.backoff.max.ms.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="back-off-stands-still",
@@ -517,7 +517,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self.base_ms * 2 ** min(failures - 1, 30)",
         after="self.base_ms",
         breaks="The pause does not grow with the failures.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="no-jitter",
@@ -525,7 +525,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self._rng.uniform(1 - self._JITTER, 1 + self._JITTER)",
         after="1.0",
         breaks="Clients that failed together come back together.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="versions-below-the-brokers",
@@ -533,7 +533,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if version < max(low, announced[0]):",
         after="if version < low:",
         breaks="A version is sent that the broker has dropped.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="versions-above-the-brokers",
@@ -541,7 +541,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="version = min(high, announced[1])",
         after="version = high",
         breaks="A version is sent that the broker does not know yet.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="unstable-versions-sent",
@@ -549,7 +549,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="info.max_version - 1 if info.latest_version_unstable else info.max_version",
         after="info.max_version",
         breaks="A version that is not stable yet is sent.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="fetch-says-no-isolation",
@@ -557,7 +557,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="isolation_level=settings.isolation",
         after="isolation_level=0",
         breaks="read_committed sees records of open transactions.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="fetch-names-no-epoch",
@@ -565,7 +565,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                current_leader_epoch=target.leader_epoch,\n",
         after="",
         breaks="Fetches are not fenced.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="end-of-open-transactions",
@@ -573,7 +573,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="isolation_level=isolation, topics=topics, timeout_ms=timeout_ms",
         after="isolation_level=0, topics=topics, timeout_ms=timeout_ms",
         breaks="end_offsets of read_committed lies behind what can be read, so that reading to the end never ends.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="ids-although-one-lacks",
@@ -581,7 +581,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if info is None or info.topic_id == ZERO_UUID:",
         after="if info is None:",
         breaks="Topics without an id are asked for under the id of none.",
-        tests="client/test_clients.py",
+        tests="client/test_core.py",
     ),
     Mutant(
         name="deleted-twice",
@@ -589,7 +589,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                    left.pop(partition, None)\n",
         after="",
         breaks="A repeated DeleteRecords deletes again what was done: with -1 also what was written since.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="not-controller-is-final",
@@ -597,7 +597,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if not isinstance(error, KafkaError) or error.code is ErrorCode.NOT_CONTROLLER:\n                    await self.cluster.refresh([])",
         after="if not isinstance(error, KafkaError):\n                    await self.cluster.refresh([])",
         breaks="Admin goes on asking a controller that has been replaced.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="config-of-any-broker",
@@ -605,7 +605,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before='node = await (self._broker(int(resource.name)) if resource.kind == "broker" and resource.name else self.cluster.any_node())',
         after="node = await self.cluster.any_node()",
         breaks="The configuration of a broker is asked of another.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="dials-without-pause",
@@ -613,7 +613,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._failures[node_id] = failures + 1\n",
         after="",
         breaks="A node that is down is dialled without a pause.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="dials-twice",
@@ -621,7 +621,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="task = self._dialling.get(key)",
         after="task = None",
         breaks="Two callers open two connections to one node, of which one is never closed.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="retries-for-ever",
@@ -629,7 +629,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if self._closed or self.now_ms() + pause >= deadline:",
         after="if self._closed:",
         breaks="A call does not end at default.api.timeout.ms.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="retries-what-cannot-heal",
@@ -637,7 +637,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if isinstance(error, KafkaError) and not error.code.retriable and not isinstance(error, NoBrokersAvailable):",
         after="if False:",
         breaks="An error that cannot heal is retried for a minute.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="fork-keeps-the-thread",
@@ -645,7 +645,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if _shared is None or not _shared.usable:",
         after="if _shared is None:",
         breaks="A dead loop thread is used on: clients hang.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="seek-keeps-decoded-records",
@@ -653,15 +653,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self._drop_records(lambda other: other == partition)\n        self.fetcher.seek(partition, offset)",
         after="        self.fetcher.seek(partition, offset)",
         breaks="Records decoded before a seek are handed out after it.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="position-ahead-of-the-reader",
         path="client/consumer/engine.py",
-        before="                return record.offset\n",
-        after="                break\n",
+        before="return self.fetcher.positions[partition].offset if decoded is None else decoded",
+        after="return self.fetcher.positions[partition].offset",
         breaks="position() tells the offset of what was fetched instead of what was handed out.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="close-drops-what-waits",
@@ -669,7 +669,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                await self.flush()\n",
         after="                pass\n",
         breaks="close() fails the records that still wait.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="producer-id-refused-hangs",
@@ -677,7 +677,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                    self._sender.abort(error)\n",
         after="                    pass\n",
         breaks="A producer that may not have an id hangs until delivery.timeout.ms.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="topic-refused-hangs",
@@ -685,7 +685,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before='self._sender.fail_topic(topic, KafkaError(info.error, f"topic {topic}"))',
         after="pass",
         breaks="Records for a topic that may not be written wait until delivery.timeout.ms.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
     ),
     Mutant(
         name="no-refresh-after-a-refusal",
@@ -693,6 +693,54 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            if stale:\n                self.cluster.metadata.request_update()",
         after="            if stale:\n                pass",
         breaks="After a change of leader the producer goes on asking the former one.",
-        tests="client/test_clients.py",
+        tests="client/test_clients.py client/test_consumer.py",
+    ),
+    Mutant(
+        name="paused-records-handed-out",
+        path="client/consumer/engine.py",
+        before="                self._put_back(partition)\n",
+        after="                pass\n",
+        breaks="Records decoded before a pause are handed out after it.",
+        tests="client/test_consumer.py",
+    ),
+    Mutant(
+        name="corrupt-batch-passed-over",
+        path="client/consumer/engine.py",
+        before="                self.fetcher.seek(chunk.topic_partition, chunk.offset)\n",
+        after="                pass\n",
+        breaks="A batch that cannot be decoded is passed over after one exception.",
+        tests="client/test_consumer.py",
+    ),
+    Mutant(
+        name="reader-waits-for-reset",
+        path="client/core/fetcher.py",
+        before="elif error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:",
+        after="elif error is ErrorCode.OFFSET_OUT_OF_RANGE:\n            pass\n        elif error.retriable:",
+        breaks="A position out of range is asked for without a pause while records wait to be read.",
+        tests="client/test_fetcher.py",
+    ),
+    Mutant(
+        name="callback-stops-the-sender",
+        path="client/core/accumulator.py",
+        before="            try:\n                callback()\n            except Exception:",
+        after="            try:\n                callback()\n            except ZeroDivisionError:",
+        breaks="A callback of the user that raises keeps other records from being settled.",
+        tests="client/test_sender.py client/test_splitting.py",
+    ),
+    Mutant(
+        name="split-callbacks-lost",
+        path="client/core/accumulator.py",
+        before="        self.pieces = tuple(pieces)\n        self.payload = None\n        self._run_callbacks()",
+        after="        self.pieces = tuple(pieces)\n        self.payload = None",
+        breaks="Who waits for a record of a batch that was split is never told.",
+        tests="client/test_sender.py client/test_splitting.py",
+    ),
+    Mutant(
+        name="run-done-with-its-first-piece",
+        path="client/core/accumulator.py",
+        before="if next(arrived) == len(parts):",
+        after="if next(arrived) == 1:",
+        breaks="flush() returns when the first piece of a split batch is acknowledged.",
+        tests="client/test_sender.py client/test_splitting.py",
     ),
 )

@@ -1,0 +1,206 @@
+"""Metadata, versions, back-off and requests of the clients, without a network."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.client.core.accumulator import Batch
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.data_requests import (
+    FetchSettings,
+    fetch_answers,
+    fetch_request,
+    list_offsets_request,
+    produce_answers,
+    produce_request,
+    topic_ids,
+)
+from odradek.client.core.fetcher import FetchTarget
+from odradek.client.core.metadata import MetadataCache
+from odradek.client.core.versions import ApiVersionTable, own_range
+from odradek.protocol.api_keys import API_INFO, ApiKey
+from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.messages.metadata import MetadataResponse
+from odradek.protocol.messages.produce import ProduceResponse
+
+TP = TopicPartition("t", 0)
+FIRST, SECOND = UUID(int=1), UUID(int=2)
+
+
+def metadata(leader: int = 1, leader_epoch: int = 5, *, topic_id: UUID = FIRST, error: int = 0, name: str = "t") -> MetadataResponse:
+    topic = MetadataResponse.MetadataResponseTopic(name=name, topic_id=topic_id, error_code=error, partitions=[])
+    if not error:
+        topic.partitions.append(
+            MetadataResponse.MetadataResponsePartition(
+                partition_index=0, leader_id=leader, leader_epoch=leader_epoch, replica_nodes=[1, 2], isr_nodes=[1]
+            )
+        )
+    brokers = [MetadataResponse.MetadataResponseBroker(node_id=node, host=f"host{node}", port=9092) for node in (1, 2)]
+    return MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1, topics=[topic])
+
+
+class TestMetadata:
+    def test_a_late_answer_does_not_bring_back_a_former_leader(self) -> None:
+        cache = MetadataCache(1000)
+        cache.update(metadata(2, 6), 0)
+        cache.update(metadata(1, 5), 1)
+        assert cache.view.leader(TP) == 2
+        cache.update(metadata(1, 7), 2)
+        assert cache.view.leader(TP) == 1
+
+    def test_brokers_that_name_no_epoch_are_believed(self) -> None:
+        cache = MetadataCache(1000)
+        cache.update(metadata(2, 6), 0)
+        cache.update(metadata(1, -1), 1)
+        assert cache.view.leader(TP) == 1
+
+    def test_a_topic_made_anew_begins_with_its_own_epochs(self) -> None:
+        cache = MetadataCache(1000)
+        cache.update(metadata(2, 6), 0)
+        cache.update(metadata(1, 0, topic_id=SECOND), 1)
+        assert cache.view.leader(TP) == 1
+        assert cache.view.topic_name(SECOND) == "t"
+        assert cache.view.topic_name(FIRST) is None
+
+    def test_other_topics_stay_as_they_were(self) -> None:
+        cache = MetadataCache(1000)
+        cache.update(metadata(), 0)
+        cache.update(metadata(name="u", topic_id=SECOND), 1)
+        assert cache.view.leader(TP) == cache.view.leader(TopicPartition("u", 0)) == 1
+
+    @pytest.mark.parametrize("leader", [-1, 7])
+    def test_a_leader_that_cannot_be_reached_is_none(self, leader: int) -> None:
+        cache = MetadataCache(1000)
+        cache.update(metadata(leader), 0)
+        assert cache.view.leader(TP) is None
+
+    def test_is_asked_for_at_first_when_it_grew_old_and_when_something_contradicts_it(self) -> None:
+        cache = MetadataCache(1000)
+        assert cache.due_in_ms(0) == 0
+        cache.update(metadata(), 100)
+        assert cache.due_in_ms(100) == 1000
+        assert cache.due_in_ms(900) == 200
+        assert cache.due_in_ms(5000) == 0
+        cache.update(metadata(), 5000)
+        cache.request_update()
+        assert cache.due_in_ms(5001) == 0
+        cache.update(metadata(), 5002)
+        assert cache.due_in_ms(5002) == 1000
+
+    def test_knows_which_topics_are_missing(self) -> None:
+        cache = MetadataCache(1000)
+        assert cache.want(["t"])
+        cache.update(metadata(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0)
+        assert cache.want(["t"])
+        cache.update(metadata(), 1)
+        assert not cache.want(["t"])
+        cache.forget("t")
+        assert cache.wanted == set()
+        assert cache.view.leader(TP) is None
+
+
+class TestVersions:
+    def test_the_highest_of_both_is_sent(self) -> None:
+        low, high = own_range(ApiKey.FETCH)
+        assert ApiVersionTable({ApiKey.FETCH: (0, 99)}).choose(ApiKey.FETCH) == high
+        assert ApiVersionTable({ApiKey.FETCH: (0, high - 2)}).choose(ApiKey.FETCH) == high - 2
+        assert ApiVersionTable({ApiKey.FETCH: (0, 99)}).choose(ApiKey.FETCH, at_most=12) == 12
+        assert ApiVersionTable({ApiKey.FETCH: (0, low)}).choose(ApiKey.FETCH) == low
+
+    @pytest.mark.parametrize("announced", [(14, 99), (0, 3), None])
+    def test_where_there_is_none_an_error_says_so(self, announced: tuple[int, int] | None) -> None:
+        table = ApiVersionTable({} if announced is None else {ApiKey.FETCH: announced})
+        with pytest.raises(KafkaError, match="FETCH") as caught:
+            table.choose(ApiKey.FETCH, at_most=12, at_least=4)
+        assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+    def test_unstable_versions_are_not_sent(self) -> None:
+        unstable = [key for key, info in API_INFO.items() if info.latest_version_unstable]
+        for key in unstable:
+            assert own_range(key)[1] == API_INFO[key].max_version - 1
+        assert all(own_range(key)[1] == info.max_version for key, info in API_INFO.items() if key not in unstable)
+
+    def test_supports(self) -> None:
+        table = ApiVersionTable.announced([(ApiKey.FETCH, 4, 12)])
+        assert [table.supports(ApiKey.FETCH, version) for version in (3, 4, 12, 13)] == [False, True, True, False]
+        assert not table.supports(ApiKey.PRODUCE, 0)
+
+
+class TestBackoff:
+    def test_doubles_with_every_failure_up_to_its_limit(self) -> None:
+        backoff = Backoff(100, 1000, random.Random(1))
+        for failures, pause in ((1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (60, 1000)):
+            delays = [backoff.delay_ms(failures) for _ in range(200)]
+            assert all(pause * 0.8 - 1 <= delay <= min(pause * 1.2, 1000) for delay in delays)
+            assert len(set(delays)) > 10, "clients that failed together come back apart"
+
+    def test_nothing_has_failed(self) -> None:
+        assert Backoff(100, 1000, random.Random(1)).delay_ms(0) == 0
+
+    def test_the_limit_bounds_the_base(self) -> None:
+        assert Backoff(100, 10, random.Random(1)).delay_ms(1) <= 10
+
+
+class TestRequests:
+    TARGET = FetchTarget(TP, 42, 7, 1, 1000)
+    SETTINGS = FetchSettings(max_wait_ms=500, min_bytes=2, max_bytes=3000, isolation=1, rack_id="r")
+
+    def test_a_fetch_says_what_is_wanted(self) -> None:
+        request = fetch_request([self.TARGET, self.TARGET._replace(topic_partition=TopicPartition("t", 1))], self.SETTINGS, {"t": FIRST})
+        assert (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level) == (500, 2, 3000, 1)
+        assert (request.session_id, request.session_epoch, request.rack_id) == (0, -1, "r")
+        [topic] = request.topics
+        assert topic.topic_id == FIRST
+        [first, second] = topic.partitions
+        assert (first.partition, first.fetch_offset, first.current_leader_epoch, first.partition_max_bytes) == (0, 42, 7, 1000)
+        assert second.partition == 1
+
+    def test_answers_by_id_find_their_target(self) -> None:
+        data = FetchResponse.PartitionData(
+            partition_index=0, records=b"", aborted_transactions=[FetchResponse.AbortedTransaction(producer_id=5, first_offset=6)]
+        )
+        response = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic_id=FIRST, partitions=[data])])
+        other = self.TARGET._replace(topic_partition=TopicPartition("t", 1))
+        [missing, found] = fetch_answers([other, self.TARGET], response, {"t": FIRST})
+        assert missing is None
+        assert found is not None
+        assert found.aborted == [(5, 6)]
+
+    def test_a_fetch_refused_as_a_whole_is_an_error(self) -> None:
+        with pytest.raises(KafkaError) as caught:
+            fetch_answers([self.TARGET], FetchResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID), None)
+        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+
+    def test_an_answer_that_leaves_a_batch_out_is_an_error_of_that_batch(self) -> None:
+        batches = [Batch(TopicPartition("t", number), 0) for number in (0, 1)]
+        part = ProduceResponse.PartitionProduceResponse(index=1, base_offset=9)
+        response = ProduceResponse(responses=[ProduceResponse.TopicProduceResponse(name="t", partition_responses=[part])])
+        [left_out, answered] = produce_answers(batches, response, None)
+        assert left_out.error is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (answered.error, answered.base_offset) == (ErrorCode.NONE, 9)
+
+    def test_a_produce_request_holds_the_batches_by_topic(self) -> None:
+        batches = [Batch(TopicPartition(*place), 0) for place in (("t", 0), ("u", 0), ("t", 1))]
+        request = produce_request(batches, -1, 1000, {"t": FIRST, "u": SECOND})
+        assert [(topic.topic_id, [data.index for data in topic.partition_data]) for topic in request.topic_data] == [
+            (FIRST, [0, 1]),
+            (SECOND, [0]),
+        ]
+
+    def test_an_end_is_asked_for_at_the_isolation_of_the_reader(self) -> None:
+        request = list_offsets_request({TP: -1}, 1, 1000)
+        assert (request.replica_id, request.isolation_level) == (-1, 1)
+        assert request.topics[0].partitions[0].timestamp == -1
+
+    def test_topics_go_by_id_only_when_all_have_one(self) -> None:
+        cache = MetadataCache(1000)
+        cache.update(metadata(), 0)
+        assert topic_ids(cache.view, ["t"]) == {"t": FIRST}
+        assert topic_ids(cache.view, ["t", "u"]) is None
+        cache.update(metadata(topic_id=ZERO_UUID), 1)
+        assert topic_ids(cache.view, ["t"]) is None

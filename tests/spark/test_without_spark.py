@@ -1,0 +1,345 @@
+"""The data source as Spark calls it, on a broker of our own and without a JVM: planning, reading, writing, and what counts as lost."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
+
+from odradek.base.errors import ErrorCode  # noqa: E402
+from odradek.base.ids import TopicPartition  # noqa: E402
+from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer  # noqa: E402
+from odradek.client.core.partitioner import partition_for_key  # noqa: E402
+from odradek.spark.batch import BatchReader, RangePartition, read_range  # noqa: E402
+from odradek.spark.options import read_options, write_options  # noqa: E402
+from odradek.spark.ranges import DataLoss, OffsetRange  # noqa: E402
+from odradek.spark.sink import write_rows  # noqa: E402
+from odradek.spark.stream import StreamReader  # noqa: E402
+from odradek.testing.embedded import EmbeddedBroker  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    broker = EmbeddedBroker({"auto.create.topics.enable": "false"}, directory=str(tmp_path_factory.mktemp("broker")))
+    broker.start()
+    yield broker.bootstrap_servers
+    broker.stop()
+
+
+class Topic:
+    """A topic of one test."""
+
+    def __init__(self, bootstrap: str, name: str, partitions: int, **config: str) -> None:
+        self.bootstrap = bootstrap
+        self.name = name
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics([NewTopic(name, partitions, 1, {key.replace("_", "."): value for key, value in config.items()})])
+
+    def __getitem__(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.name, partition)
+
+    def fill(self, partition: int, count: int) -> None:
+        with Producer(bootstrap_servers=self.bootstrap, linger_ms=50) as producer:
+            producer.send_many(self.name, [b"%d" % number for number in range(count)], partition=partition)
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        with Admin(bootstrap_servers=self.bootstrap) as admin:
+            admin.delete_records({self[partition]: offset})
+
+    def add_partitions(self, total: int) -> None:
+        with Admin(bootstrap_servers=self.bootstrap) as admin:
+            admin.create_partitions({self.name: total})
+
+    def contents(self) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+        """(key, value) of every record, by partition."""
+        found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+        with Consumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
+            partitions = [self[number] for number in consumer.partitions_for(self.name)]
+            ends = consumer.end_offsets(partitions)
+            consumer.assign(partitions)
+            while any(consumer.position(partition) < ends[partition] for partition in partitions):
+                for record in consumer.poll(5000):
+                    found.setdefault(record.partition, []).append((record.key, record.value))
+        return found
+
+    def options(self, **more: str) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.name, **more}
+
+    def batch(self, **more: str) -> BatchReader:
+        return BatchReader(read_options(self.options(**more), streaming=False))
+
+    def stream(self, **more: str) -> StreamReader:
+        return StreamReader(read_options(self.options(**more), streaming=True))
+
+    def write(self, *batches: object, **more: str) -> int:
+        options = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.name, **more}
+        return write_rows(write_options(options), iter(batches)).rows
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return "".join(character if character.isalnum() else "-" for character in request.node.name)[:80]
+
+
+def values(batches: Iterator[object]) -> list[int]:
+    return [int(value) for batch in batches for value in batch.column("value").to_pylist()]  # type: ignore[attr-defined]
+
+
+def ranges(partitions: object) -> list[OffsetRange]:
+    return [each.offset_range for each in partitions]  # type: ignore[attr-defined]
+
+
+def rows(**columns: object) -> object:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+class TestSink:
+    def test_a_write_that_fails_at_the_end_is_not_reported_as_done(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1, max_message_bytes="1000")
+        with pytest.raises(KafkaError) as caught:
+            topic.write(rows(value=pa.array([b"x" * 5000], pa.binary())))
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    def test_a_write_that_fails_on_the_way_is_not_reported_as_done(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1, max_message_bytes="1000")
+        small = rows(value=pa.array([b"x"], pa.binary()))
+
+        def batches() -> Iterator[object]:
+            yield rows(value=pa.array([b"x" * 5000], pa.binary()))
+            for _ in range(100):
+                yield small
+
+        with pytest.raises(KafkaError) as caught:
+            topic.write(*batches())
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    def test_a_batch_of_which_only_a_part_is_too_large_fails(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1, max_message_bytes="1000")
+        values = [b"x" * 100] * 20 + [b"x" * 5000]
+        with pytest.raises(KafkaError) as caught:
+            topic.write(rows(value=pa.array(values, pa.binary())))
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    def test_a_batch_that_is_too_large_is_written_in_pieces(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1, max_message_bytes="1000")
+        values = [b"%03d" % number * 30 for number in range(60)]
+        assert topic.write(rows(value=pa.array(values, pa.binary()))) == 60
+        assert [value for _, value in topic.contents()[0]] == values
+
+    def test_the_column_beats_the_key_and_the_key_beats_chance(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 4)
+        keys = [b"a", b"b", b"c", None, None]
+        batch = rows(
+            key=pa.array(keys, pa.binary()),
+            value=pa.array([b"0", b"1", b"2", b"3", b"4"], pa.binary()),
+            partition=pa.array([3, None, None, 0, None], pa.int32()),
+        )
+        assert topic.write(batch) == 5
+        placed = {value: partition for partition, records in topic.contents().items() for _, value in records}
+        assert placed[b"0"] == 3
+        assert placed[b"1"] == partition_for_key(b"b", 4)
+        assert placed[b"2"] == partition_for_key(b"c", 4)
+        assert placed[b"3"] == 0
+        assert len(placed) == 5
+
+    def test_the_option_topic_beats_the_column(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.write(rows(value=pa.array(["a"]), topic=pa.array(["no-such-topic"])))
+        assert topic.contents() == {0: [(None, b"a")]}
+
+    def test_rows_go_to_the_topic_they_name(self, bootstrap: str, name: str) -> None:
+        one, two = Topic(bootstrap, name + "1", 1), Topic(bootstrap, name + "2", 1)
+        batch = rows(value=pa.array(["a", "b", "c"]), topic=pa.array([one.name, two.name, one.name]))
+        write_rows(write_options({"kafka.bootstrap.servers": bootstrap}), iter([batch]))
+        assert [value for _, value in one.contents()[0]] == [b"a", b"c"]
+        assert [value for _, value in two.contents()[0]] == [b"b"]
+
+    @pytest.mark.parametrize(
+        ("columns", "said"),
+        [
+            ({"topic": ["orders", None]}, "A row has no topic"),
+            ({"partition": [0, 7]}, "has partitions 0 to 1, but a row asks for 7"),
+            ({"partition": [0, -1]}, "has partitions 0 to 1, but a row asks for -1"),
+        ],
+    )
+    def test_rows_without_a_place_are_refused(self, bootstrap: str, name: str, columns: dict[str, list[object]], said: str) -> None:
+        topic = Topic(bootstrap, name, 2)
+        kinds = {"topic": pa.string(), "partition": pa.int32()}
+        given = {column: pa.array(content, kinds[column]) for column, content in columns.items()}
+        options = {"kafka.bootstrap.servers": bootstrap} | ({} if "topic" in columns else {"topic": topic.name})
+        if "topic" in columns:
+            given["topic"] = pa.array([topic.name, None])
+        with pytest.raises(ValueError, match=said):
+            write_rows(write_options(options), iter([rows(value=pa.array(["a", "b"]), **given)]))
+
+    def test_no_batch_is_larger_than_a_request(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        values = [b"x" * 1000] * 50
+        assert topic.write(rows(value=pa.array(values, pa.binary())), **{"kafka.max.request.size": "5000"}) == 50
+        assert len(topic.contents()[0]) == 50
+
+
+class TestBatch:
+    def test_reads_exactly_its_range(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 100)
+        options = read_options(topic.options(), streaming=False)
+        assert values(read_range(options, OffsetRange(topic[0], 20, 30))) == list(range(20, 30)), "within one batch of a hundred"
+
+    def test_reads_large_compressed_partitions_to_the_end(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        with Producer(bootstrap_servers=bootstrap, compression_type="zstd", batch_size=400_000, max_request_size=900_000) as producer:
+            producer.send_many(name, [b"%07d" % number + bytes(1000) for number in range(6000)], partition=0)
+        options = read_options(topic.options(), streaming=False)
+        read = read_range(options, OffsetRange(topic[0], 0, 6000))
+        assert [int(value[:7]) for batch in read for value in batch.column("value").to_pylist()] == list(range(6000))
+
+    def test_plans_one_task_for_each_partition_with_something_to_read(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 3)
+        topic.fill(0, 5)
+        topic.fill(2, 7)
+        assert ranges(topic.batch().partitions()) == [OffsetRange(topic[0], 0, 5), OffsetRange(topic[2], 0, 7)]
+
+    def test_reads_from_and_to_the_offsets_given(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 2)
+        topic.fill(0, 5)
+        topic.fill(1, 5)
+        reader = topic.batch(startingOffsets=json.dumps({name: {"0": 1, "1": -2}}), endingOffsets=json.dumps({name: {"0": -1, "1": 3}}))
+        assert ranges(reader.partitions()) == [OffsetRange(topic[0], 1, 5), OffsetRange(topic[1], 0, 3)]
+
+    def test_what_is_gone_when_the_query_is_planned(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 10)
+        topic.delete_before(0, 4)
+        offsets = json.dumps({name: {"0": 2}})
+        with pytest.raises(DataLoss, match="offsets 2 to 3 are no longer in the log"):
+            topic.batch(startingOffsets=offsets).partitions()
+        reader = topic.batch(startingOffsets=offsets, failOnDataLoss="false")
+        assert ranges(reader.partitions()) == [OffsetRange(topic[0], 4, 10)]
+
+    def test_what_goes_while_it_is_read(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 10)
+        [task] = topic.batch().partitions()
+        topic.delete_before(0, 4)
+        with pytest.raises(DataLoss, match="offset 0 disappeared while it was read"):
+            list(topic.batch().read(task))
+        assert values(topic.batch(failOnDataLoss="false").read(task)) == [4, 5, 6, 7, 8, 9]
+        topic.delete_before(0, -1)
+        assert values(topic.batch(failOnDataLoss="false").read(task)) == []
+
+    def test_headers_are_null_where_there_are_none(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        with Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
+            producer.send(name, b"0", partition=0)
+            producer.send(name, b"1", partition=0, headers={"h": b"x"})
+            producer.send(name, b"2", partition=0, headers={"h": None})
+        options = read_options(topic.options(includeHeaders="true"), streaming=False)
+        [batch] = read_range(options, OffsetRange(topic[0], 0, 3))
+        assert batch.column("headers").to_pylist() == [None, [{"key": "h", "value": b"x"}], [{"key": "h", "value": None}]]
+
+    def test_a_task_of_an_empty_plan_reads_nothing(self, bootstrap: str, name: str) -> None:
+        assert list(Topic(bootstrap, name, 1).batch().read(object())) == []  # type: ignore[arg-type]
+
+    def test_a_topic_that_does_not_exist_is_not_created(self, bootstrap: str, name: str) -> None:
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribe": name, "kafka.default.api.timeout.ms": "500"}
+        with pytest.raises(KafkaError) as caught:
+            BatchReader(read_options(options, streaming=False)).partitions()
+        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_aborted_transactions_are_not_read(bootstrap: str, name: str) -> None:
+    confluent = pytest.importorskip("confluent_kafka")
+    topic = Topic(bootstrap, name, 1)
+    producer = confluent.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions()
+    for value, commit in ((b"0", True), (b"1", False), (b"2", True)):
+        producer.begin_transaction()
+        producer.produce(name, value, partition=0)
+        producer.flush()
+        producer.commit_transaction() if commit else producer.abort_transaction()
+    for isolation, seen in (("read_committed", [0, 2]), ("read_uncommitted", [0, 1, 2])):
+        reader = topic.batch(**{"kafka.isolation.level": isolation})
+        assert [value for task in reader.partitions() for value in values(reader.read(task))] == seen
+
+
+class TestStream:
+    def test_begins_by_the_option_and_goes_on_from_there(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 2)
+        topic.fill(0, 5)
+        assert topic.stream().initialOffset() == {name: {"0": 5, "1": 0}}, "latest"
+        stream = topic.stream(startingOffsets="earliest")
+        start = stream.initialOffset()
+        assert start == {name: {"0": 0, "1": 0}}
+        end = stream.latestOffset(start, ReadAllAvailable())
+        assert end == {name: {"0": 5, "1": 0}}
+        assert ranges(stream.partitions(start, end)) == [OffsetRange(topic[0], 0, 5)]
+        assert stream.partitions(end, end) == []
+        stream.stop()
+
+    def test_a_limit_cuts_the_micro_batch(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 10)
+        stream = topic.stream(startingOffsets="earliest", maxOffsetsPerTrigger="4")
+        limit = stream.getDefaultReadLimit()
+        assert isinstance(limit, ReadMaxRows)
+        assert stream.latestOffset({name: {"0": 0}}, limit) == {name: {"0": 4}}
+        assert stream.latestOffset({name: {"0": 8}}, limit) == {name: {"0": 10}}
+        assert stream.reportLatestOffset() == {name: {"0": 10}}
+        assert isinstance(topic.stream().getDefaultReadLimit(), ReadAllAvailable)
+        stream.stop()
+
+    def test_available_now_does_not_see_what_comes_later(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 5)
+        stream = topic.stream(startingOffsets="earliest")
+        stream.prepareForTriggerAvailableNow()
+        topic.fill(0, 5)
+        assert stream.latestOffset({name: {"0": 0}}, ReadAllAvailable()) == {name: {"0": 5}}
+        stream.stop()
+
+    def test_new_partitions_are_read_from_their_beginning(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.add_partitions(2)
+        topic.fill(1, 6)
+        stream = topic.stream(startingOffsets="earliest")
+        end = stream.latestOffset({name: {"0": 0}}, ReadMaxRows(100))
+        assert end == {name: {"0": 0, "1": 6}}
+        assert stream.latestOffset({name: {"0": 0}}, ReadMaxRows(4)) == {name: {"0": 0, "1": 4}}
+        assert ranges(stream.partitions({name: {"0": 0}}, end)) == [OffsetRange(topic[1], 0, 6)]
+        topic.delete_before(1, 2)
+        with pytest.raises(DataLoss, match="its first offset is 2 instead of 0"):
+            stream.partitions({name: {"0": 0}}, end)
+        stream.stop()
+
+    def test_a_topic_made_anew_is_data_loss(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 3)
+        stream = topic.stream()
+        with pytest.raises(DataLoss, match="ends at offset 3, but was read up to 9"):
+            stream.latestOffset({name: {"0": 9}}, ReadAllAvailable())
+        with pytest.raises(DataLoss, match=f"{name}-1 no longer exists"):
+            stream.latestOffset({name: {"0": 0, "1": 4}}, ReadAllAvailable())
+        stream.stop()
+        lenient = topic.stream(failOnDataLoss="false")
+        assert lenient.latestOffset({name: {"0": 9}}, ReadAllAvailable()) == {name: {"0": 9}}, "it never goes back"
+        lenient.stop()
+
+    def test_the_copy_for_the_tasks_has_no_connection(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 3)
+        stream = topic.stream(startingOffsets="earliest")
+        stream.initialOffset()
+        copy = pickle.loads(pickle.dumps(stream))
+        assert values(copy.read(RangePartition(OffsetRange(topic[0], 1, 3)))) == [1, 2]
+        stream.stop()
+        stream.stop()
+        assert stream.initialOffset() == {name: {"0": 0}}, "and it connects again when it is asked again"
+        stream.stop()
