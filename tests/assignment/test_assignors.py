@@ -119,3 +119,19 @@ def test_topics_that_are_not_there(assign: Assignor, homogeneous: bool) -> None:
 def test_nobody_and_nothing(assign: Assignor) -> None:
     assert assign(GroupSpec({}, {}, homogeneous=True)) == {}
     assert not any(assign(GroupSpec({"a": MemberSpec(frozenset())}, {}, homogeneous=True)).values())
+
+
+def test_uniform_gives_the_extra_partition_to_who_has_it() -> None:
+    topics = frozenset({topic(1)})
+    owned = {"a": {0}, "b": {1}, "c": {2, 3}}
+    members = {member: MemberSpec(topics, {topic(1): frozenset(partitions)}) for member, partitions in owned.items()}
+    assigned = assign_uniform(GroupSpec(members, {topic(1): 4}, homogeneous=True))
+    assert {member: set(partitions[topic(1)]) for member, partitions in assigned.items()} == owned
+
+
+def test_topics_are_in_the_order_of_java() -> None:
+    """There the halves of an id are signed."""
+    first, second = UUID(int=1 << 127), UUID(int=1)
+    members = {member: MemberSpec(frozenset({first, second})) for member in "ab"}
+    assigned = assign_uniform(GroupSpec(members, {first: 1, second: 1}, homogeneous=True))
+    assert assigned == {"a": {first: frozenset({0})}, "b": {second: frozenset({0})}}

@@ -111,3 +111,26 @@ def test_an_append_that_fails_is_tried_again_after_a_stall_too() -> None:
     assert turns.expired == ["a", "a"]
     turns.clock.advance_s(10)
     assert turns.expired == ["a", "a"]
+
+
+def test_a_retry_does_not_replace_what_was_scheduled_since() -> None:
+    turns = Turns()
+    turns.succeed = False
+
+    def expire() -> CoordinatorResult[None]:
+        turns.schedule("a", 10_000)
+        return CoordinatorResult([], None)
+
+    turns.timers.schedule("a", 1_000, expire)
+    turns.clock.advance_s(9)
+    assert turns.expired == []
+    turns.succeed = True
+    turns.clock.advance_s(3)
+    assert turns.expired == ["a"]
+
+
+def test_after_close_nothing_is_scheduled() -> None:
+    turns = Turns()
+    turns.timers.close()
+    turns.schedule("a", 1_000)
+    assert turns.clock.pending == []

@@ -56,6 +56,8 @@ class World:
         self._numbers = itertools.count(1)
         self.epoch = 0
         self.shards: list[GroupShard] = []
+        self.timers: list[Timers] = []
+        """Of each shard."""
         self.settings = GroupSettings(DynamicBrokerConfig(standalone_config(settings)))
         self.runtime = CoordinatorRuntime(
             "groups",
@@ -79,11 +81,16 @@ class World:
             new_id=lambda: UUID(int=next(self._numbers)),
         )
         self.shards.append(shard)
+        self.timers.append(timers)
         return shard
 
     @property
     def shard(self) -> GroupShard:
         return self.shards[-1]
+
+    def is_watched(self, member_id: str, group_id: str = GROUP) -> bool:
+        """Whether the coordinator would notice that the member is gone."""
+        return any(f"{kind}\0{group_id}\0{member_id}" in self.timers[-1] for kind in ("heartbeat", "session"))
 
     def load(self) -> None:
         self.epoch += 1

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.records import SERDE, offset_commits, offset_tombstone
 from odradek.coordinator.markers import marker_batch
 from odradek.coordinator.partition_log import decode_one
@@ -86,5 +86,12 @@ def test_a_malformed_batch_fails_the_load() -> None:
     log = RunLog()
     log.append(bytes(batch), 0)
     world = World(log)
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as caught:
         world.runtime.read(world.coordinator.partition_for("g"), lambda shard: shard)
+    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_log_of_which_nothing_is_left_is_loaded() -> None:
+    log = RunLog()
+    log.log_end_offset = log.high_watermark = 5
+    assert World(log).commit_code(1) is ErrorCode.NONE

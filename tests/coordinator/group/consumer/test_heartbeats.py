@@ -15,7 +15,7 @@ from odradek.protocol.messages.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
 from tests.coordinator.group.consumer.support import ConsumerWorld
-from tests.coordinator.group.support import GROUP, PARTITION
+from tests.coordinator.group.support import GROUP
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
@@ -392,7 +392,7 @@ def test_a_static_member_whose_successor_could_not_be_stored_is_watched_as_befor
     world.beat("m", -2, instance="i")
     world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
     assert world.code("n", instance="i") is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert "session\0g\0n" not in world.runtime._contexts[PARTITION].timers
+    assert not world.is_watched("n")
     world.log.fail_with = None
     world.clock.advance_s(46)
     assert not world.consumers.members
