@@ -8,11 +8,12 @@ from odradek.coordinator.group.classic.group import ClassicGroup
 from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.consumer.embedded import read_assignment
 from odradek.coordinator.group.consumer.group import ConsumerGroup
+from odradek.protocol.messages.consumer_group_records import ConsumerGroupRegularExpressionKey
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
 from tests.coordinator.group.consumer.support import ConsumerWorld, Owned
-from tests.coordinator.group.support import GROUP, PARTITION
+from tests.coordinator.group.support import GROUP
 
 
 def subscription(*topics: str, owned: Owned | None = None) -> bytes:
@@ -25,9 +26,10 @@ def subscription(*topics: str, owned: Owned | None = None) -> bytes:
     return b"\0\3" + message.encode(3)
 
 
-def assignment(**topics: list[int]) -> bytes:
+def assignment(user_data: bytes | None = None, **topics: list[int]) -> bytes:
     message = ConsumerProtocolAssignment(
-        assigned_partitions=[ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=each) for topic, each in topics.items()]
+        assigned_partitions=[ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=each) for topic, each in topics.items()],
+        user_data=user_data,
     )
     return b"\0\3" + message.encode(3)
 
@@ -37,6 +39,10 @@ def partitions(data: bytes) -> Owned:
 
 
 class MigrationWorld(ConsumerWorld):
+    def is_session_watched(self, member_id: str) -> bool:
+        """As one of a member of a consumer group."""
+        return f"session\0{GROUP}\0{member_id}" in self.timers[-1]
+
     def classic_group(self, **assigned: list[int]) -> tuple[str, int]:
         """A classic group with one member that has these partitions; its id and generation."""
         member, joined = self.join_dynamic(protocols=[("range", subscription("t"))])
@@ -131,30 +137,28 @@ def test_a_downgrade_that_cannot_be_written_has_not_happened() -> None:
     assert world.code("new", 2) is ErrorCode.NONE
 
 
-def _watched(world: MigrationWorld) -> list[str]:
-    """The sessions of members of consumer groups."""
-    return [key for key in world.runtime._contexts[PARTITION].timers._pending if key.startswith("session")]
-
-
 def test_an_upgrade_that_cannot_be_written_leaves_no_sessions() -> None:
     world = MigrationWorld({"t": 2})
     classic, generation = world.classic_group(t=[0, 1])
     world.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
     assert world.code("new") is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.group().is_in(ClassicState.STABLE)
-    assert _watched(world) == []
+    assert not world.is_session_watched("new")
+    assert not world.is_session_watched(classic)
     world.log.fail_with = None
     assert world.heartbeat(classic, generation) is ErrorCode.NONE
     assert world.code("new") is ErrorCode.NONE
-    assert len(_watched(world)) == 2
+    assert world.is_session_watched("new")
+    assert world.is_session_watched(classic)
 
 
 def test_a_group_that_is_full_does_not_begin_to_change_its_protocol() -> None:
     world = MigrationWorld({"t": 2}, group_consumer_max_size="1", group_initial_rebalance_delay_ms="3000")
-    _, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
+    member, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
     assert world.code("new") is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert not joined.done, "nobody is told to come again to a group that stays what it is"
-    assert _watched(world) == []
+    assert not world.is_session_watched("new")
+    assert not world.is_session_watched(member)
     world.clock.advance_s(3)
     assert joined.result().error_code == ErrorCode.NONE
 
@@ -206,7 +210,7 @@ def test_one_that_leaves_before_its_assignment_can_be_told_is_not_watched() -> N
     assert not synced.done
     world.clock.run_due()
     assert (synced.result().error_code, left.result().error_code) == (0, 0)
-    assert not [key for key in _watched(world) if key.endswith(member)]
+    assert not world.is_session_watched(member)
 
 
 def test_protocols_that_have_nothing_in_common() -> None:
@@ -264,3 +268,110 @@ def test_a_group_that_has_no_generation_yet_becomes_a_consumer_group() -> None:
     assert world.consumers.members[member].topic_names == {"t"}
     world.clock.advance_s(9)
     assert set(world.consumers.members) == {member, "new"}, "the timers of the classic group find nobody"
+
+
+def test_whoever_is_parked_in_a_classic_group_comes_again_when_it_is_upgraded() -> None:
+    world = MigrationWorld({"t": 2})
+    member, _ = world.classic_group(t=[0, 1])
+    _, parked = world.join_dynamic(protocols=[("range", subscription("t"))])
+    assert not parked.done
+    assert world.code("new") is ErrorCode.NONE
+    assert parked.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert member in world.consumers.members
+
+
+def test_a_classic_member_that_dies_is_fenced_after_an_upgrade_and_after_a_downgrade() -> None:
+    world, classic = upgraded()
+    for _ in range(3):
+        world.clock.advance_s(4)
+        world.beat("new", 2)
+    assert set(world.consumers.members) == {"new"}
+    world, classic = upgraded()
+    world.beat("new", -1)
+    world.clock.advance_s(11)
+    assert classic not in world.group().members
+
+
+def test_a_classic_group_that_is_too_large_for_a_consumer_group_stays_what_it_is() -> None:
+    world = MigrationWorld({"t": 2}, group_consumer_max_size="2", group_initial_rebalance_delay_ms="3000")
+    replies = [world.join(version=3, protocols=[("range", subscription("t"))]) for _ in range(3)]
+    world.clock.advance_s(9)
+    assert all(reply.result().error_code == ErrorCode.NONE for reply in replies)
+    assert world.code("new") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert len(world.group().members) == 3
+
+
+def test_a_consumer_group_that_is_too_large_for_a_classic_one_stays_what_it_is() -> None:
+    world = MigrationWorld({"t": 4}, group_max_size="1")
+    world.beat("a")
+    members = {world.join_dynamic(protocols=[("range", subscription("t"))])[0] for _ in range(2)}
+    assert world.beat("a", -1).error_code == 0
+    assert set(world.consumers.members) == members
+
+
+def test_what_an_assignor_keeps_in_the_assignment_is_not_thrown_away() -> None:
+    world = MigrationWorld({"t": 2})
+    member, joined = world.join_dynamic(protocols=[("range", subscription("t"))])
+    world.sync(member, joined.result().generation_id, {member: assignment(b"state of the assignor", t=[0, 1])})
+    assert world.code("new") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.group().is_in(ClassicState.STABLE)
+
+
+def test_a_group_that_the_last_member_of_the_consumer_protocol_leaves_alone_stays_a_consumer_group() -> None:
+    world = MigrationWorld({"t": 2})
+    world.beat("a")
+    world.beat("a", -1)
+    assert isinstance(world.shard.groups.find(GROUP), ConsumerGroup)
+
+
+def test_patterns_do_not_outlive_the_consumer_group_in_the_log() -> None:
+    world = MigrationWorld({"t": 2})
+    world.classic_group(t=[0, 1])
+    world.beat("new", regex="t.*")
+    assert world.consumers.regexes["t.*"].topics == {"t"}
+    world.beat("new", -1)
+    assert isinstance(world.shard.groups.find(GROUP), ClassicGroup)
+    patterns = [record for record in world.records() if isinstance(record.key, ConsumerGroupRegularExpressionKey)]
+    assert patterns[-1].value is None
+
+
+def test_a_classic_member_that_joins_and_does_not_sync_is_fenced_and_one_that_does_is_not() -> None:
+    world = MigrationWorld({"t": 2})
+    world.beat("a")
+    silent, joined = world.join_dynamic(protocols=[("range", subscription("t"))], rebalance_ms=10_000)
+    good, again = world.join_dynamic(protocols=[("range", subscription("t"))], rebalance_ms=10_000)
+    world.sync(good, again.result().generation_id)
+    for _ in range(3):
+        world.clock.advance_s(4)
+        world.heartbeat(silent, joined.result().generation_id)
+        world.heartbeat(good, again.result().generation_id)
+        world.beat("a", 2)
+    assert set(world.consumers.members) == {"a", good}
+
+
+def test_a_classic_member_that_joined_again_in_time_is_not_fenced_for_it() -> None:
+    world, classic = upgraded()
+    assert world.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    world.clock.advance_s(5)
+    world.rejoin(classic, {"t": [0, 1, 2, 3]})
+    kept = world.synced(classic, 1)
+    generation = world.rejoin(classic, kept).result().generation_id
+    world.synced(classic, generation)
+    for _ in range(7):
+        world.clock.advance_s(5)
+        world.heartbeat(classic, generation)
+        world.beat("new", world.member("new").member_epoch)
+    assert classic in world.consumers.members
+
+
+def test_a_classic_member_does_not_sync_with_an_assignment_of_the_past() -> None:
+    world, classic = upgraded()
+    assert world.sync(classic, 1).result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_heartbeats_of_an_older_epoch_of_a_classic_member_are_refused() -> None:
+    world, classic = upgraded()
+    world.rejoin(classic, {"t": [0, 1, 2, 3]})
+    generation = world.rejoin(classic, world.synced(classic, 1)).result().generation_id
+    assert generation == 2
+    assert world.heartbeat(classic, 1) is ErrorCode.ILLEGAL_GENERATION
