@@ -104,6 +104,15 @@ def test_a_full_group_is_loaded_without_a_rebalance_and_one_that_is_too_large_wi
     assert smaller.group().state is ClassicState.PREPARING_REBALANCE
 
 
+def test_a_protocol_must_be_one_that_all_have() -> None:
+    world = patient_world()
+    for instance, protocols in (("a", BOTH), ("b", BOTH[1:])):
+        world.join(instance=instance, protocols=protocols)
+    assert world.join(protocols=BOTH[:1]).result().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    world.clock.advance_s(10)
+    assert world.join(protocols=BOTH[:1]).result().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
 # -- who is waited for -----------------------------------------------------------------------------------------------------------------
 
 

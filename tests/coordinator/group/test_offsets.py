@@ -120,7 +120,9 @@ def test_an_offset_of_a_deleted_topic_of_the_same_name_is_not_shown() -> None:
 # -- transactions --------------------------------------------------------------------------------------------------------------------
 
 
-def txn_commit(world: World, offset: int, *, producer: int = 9, member: str = "", generation: int = -1, version: int = 5) -> ErrorCode:
+def txn_commit(
+    world: World, offset: int, *, producer: int = 9, member: str = "", generation: int = -1, version: int = 5, partition: int = 0
+) -> ErrorCode:
     request = TxnOffsetCommitRequest(
         transactional_id="tx",
         group_id=GROUP,
@@ -131,7 +133,7 @@ def txn_commit(world: World, offset: int, *, producer: int = 9, member: str = ""
         topics=[
             TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
                 name="t",
-                partitions=[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)],
+                partitions=[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)],
             )
         ],
     )

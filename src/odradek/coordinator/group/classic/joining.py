@@ -85,7 +85,6 @@ class Joining:
             group.fail_parked(group.members[member_id], error.code, member_id="")
             self._rebalances.forget(group, member_id)
             group.remove(member_id)
-        response.complete(join_error("", error.code))
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
         """group.max.size: among those rejoining the first ones stay, in a settled group those who are in it."""
