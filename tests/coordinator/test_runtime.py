@@ -111,8 +111,9 @@ def test_what_is_not_committed_fails_when_the_partition_is_lost() -> None:
     assert error_of(written) is error_of(gathered) is ErrorCode.NOT_COORDINATOR
     assert error_of(world.put("a", 3)) is ErrorCode.NOT_COORDINATOR
     assert world.shard.unloaded == 1
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as caught:
         world.committed("a")
+    assert caught.value.code is ErrorCode.NOT_COORDINATOR
 
 
 def test_not_replicated_in_time() -> None:

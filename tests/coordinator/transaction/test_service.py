@@ -13,10 +13,12 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.context import RuntimeOptions
 from odradek.coordinator.transaction.markers import NO_LEADER, MarkerSender
+from odradek.coordinator.transaction.records import encoded_transaction
 from odradek.coordinator.transaction.service import TOPIC, TransactionCoordinator, TransactionSettings
-from odradek.coordinator.transaction.state import AT_REST, Transaction, TransactionState
+from odradek.coordinator.transaction.state import AT_REST, MAX_EPOCH, Transaction, TransactionState
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.schema import Message
+from odradek.records.batch import encode_batch
 from tests.clock import ManualClock
 from tests.coordinator.support import MemoryLog
 
@@ -30,7 +32,13 @@ class Ids:
     def __init__(self) -> None:
         self.given = 999
 
+        self.later: list[Deferred[int]] | None = None
+        """When a list, whoever asks waits there for the test."""
+
     def next_id(self) -> Deferred[int]:
+        if self.later is not None:
+            self.later.append(Deferred())
+            return self.later[-1]
         self.given += 1
         return Deferred.of(self.given)
 
@@ -55,6 +63,8 @@ class Leaders:
         mood = self.answer()
         if mood == "lost":
             return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, "lost on the way"))
+        if mood == "silent":
+            return Deferred.of(WriteTxnMarkersResponse(markers=[]))
         results = []
         for marker in request.markers:
             topics = []
@@ -77,6 +87,8 @@ class Leaders:
     def _take(self, partition: TopicPartition, marker: WriteTxnMarkersRequest.WritableTxnMarker, mood: str) -> ErrorCode:
         if mood == "no leader":
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if mood == "fenced":
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         taken = self.markers.setdefault(partition, [])
         for producer_id, epoch, _, coordinator_epoch in taken:
             if producer_id == marker.producer_id and epoch > marker.producer_epoch:
@@ -309,6 +321,7 @@ def test_limits() -> None:
         with pytest.raises(KafkaError) as error:
             world.begin(timeout_ms=timeout)
         assert code_of(error) is code
+    assert world.begin("longest", timeout_ms=900_000).timeout_ms == 900_000
     with pytest.raises(KafkaError) as error:
         world.begin("")
     assert code_of(error) is ErrorCode.INVALID_REQUEST
@@ -327,6 +340,170 @@ def test_ids_that_nobody_uses_expire() -> None:
     world.coordinator.remove_expired()
     world.clock.run_due()
     assert world.coordinator.all() == []
+
+
+# -- what is not committed, or not ours ----------------------------------------------------------------------------------------------
+
+
+def test_verification_knows_what_is_committed_alone() -> None:
+    world = World().load()
+    who = world.begin()
+    world.log.auto_commit = False
+    added = world.coordinator.add_partitions("x", who.producer_id, 0, [P0], 2)
+    world.clock.run_due()
+    assert not added.done
+    assert world.coordinator.verify("x", who.producer_id, 0, [P0]) == {P0: ErrorCode.TRANSACTION_ABORTABLE}
+    world.log.commit(world.log.log_end_offset)
+    assert world.coordinator.verify("x", who.producer_id, 0, [P0]) == {P0: ErrorCode.NONE}
+
+
+def test_nothing_is_verified_for_a_transaction_that_is_being_ended() -> None:
+    world = World(version=0).load()
+    who = world.begin()
+    world.add(who, P0)
+    world.leaders.answer = lambda: "lost"
+    world.end(who, commit=True)
+    with pytest.raises(KafkaError) as error:
+        world.coordinator.verify("x", who.producer_id, 0, [P0])
+    assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_markers_follow_the_commit_of_the_decision() -> None:
+    world = World().load()
+    who = world.begin()
+    world.add(who, P0)
+    world.log.auto_commit = False
+    ended = world.coordinator.end("x", who.producer_id, 0, commit=True, client_version=2)
+    world.clock.advance_s(1)
+    assert world.leaders.requests == 0
+    world.log.commit(world.log.log_end_offset)
+    world.clock.run_due()
+    assert ended.result() == (who.producer_id, 1)
+    assert world.leaders.markers[P0] == [(who.producer_id, 1, True, 1)]
+
+
+@pytest.mark.parametrize("mood", ["silent", "fenced"])
+def test_a_transaction_is_complete_when_its_markers_are_written(mood: str) -> None:
+    world = World().load()
+    who = world.begin()
+    world.add(who, P0)
+    world.leaders.answer = lambda: mood
+    world.end(who, commit=True)
+    world.clock.advance_s(0.05)
+    assert world.leaders.requests == 1
+    assert world.coordinator.describe("x").state is TransactionState.PREPARE_COMMIT
+    world.leaders.answer = lambda: "yes"
+    world.clock.advance_s(1)
+    assert world.coordinator.describe("x").state is (
+        TransactionState.COMPLETE_COMMIT if mood == "silent" else TransactionState.PREPARE_COMMIT
+    ), "a fenced coordinator leaves it to its successor"
+
+
+def test_a_new_leadership_writes_the_markers_under_its_own_epoch_and_a_lost_one_none() -> None:
+    world = World().load()
+    who = world.begin()
+    world.add(who, P0)
+    world.leaders.answer = lambda: "lost"
+    world.end(who, commit=True)
+    world.load()
+    world.leaders.answer = lambda: "yes"
+    world.clock.advance_s(1)
+    assert world.leaders.markers[P0] == [(who.producer_id, 1, True, 2)]
+    again = world.begin()
+    world.add(again, P0)
+    world.leaders.answer = lambda: "lost"
+    world.end(again, commit=True)
+    world.coordinator.unload(HOME, 1)
+    asked = world.leaders.requests
+    world.clock.advance_s(1)
+    assert world.leaders.requests > asked, "old news"
+    world.coordinator.unload(HOME, 3)
+    world.clock.advance_s(0.2)
+    asked = world.leaders.requests
+    world.clock.advance_s(10)
+    assert world.leaders.requests == asked
+
+
+# -- time --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_has_all_of_its_time() -> None:
+    world = World().load()
+    world.add(world.begin(timeout_ms=5_000), P0)
+    world.clock.advance_s(5)
+    world.coordinator.abort_timed_out()
+    assert world.coordinator.describe("x").state is TransactionState.ONGOING
+    world.clock.advance_s(0.001)
+    world.coordinator.abort_timed_out()
+    world.clock.run_due()
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_ABORT
+
+
+def test_an_abort_that_waited_for_an_id_spares_the_next_transaction() -> None:
+    world = World()
+    begun = Transaction(
+        "x",
+        1000,
+        MAX_EPOCH - 1,
+        5_000,
+        TransactionState.ONGOING,
+        frozenset({P0}),
+        world.clock.time_ms(),
+        world.clock.time_ms(),
+        client_version=2,
+    )
+    key, value = encoded_transaction(begun, 2)
+    world.log.append(encode_batch([(0, key, value, ())]), 1)
+    world.load()
+    world.clock.advance_s(6)
+    world.ids.later = []
+    world.coordinator.abort_timed_out()
+    ended = world.coordinator.end("x", 1000, MAX_EPOCH - 1, commit=True, client_version=2)
+    for_the_abort, for_the_end = world.ids.later
+    for_the_end.complete(2000)
+    world.clock.run_due()
+    assert ended.result() == (2000, 0)
+    world.ask(world.coordinator.add_partitions("x", 2000, 0, [P1], 2))
+    for_the_abort.complete(3000)
+    world.clock.run_due()
+    assert world.coordinator.describe("x").state is TransactionState.ONGOING
+    assert world.leaders.markers[P0] == [(1000, MAX_EPOCH, True, 1)]
+
+
+def test_ids_expire_in_their_time_and_not_all_at_once() -> None:
+    world = World().load()
+    for number in range(3):
+        world.begin(f"x{number}")
+    world.clock.advance_s(7 * 86400 - 0.001)
+    world.coordinator.remove_expired()
+    world.clock.run_due()
+    assert len(world.coordinator.all()) == 3
+    world.clock.advance_s(0.001)
+    some = world.coordinator.runtime.read(HOME, lambda shard: shard.remove_expired(604_800_000, limit=2))
+    assert some.response == len(some.records) == 2
+    world.coordinator.remove_expired()
+    world.clock.run_due()
+    assert world.coordinator.all() == []
+
+
+def test_an_id_with_an_open_transaction_does_not_expire() -> None:
+    world = World().load()
+    world.add(world.begin(timeout_ms=900_000), P0)
+    world.clock.advance_s(8 * 86400)
+    world.coordinator.remove_expired()
+    world.clock.run_due()
+    assert world.coordinator.describe("x").state is TransactionState.ONGOING
+
+
+def test_whoever_needs_an_id_that_cannot_be_had_hears_of_it() -> None:
+    world = World().load()
+    world.ids.later = []
+    asked = world.coordinator.initialize("x", 60_000, None, two_phase=False, keep_prepared=False)
+    world.ids.later[0].fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    world.clock.run_due()
+    with pytest.raises(KafkaError) as error:
+        asked.result()
+    assert code_of(error) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class Life:

@@ -52,8 +52,9 @@ def test_a_producer_that_goes_on_names_its_epoch_and_may_repeat_itself() -> None
         step.initialize(second, (999, 6), 1, 1, None)
     assert code_of(error) is ErrorCode.PRODUCER_FENCED
     other = step.initialize(second, None, 1, 1, None)
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as error:
         step.initialize(other, (1000, 6), 1, 1, None)
+    assert code_of(error) is ErrorCode.PRODUCER_FENCED
 
 
 def test_used_up_epochs_need_a_new_id() -> None:
@@ -105,8 +106,9 @@ def test_version_2_tells_a_repetition_from_an_empty_abort() -> None:
         end(done, False, 2, epoch=7)
     assert code_of(error) is ErrorCode.PRODUCER_FENCED
     assert end(started(), False, 2).state is TransactionState.PREPARE_ABORT
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as error:
         end(started(), False, 0)
+    assert code_of(error) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_version_2_rotates_the_id_when_its_epochs_are_used_up() -> None:
@@ -126,8 +128,30 @@ def test_fencing_leaves_nothing_to_the_old_epoch(version: int) -> None:
     begun = step.add_partitions(started(3), [P0], version, 1)
     fenced = step.fence(begun, version, 9, None)
     assert (fenced.state, fenced.producer_epoch) == (TransactionState.PREPARE_ABORT, 4)
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as error:
         step.check_producer(fenced, 1000, 3)
+    assert code_of(error) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_fenced_producer_is_not_taken_for_one_that_repeats_itself() -> None:
+    second = step.initialize(started(), (1000, 0), 1, 1, None)
+    assert (second.producer_epoch, second.last_producer_epoch) == (1, 0)
+    fenced = step.complete(step.fence(step.add_partitions(second, [P0], 0, 1), 0, 9, None), 10)
+    for epoch in (0, 1):
+        with pytest.raises(KafkaError) as error:
+            step.initialize(fenced, (1000, epoch), 1, 11, None)
+        assert code_of(error) is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_who_was_fenced_ends_nothing(version: int) -> None:
+    begun = step.add_partitions(started(5), [P0], version, 1)
+    done = step.complete(end(begun, True, version), 2)
+    for transaction in (begun, done):
+        for epoch in (0, 3, transaction.producer_epoch + 1):
+            with pytest.raises(KafkaError) as error:
+                end(transaction, True, version, epoch=epoch)
+            assert code_of(error) is ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("seed", range(100))
