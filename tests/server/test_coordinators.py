@@ -11,10 +11,11 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.coordinator.partition_log import open_partition_log
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.replication.verification import Again, Support
 from odradek.server.coordinators import Coordinators, partition_count
-from tests.handlers.support import NODE, Broker
+from tests.handlers.support import NODE, Broker, batch, run_inline
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
@@ -104,6 +105,61 @@ def test_after_the_end_nobody_coordinates() -> None:
     late = node()
     late.services.coordinators.close()
     assert code_of(lambda: late.services.transactions.describe("x")) is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
+def test_after_the_end_nothing_is_loaded(topic: str) -> None:
+    broker = node()
+    broker.services.coordinators.close()
+    broker.create_topic(topic)
+    broker.clock.run_due()
+    runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
+    assert runtime.leader_epoch(TopicPartition(topic, 0)) is None
+
+
+def test_whoever_waits_for_a_topic_hears_of_it_in_time_or_at_the_end() -> None:
+    broker = node()
+    coordinators = broker.services.coordinators
+    timers = len(broker.clock.pending)
+    comes, too_late, until_the_end = (coordinators.await_topic(topic, 30) for topic in (GROUPS, "t", "t"))
+    broker.create_topic(GROUPS)
+    assert comes.done
+    assert coordinators.await_topic(GROUPS, 30).done
+    broker.clock.run_due()
+    assert len([each for each in broker.clock.pending if "_arrived" in each]) == 2
+    broker.clock.advance_s(30)
+    assert too_late.done
+    until_the_end = coordinators.await_topic("t", 30)
+    assert not until_the_end.done
+    coordinators.close()
+    assert until_the_end.done
+    assert len([each for each in broker.clock.pending if "_arrived" in each]) == timers == 0
+
+
+def test_a_coordinator_of_a_former_leadership_writes_nothing_and_hears_of_it() -> None:
+    broker = node()
+    id_ = broker.create_topic(GROUPS)
+    log = open_partition_log(broker.manager, run_inline)(TopicPartition(GROUPS, 0))
+    told: list[str] = []
+    log.listen(lambda _: told.append("high watermark"), lambda: told.append("lost"))
+    broker.move_leader(id_, 2)
+    broker.move_leader(id_, NODE)
+    broker.clock.run_due()
+    assert "lost" in told
+    assert code_of(lambda: log.append(batch(), 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert broker.log_end(GROUPS) == 0
+
+
+@pytest.mark.parametrize(("messages", "flushed"), [("1", 1), ("100", 0)])
+def test_flush_messages_holds_for_coordinators(messages: str, flushed: int) -> None:
+    broker = node()
+    broker.create_topic(GROUPS, flush_messages=messages)
+    partition = TopicPartition(GROUPS, 0)
+    open_partition_log(broker.manager, run_inline)(partition).append(batch(), 0)
+    broker.clock.run_due()
+    log = broker.manager.partition(partition).log
+    assert log is not None
+    assert log.recovery_point == flushed
 
 
 def test_partitions_are_counted_in_the_topic_or_in_the_settings() -> None:

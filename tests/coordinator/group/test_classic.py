@@ -342,6 +342,15 @@ def test_a_loaded_group_goes_on_with_fresh_sessions() -> None:
     assert world.group().state is ClassicState.EMPTY
 
 
+def test_members_that_do_not_find_the_new_coordinator_are_out() -> None:
+    world = World()
+    (member,), _ = world.stable_group(1)
+    world.load()
+    assert world.is_watched(member)
+    world.clock.advance_s(10)
+    assert world.group().state is ClassicState.EMPTY
+
+
 def test_whoever_is_parked_hears_that_the_coordinator_moved() -> None:
     world = World()
     world.stable_group(1)
