@@ -9,7 +9,8 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.records.batch import check_crc, decode_records, iter_headers
 from odradek.records.compression import Compression
-from odradek.storage.append import AppendOrigin, RecordValidationError, UnexpectedAppendOffsetError
+from odradek.storage.append import RecordValidationError, UnexpectedAppendOffsetError
+from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
