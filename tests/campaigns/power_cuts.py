@@ -3,8 +3,9 @@
     python -m tests.campaigns.power_cuts --cuts 200 --seed 1      (root and loop devices are needed)
 
 The broker is stopped (SIGSTOP), the file system told to forget what its journal does not hold yet (EXT4_IOC_SHUTDOWN), the broker killed,
-the disk mounted again and the broker started. Half of the cuts happen with flush.messages=1, half with Kafka's default of leaving flushing to the kernel. Beside the
-producers somebody creates and deletes topics and deletes records, and a compacted topic is cleaned all the time. Named checks:
+the disk mounted again and the broker started. Half of the cuts happen with flush.messages=1, half with Kafka's default of leaving flushing
+to the kernel. Beside the producers somebody creates and deletes topics and deletes records, and a compacted topic is cleaned all the time.
+Named checks:
   opens             the broker starts after every cut with all its log directories;
   acked-is-there, no-duplicates, order-kept   as in `kills`, under flush.messages=1;
   last-values       of each key of the compacted topic the last acknowledged value, or a later one, is there (flush.messages=1);

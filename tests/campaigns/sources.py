@@ -16,10 +16,10 @@ from odradek.config.topic import TopicConfig
 from odradek.records.batch import encode_batch, iter_headers
 from odradek.records.compression import Compression
 from odradek.storage.disk import OsDisk
-from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.loader import load_log
 from odradek.storage.log import Log
-from tests.clock import ManualClock
-from tests.storage.support import marker
+from odradek.storage.options import LogOptions
+from tests.storage.support import ManualClock, marker
 
 EPOCHS = 4
 JVM_PARTITIONS = 8

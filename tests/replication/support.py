@@ -18,8 +18,9 @@ from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
 from odradek.replication.reader import PartitionRead, Reader
 from odradek.storage.append import AppendOrigin
-from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.loader import load_log
 from odradek.storage.log import Log
+from odradek.storage.options import LogOptions
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
 

@@ -11,9 +11,9 @@ from odradek.config.topic import TopicConfig
 from odradek.records.batch import Record, decode_records, encode_batch
 from odradek.records.compression import Compression
 from odradek.storage.append import AppendOrigin
-from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.loader import load_log
 from odradek.storage.log import Log
-from tests.clock import START_MS, ManualClock
+from odradek.storage.options import LogOptions
 
 NOW_MS = START_MS
 TOPIC_ID = UUID(int=0x1234567890)
@@ -85,6 +85,8 @@ def open_log(
     log_start_offset: int = 0,
     recovery_point: int = 0,
     verify_transactions: bool = False,
+    on_io_error: Callable[[Log, OSError], None] | None = None,
+    jitter: Callable[[int], int] = lambda limit: 0,
 ) -> Log:
     disk.makedirs(DIRECTORY)
     return load_log(
@@ -97,7 +99,7 @@ def open_log(
         compacted=compacted,
         log_start_offset=log_start_offset,
         recovery_point=recovery_point,
-        options=LogOptions(verify_transactions=verify_transactions),
+        options=LogOptions(verify_transactions=verify_transactions, on_io_error=on_io_error, jitter=jitter),
     )
 
 

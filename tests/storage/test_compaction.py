@@ -52,7 +52,7 @@ def test_an_open_transaction_bounds_the_cleaning() -> None:
         made.put((f"k{number % 7}", f"later{number}"))
     plan = made.manager.grab_filthiest(NOW_MS)
     assert plan is not None
-    assert plan.first_uncleanable == made.log.bases[made.log.segment_at(begin)]
+    assert plan.first_uncleanable == made.log.bases[made.log.segments.index_at(begin)]
 
 
 def test_young_segments_wait_for_min_compaction_lag() -> None:
@@ -62,7 +62,7 @@ def test_young_segments_wait_for_min_compaction_lag() -> None:
     made.clock.advance_ms(5_000)
     for number in range(20):
         made.put((f"k{number % 7}", f"v{number}"))
-    young = made.log.bases[made.log.segment_at(old) + 1]
+    young = made.log.bases[made.log.segments.index_at(old) + 1]
     assert cleanable_offsets(made.log, None, NOW_MS + 5_000).first_uncleanable == 0
     assert cleanable_offsets(made.log, None, NOW_MS + 10_000).first_uncleanable == young
     assert cleanable_offsets(made.log, None, NOW_MS + 15_000).first_uncleanable == made.log.active.base_offset

@@ -14,8 +14,9 @@ from odradek.config.topic import TopicConfig
 from odradek.records.compression import Compression
 from odradek.storage.append import AppendOrigin
 from odradek.storage.disk import OsDisk
-from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.loader import load_log
 from odradek.storage.log import Log
+from odradek.storage.options import LogOptions
 from odradek.storage.recovery import walk_batches
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, compact_config

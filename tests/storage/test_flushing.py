@@ -136,12 +136,11 @@ def test_a_clean_shutdown_keeps_the_transaction_index(disk: VirtualDisk) -> None
     ],
 )
 def test_what_cannot_be_made_durable_never_counts_as_such(disk: VirtualDisk, operation: str, suffix: str) -> None:
-    log = open_log(disk, ManualClock(), CONFIG)
+    failures: list[OSError] = []
+    log = open_log(disk, ManualClock(), CONFIG, on_io_error=lambda _, error: failures.append(error))
     log.append_as_leader(batch(2, producer_id=5, producer_epoch=0, sequence=0), 1)
     log.roll()
     fill(log, 2, 2)
-    failures: list[OSError] = []
-    log._on_io_error = lambda _, error: failures.append(error)
 
     def fault(kind: str, path: str) -> None:
         if kind == operation and path.endswith(suffix):

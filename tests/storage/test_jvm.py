@@ -20,11 +20,11 @@ from odradek.records.compression import Compression
 from odradek.storage.append import AppendOrigin
 from odradek.storage.disk import OsDisk
 from odradek.storage.index import OffsetIndex, TimeIndex
-from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.loader import load_log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.meta_properties import read_meta_properties
-from tests.clock import ManualClock
-from tests.storage.support import batch, marker, read_all, topic_config
+from odradek.storage.options import LogOptions
+from tests.storage.support import ManualClock, batch, marker, read_all, topic_config
 from tests.storage.test_model import _no_broker
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]

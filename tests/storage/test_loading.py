@@ -10,10 +10,10 @@ import pytest
 
 from odradek.base.errors import StorageError
 from odradek.base.ids import TopicPartition
-from odradek.storage.loader import LogOptions
 from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log_directory import LogDirectory
 from odradek.storage.log_manager import LogManager
+from odradek.storage.options import LogOptions
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import TOPIC_ID, batch, topic_config

@@ -9,8 +9,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.records.batch import check_crc, decode_records, iter_headers
 from odradek.records.compression import Compression
-from odradek.storage.append import RecordValidationError, UnexpectedAppendOffsetError
-from odradek.storage.append import AppendOrigin
+from odradek.storage.append import AppendOrigin, RecordValidationError, UnexpectedAppendOffsetError
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
@@ -333,9 +332,8 @@ def test_log_start_cannot_pass_the_high_watermark(log: Log) -> None:
 
 def test_a_failing_disk_is_reported_and_answered_as_storage_error(clock: ManualClock) -> None:
     disk = VirtualDisk()
-    log = open_log(disk, clock)
     failures: list[OSError] = []
-    log._on_io_error = lambda _, error: failures.append(error)
+    log = open_log(disk, clock, on_io_error=lambda _, error: failures.append(error))
     disk.capacity = 10
     assert refused(log, batch(1)) == ErrorCode.KAFKA_STORAGE_ERROR
     assert len(failures) == 1

@@ -99,8 +99,7 @@ def test_segment_ms(world: World) -> None:
 
 def test_segment_jitter_ms() -> None:
     disk, clock = VirtualDisk(), ManualClock()
-    log = open_log(disk, clock, topic_config())
-    log._jitter = lambda limit: limit - 1 if limit > 0 else 0
+    log = open_log(disk, clock, topic_config(), jitter=lambda limit: limit - 1 if limit > 0 else 0)
     log.append_as_leader(batch(), 0)
     log.update_config(topic_config(segment_jitter_ms=50, segment_ms=1000))
     assert log.roll().roll_jitter_ms == 49

@@ -11,7 +11,8 @@ from odradek.storage.segment import Segment
 from odradek.storage.slices import Pin
 
 if TYPE_CHECKING:
-    from odradek.storage.log_base import LogBase
+    from odradek.storage.log import Log
+    from odradek.storage.log_segments import LogSegments
 
 
 class Flush:
@@ -90,12 +91,127 @@ class Flush:
                 segment.directory_entry_durable = True
 
 
+class Durability:
+    """How far a log is durable, and what its next flush owes besides the batches.
+
+    `recovery_point` is the offset below which all records are durable, names and epochs included; what a flush proves is taken over only
+    when the log was not truncated, renamed or closed since it was planned.
+    """
+
+    __slots__ = ("_files", "_generation", "_index_point", "_names", "_snapshots", "_untouched_end", "last_flush_ms", "recovery_point")
+
+    def __init__(self, recovery_point: int, log_end_offset: int, active_base: int, now_ms: int, *, clean: bool) -> None:
+        self.recovery_point = recovery_point
+        self.last_flush_ms = now_ms
+        self._generation = 0
+        self._files: list[str] = []
+        self._names: list[str] = []
+        self._snapshots: list[str] = []
+        self._index_point = active_base if recovery_point == log_end_offset else recovery_point
+        """Segments that end at or below it have durable indexes."""
+        self._untouched_end = log_end_offset if clean else -1
+        """The log end as it was loaded from a clean shutdown: a log that still ends there needs nothing at the next. Recovery, rolls and
+        removals leave files and names that are not durable, without moving the end.
+        """
+
+    @property
+    def generation(self) -> int:
+        """Flushes and cleanings planned under an earlier one are void: the log was truncated, renamed or closed since. Appends, rolls
+        and retention leave it alone.
+        """
+        return self._generation
+
+    def void_plans(self) -> None:
+        self._generation += 1
+
+    def touch(self) -> None:
+        """Files or names have changed: the next shutdown has something to do."""
+        self._untouched_end = -1
+
+    def is_untouched(self, log_end_offset: int) -> bool:
+        """Whether the log is what the last clean shutdown left."""
+        return log_end_offset == self._untouched_end
+
+    # -- what the next flush owes ------------------------------------------------------------------------------------------------
+
+    def owe(self, path: str, *, name_only: bool = False) -> None:
+        """A file, or with `name_only` just its directory entry, is not durable yet."""
+        self._names.append(path)
+        if not name_only:
+            self._files.append(path)
+
+    def owe_snapshot(self, path: str) -> None:
+        """A producer snapshot was written at a roll."""
+        self._snapshots.append(path)
+
+    @property
+    def owed(self) -> tuple[list[str], list[str]]:
+        """Files that are not durable yet, and names; without snapshots."""
+        return list(self._files), list(self._names)
+
+    def owes_names(self) -> bool:
+        return bool(self._names)
+
+    def renamed(self, old: str, new: str) -> None:
+        """The log's directory was."""
+        self._files = [new + path.removeprefix(old) for path in self._files]
+        self._names = [new + path.removeprefix(old) for path in self._names]
+
+    # -- flushing ----------------------------------------------------------------------------------------------------------------
+
+    def covers(self, offset: int, active_base: int) -> bool:
+        """Whether all below `offset` is durable, and the indexes and snapshots of the inactive segments too."""
+        return offset <= self.recovery_point and not self._snapshots and self._index_point >= active_base
+
+    def plan(self, up_to: int, segments: LogSegments, epochs: EpochWrite | None, *, closing: bool) -> Flush:
+        """A flush of everything below `up_to` and of all that is owed. With `closing` the indexes of the active segment as well; else
+        recovery rebuilds those, as of any segment that holds the recovery point.
+        """
+        snapshots, self._snapshots = self._snapshots, []
+        flush = Flush(up_to, self._generation, snapshots, segments.active.base_offset)
+        files, self._files = self._files, []
+        names, self._names = self._names, []
+        flush.add_paths(files, names)
+        if epochs is not None:
+            flush.add_epochs(epochs)
+        for segment in segments[segments.index_at(min(self.recovery_point, self._index_point)) :]:
+            flush.add(segment, indexes=closing or segment is not segments.active)
+        return flush
+
+    def finish(self, flush: Flush, now_ms: int) -> bool:
+        """The flush ran without error: True when it still counts, and the recovery point has moved."""
+        holds = flush.generation == self._generation
+        flush.release(durable=holds)
+        if holds:
+            self.recovery_point = max(self.recovery_point, flush.up_to)
+            self._index_point = max(self._index_point, flush.index_point)
+            self.last_flush_ms = now_ms
+        return holds
+
+    def truncated(self, log_end_offset: int, active_base: int) -> None:
+        """Nothing beyond the new end counts as flushed."""
+        self.recovery_point = min(self.recovery_point, log_end_offset)
+        self._index_point = min(self._index_point, active_base)
+
+    def started_over(self, offset: int) -> None:
+        """The log consists of one empty segment at `offset`."""
+        self.recovery_point = min(self.recovery_point, offset)
+        self._index_point = offset
+
+    def checkpointed_recovery_point(self, segments: LogSegments, log_end_offset: int) -> int:
+        """What recovery-point-offset-checkpoint may say: at most the last offset of the first segment whose indexes are not durable,
+        because what lies wholly below the point is not looked at by recovery. They become durable with the flush after the roll.
+        """
+        index = segments.index_at(self._index_point)
+        return min(self.recovery_point, max(segments.end_of(index, log_end_offset) - 1, segments.bases[index]))
+
+
 class Guarded:
     """`with Guarded(log):` lets an OSError inside mark the log's directory as failed and go on as KAFKA_STORAGE_ERROR."""
 
     __slots__ = ("_log",)
 
-    def __init__(self, log: LogBase) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
 
     def __enter__(self) -> None:

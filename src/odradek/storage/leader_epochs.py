@@ -180,7 +180,7 @@ class LeaderEpochCache:
             self._refresh()
 
     def complete(self, entries: Sequence[EpochEntry]) -> None:
-        """Puts in front those of `entries` (rising in both columns) that begin before the first one known; all of them when none is."""
+        """Puts in front those of `entries` (rising in both columns) that begin before the first one known; all when none is."""
         known = self.entries
         missing = [
             entry for entry in entries if not known or (entry.start_offset < known[0].start_offset and entry.epoch <= known[0].epoch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.base.clock import Clock
@@ -32,6 +31,7 @@ from odradek.storage.names import (
     offset_of_file,
     segment_file,
 )
+from odradek.storage.options import LogOptions
 from odradek.storage.producer_state import ProducerStateManager
 from odradek.storage.recovery import Recovered, note_epochs, rebuild_producer_state, recover_segment
 from odradek.storage.segment import Segment, SegmentLimits
@@ -42,34 +42,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-PRODUCER_EXPIRATION_MS = 86_400_000
-
-
-class LogOptions:
-    """What all logs of a broker share."""
-
-    __slots__ = ("jitter", "new_lock", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
-
-    def __init__(
-        self,
-        *,
-        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
-        verify_transactions: bool = True,
-        jitter: Callable[[int], int] = lambda limit: 0,
-        on_io_error: Callable[[Log, OSError], None] | None = None,
-        on_roll: Callable[[Log], None] | None = None,
-        on_truncated: Callable[[Log], None] | None = None,
-        new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
-        """`new_lock` makes a lock (threading.Lock) where flushes run in other threads."""
-        self.new_lock = new_lock
-        self.producer_expiration_ms = producer_expiration_ms
-        self.verify_transactions = verify_transactions
-        self.jitter = jitter
-        self.on_io_error = on_io_error
-        self.on_roll = on_roll
-        self.on_truncated = on_truncated
 
 
 def load_log(
@@ -219,11 +191,8 @@ class _Loader:
             recovery_point=end_offset if self.clean else min(self.recovery_point, end_offset),
             leader_epochs=self.leader_epochs,
             producer_state=self.state,
+            options=self.options,
             clean=self.clean and not self.rebuilt,
-            jitter=self.options.jitter,
-            on_io_error=self.options.on_io_error,
-            on_roll=self.options.on_roll,
-            on_truncated=self.options.on_truncated,
         )
         for segment in self.rebuilt:
             for path in segment.index_paths():

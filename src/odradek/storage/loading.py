@@ -15,10 +15,11 @@ from odradek.base.clock import Clock
 from odradek.base.disk import Disk
 from odradek.base.errors import OdradekError, StorageError
 from odradek.base.ids import TopicPartition
-from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.loader import load_log
 from odradek.storage.log import Log
 from odradek.storage.log_directory import LogDirectory
 from odradek.storage.names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, directory_name, parse_directory_name
+from odradek.storage.options import LogOptions
 
 if TYPE_CHECKING:
     from odradek.config.topic import TopicConfig

@@ -1,20 +1,28 @@
-"""A partition's log: segments, offsets, producer state, leader epochs (Kafka's UnifiedLog and LocalLog).
+"""A partition's log: appending, reading, truncating (Kafka's UnifiedLog and LocalLog).
 
-The numbered way of an append as leader:
+An append as leader takes these steps:
   1. read the 61-byte header, check the CRC and what else a client's batch must fulfil (`records.validation`);
   2. ask the producer state: a duplicate is answered with its first offset, a gap or an old epoch is refused;
   3. roll when the segment is full;
   4. write [base offset, length, leader epoch, rest] in one vectored write, the producer's bytes uncopied;
   5. only then move the log end offset, indexes, leader epochs and producer state.
 A failed write leaves nothing behind that is visible: the log end offset has not moved, and the bytes are overwritten or cut by recovery.
+
+A log is put together of `segments` (log_segments.py), `leader_epochs`, `producer_state` and a `Durability` (flushing.py), which each keep
+one part of its state; the offsets are its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
+from uuid import UUID
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.clock import Clock
+from odradek.base.disk import Disk
+from odradek.base.errors import ErrorCode, KafkaError, StorageError
+from odradek.base.ids import TopicPartition
 from odradek.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, iter_headers, read_header
 from odradek.records.patch import patched_chunks
 from odradek.records.validation import validate_append
@@ -25,11 +33,15 @@ from odradek.storage.append import (
     UnexpectedAppendOffsetError,
     check_follower_batch,
     read_marker,
+    rules_of,
 )
-from odradek.storage.flushing import Flush, Guarded
-from odradek.storage.log_base import LogBase
-from odradek.storage.names import LEADER_EPOCH_CHECKPOINT
-from odradek.storage.producer_state import BatchMetadata, CompletedTransaction, VerificationGuard
+from odradek.storage.checkpoints import write_partition_metadata
+from odradek.storage.flushing import Durability, Flush, Guarded
+from odradek.storage.leader_epochs import LeaderEpochCache
+from odradek.storage.log_segments import LogSegments
+from odradek.storage.names import FUTURE_DIR_SUFFIX, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from odradek.storage.options import LogOptions
+from odradek.storage.producer_state import BatchMetadata, ProducerStateManager, VerificationGuard
 from odradek.storage.reading import (
     LogRead,
     OffsetPosition,
@@ -44,22 +56,309 @@ from odradek.storage.segment import Segment
 from odradek.storage.starting_state import StartingState
 from odradek.storage.txn_index import AbortedTransaction
 
-__all__ = ["AppendInfo", "AppendOrigin", "Flush", "Log", "LogRead", "OffsetPosition", "TimestampedOffset"]
+if TYPE_CHECKING:
+    from odradek.config.topic import TopicConfig
 
-_BOUNDARIES_KEPT = 512
+__all__ = ["AppendInfo", "AppendOrigin", "Flush", "Log", "LogRead", "OffsetPosition", "TimestampedOffset"]
 
 _CLIENT, _RAFT_LEADER = AppendOrigin.CLIENT, AppendOrigin.RAFT_LEADER
 """Looked up once: members of an enum are slow to come by."""
 
 
-class Log(LogBase):
+class Log:
     """See the module's text. One thread only, except where the package says otherwise.
 
     Errors: KafkaError for what a client or leader did wrong; OSError from the disk, which the log manager turns into a failed
     directory (`on_io_error` is called first, then the error goes on as KAFKA_STORAGE_ERROR).
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "_clock",
+        "_closed",
+        "_deletions",
+        "_disk",
+        "_durability",
+        "_options",
+        "_rested_end",
+        "_rules",
+        "config",
+        "directory",
+        "high_watermark",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "name",
+        "producer_state",
+        "segments",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        topic_partition: TopicPartition,
+        topic_id: UUID | None,
+        directory: str,
+        config: TopicConfig,
+        *,
+        segments: list[Segment],
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        leader_epochs: LeaderEpochCache,
+        producer_state: ProducerStateManager,
+        options: LogOptions,
+        clean: bool = False,
+    ) -> None:
+        """Made by `loader.load_log`; `segments` is not empty. `clean` tells that nothing has to be flushed at the next shutdown unless the
+        log changes.
+        """
+        self._disk = disk
+        self._clock = clock
+        self._options = options
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.name = str(topic_partition)
+        self.config = config
+        self._rules = rules_of(config)
+        self.segments = LogSegments(disk, clock, directory, config, segments, options.jitter)
+        self._durability = Durability(recovery_point, log_end_offset, segments[-1].base_offset, clock.time_ms(), clean=clean)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_start_offset
+        self.leader_epochs = leader_epochs
+        self.producer_state = producer_state
+        self._deletions: list[str] = []
+        self._closed = False
+        self._rested_end = -1
+
+    def __repr__(self) -> str:
+        return f"Log({self.directory}, {self.log_start_offset}..{self.log_end_offset}, {len(self.segments)} segments)"
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Takes effect with the next append, roll or retention check."""
+        self.config = config
+        self._rules = rules_of(config)
+        self.segments.update_config(config)
+
+    # -- what it is --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self.segments.active
+
+    @property
+    def bases(self) -> list[int]:
+        """The base offsets of the segments."""
+        return self.segments.bases
+
+    @property
+    def generation(self) -> int:
+        """Rises with truncation, closing and renaming, and when the directory fails: plans of long work made before are void then. Appends,
+        rolls and retention leave it alone; what they change shows in `segments`.
+        """
+        return self._durability.generation
+
+    @property
+    def closed(self) -> bool:
+        """Closed, deleted or gone with its directory: nothing is written to it any more."""
+        return self._closed
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return self.segments.size
+
+    @property
+    def is_future(self) -> bool:
+        """Whether it is a copy on its way to another log directory."""
+        return self.directory.endswith(FUTURE_DIR_SUFFIX)
+
+    @property
+    def parent_directory(self) -> str:
+        """The log directory that it lies in."""
+        return self.directory.rpartition("/")[0]
+
+    # -- offsets -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def end_position(self) -> OffsetPosition:
+        """Where the next append comes."""
+        active = self.segments.active
+        return OffsetPosition(self.log_end_offset, active.base_offset, active.size)
+
+    @property
+    def recovery_point(self) -> int:
+        """All records below are durable."""
+        return self._durability.recovery_point
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here read_committed consumers may read: the first open or unreplicated transaction, at most the high watermark."""
+        unstable = self.producer_state.first_unstable_offset
+        return self.high_watermark if unstable is None or unstable > self.high_watermark else max(unstable, self.log_start_offset)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the last entry of the epoch cache, -1 when there is none."""
+        return self.leader_epochs.latest_epoch
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Sets it, kept within log start and end, and returns what it became. It may go back: a new leader may know less."""
+        bounded = offset if self.log_start_offset <= offset <= self.log_end_offset else self._within(offset)
+        self.high_watermark = bounded
+        self.producer_state.on_high_watermark(bounded)
+        return bounded
+
+    def _within(self, offset: int) -> int:
+        return min(max(offset, self.log_start_offset), self.log_end_offset)
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Raises the log start, for retention and DeleteRecords; True when it moved.
+
+        KafkaError OFFSET_OUT_OF_RANGE beyond the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"The log start of {self.name} cannot be raised to {offset}, beyond its high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        with Guarded(self):
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+            self.producer_state.on_log_start(offset)
+        return True
+
+    def assign_topic_id(self, topic_id: UUID) -> None:
+        """Writes partition.metadata; INCONSISTENT_TOPIC_ID when the log has another id."""
+        if self.topic_id is None:
+            with Guarded(self):
+                write_partition_metadata(self._disk, f"{self.directory}/{PARTITION_METADATA}", topic_id)
+            self.topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"The log of {self.name} belongs to topic id {self.topic_id}, not {topic_id}")
+
+    def assign_epoch_start(self, leader_epoch: int, start_offset: int) -> None:
+        """A new leader notes where its epoch begins. The file is written when the first records of the epoch are flushed."""
+        self.leader_epochs.assign(leader_epoch, start_offset, flush=False)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest epoch <= `epoch`; (-1, -1) when unknown (KIP-101, KIP-279)."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # -- rolling and flushing ----------------------------------------------------------------------------------------------------
+
+    def roll(self, at_offset: int | None = None) -> Segment:
+        """Begins a new segment at the log end (or at `at_offset` beyond it); an empty active segment that begins there stays."""
+        with Guarded(self):
+            return self._roll(self.log_end_offset if at_offset is None else at_offset)
+
+    def _roll(self, base_offset: int) -> Segment:
+        active = self.segments.active
+        base_offset = max(base_offset, self.log_end_offset)
+        if active.base_offset == base_offset:
+            if active.size == 0 and not active.is_index_full:
+                return active
+            if active.size:
+                raise StorageError(f"{self.name} cannot roll at {base_offset}, the base offset of its active segment")
+            active.reset_indexes()
+            return active
+        self._durability.touch()
+        active.become_inactive()
+        segment = self.segments.begin(base_offset)
+        # The snapshot at a segment's base lets recovery begin right there.
+        self.producer_state.map_end_offset = base_offset
+        unsynced = self.producer_state.take_snapshot(sync=False)
+        if unsynced is not None:
+            self._durability.owe_snapshot(unsynced)
+        if self._options.on_roll is not None:
+            self._options.on_roll(self)
+        return segment
+
+    @property
+    def checkpointed_recovery_point(self) -> int:
+        """What recovery-point-offset-checkpoint may say: less than the recovery point while indexes of rolled segments are not durable."""
+        if self._closed:
+            return self.recovery_point
+        return self._durability.checkpointed_recovery_point(self.segments, self.log_end_offset)
+
+    def needs_flush(self, now_ms: int) -> bool:
+        """Whether flush.messages or flush.ms asks for a flush now."""
+        unflushed = self.log_end_offset - self.recovery_point
+        if unflushed <= 0:
+            return False
+        return unflushed >= self.config.flush_messages or now_ms - self._durability.last_flush_ms >= self.config.flush_ms
+
+    @property
+    def unsynced_paths(self) -> tuple[list[str], list[str]]:
+        """Files that are not durable yet, and names; what was owed before the first flush."""
+        return self._durability.owed
+
+    def owe_fsync(self, path: str, *, name_only: bool = False) -> None:
+        """A file that this log needs (or with `name_only` just its name, or a directory's) is not durable yet: the next flush makes it so,
+        before its records count as durable.
+        """
+        self._durability.owe(path, name_only=name_only)
+
+    def begin_flush(self, up_to: int | None = None) -> Flush | None:
+        """What must be fsynced so that everything below `up_to` (the log end) is durable; None when it is.
+
+        KAFKA_STORAGE_ERROR when the log is closed, or its directory went offline, before that.
+        """
+        end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if self._durability.covers(end, self.segments.active.base_offset):
+            return None
+        if self._closed:
+            raise self._gone()
+        with Guarded(self):
+            return self._plan_flush(end, closing=False)
+
+    def _plan_flush(self, end: int, *, closing: bool) -> Flush:
+        epochs = self.leader_epochs.begin_write() if self.leader_epochs.is_behind(self.log_end_offset) else None
+        flush = self._durability.plan(end, self.segments, epochs, closing=closing)
+        if closing:
+            # A transaction index or a snapshot may have been made since the directory was last made durable.
+            flush.add_paths([], [f"{self.directory}/{PARTITION_METADATA}"])
+        return flush
+
+    def finish_flush(self, flush: Flush) -> None:
+        """The flush ran without error: the recovery point moves, unless the log was truncated meanwhile."""
+        if not self._durability.finish(flush, self._clock.time_ms()):
+            # In case that the directory got another name: what was not found under the old one is owed still.
+            self.owe_fsync(f"{self.directory}/{PARTITION_METADATA}")
+        if flush.epochs is not None:
+            self.leader_epochs.finish_write(flush.epochs)
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Both halves in one, on this thread. A failure takes the directory offline: nothing is ever flushed again."""
+        with Guarded(self):
+            flush = self.begin_flush(up_to)
+            if flush is not None:
+                self._run_flush(flush)
+
+    def _run_flush(self, flush: Flush) -> None:
+        try:
+            flush.run(self._disk)
+        except OSError:
+            flush.release()
+            raise
+        self.finish_flush(flush)
+
+    def _gone(self) -> KafkaError:
+        """For callers that still hold a log which was closed, deleted or went offline with its directory."""
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.name} in {self.directory} is closed")
+
+    def failed(self, error: OSError) -> KafkaError:
+        """Reports the directory as failed and gives the error to answer with."""
+        if self._options.on_io_error is not None:
+            self._options.on_io_error(self, error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.name} in {self.directory} failed: {error}")
 
     # -- appending ---------------------------------------------------------------------------------------------------------------
 
@@ -106,10 +405,10 @@ class Log(LogBase):
         valid = validate_append(batch, 0, header, rules, now_ms=now_ms, from_client=origin == _CLIENT)
         batch, header, max_timestamp, _, _, _ = valid
         size = header.batch_length + LOG_OVERHEAD
-        if size > self._segment_bytes:
+        if size > self.segments.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"A batch of {size} bytes does not fit into a segment of {self.name} (segment.bytes is {self._segment_bytes})",
+                f"A batch of {size} bytes does not fit into a segment of {self.name} (segment.bytes is {self.segments.segment_bytes})",
             )
         marker: ControlMarker | None = None
         if header.producer_id >= 0:
@@ -188,29 +487,10 @@ class Log(LogBase):
 
     def _follow_producer(self, header: BatchHeader, base_offset: int, max_timestamp: int, marker: ControlMarker | None) -> None:
         """Producer state and transaction index after a batch with a producer id was written."""
-        state = self.producer_state
-        if not header.is_control:
-            state.apply_data(
-                header.producer_id,
-                header.producer_epoch,
-                header.last_sequence,
-                base_offset,
-                base_offset + header.last_offset_delta,
-                max_timestamp,
-                transactional=header.is_transactional,
-            )
-        elif marker is not None:
-            completed = state.apply_marker(
-                header.producer_id, header.producer_epoch, marker.coordinator_epoch, base_offset, marker.timestamp, aborted=marker.aborted
-            )
-            if completed is not None:
-                self._complete(self.active, completed)
-
-    def _complete(self, segment: Segment, completed: CompletedTransaction) -> None:
-        aborted = self.producer_state.complete(completed)
+        aborted = self.producer_state.follow(header, base_offset, max_timestamp, marker)
         if aborted is not None:
             with Guarded(self):
-                segment.txn_index.append(aborted)
+                self.segments.active.txn_index.append(aborted)
 
     def _write(
         self,
@@ -225,9 +505,10 @@ class Log(LogBase):
         """One batch to the end of the log, rolling before it where needed; moves the log end offset."""
         if self._closed:
             raise self._gone()
+        segments = self.segments
         try:
-            segment = self.active
-            if segment.should_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._segment_ms):
+            segment = segments.active
+            if segment.should_roll(size, last_offset, max_timestamp, now_ms, segments.segment_bytes, segments.segment_ms):
                 segment = self._roll(base_offset)
             if leader_epoch > self.leader_epochs.latest_epoch:
                 self.leader_epochs.assign(leader_epoch, base_offset, flush=False)
@@ -236,11 +517,7 @@ class Log(LogBase):
             segment.note_batch(position, size, last_offset, max_timestamp)
         except OSError as error:
             raise self.failed(error) from error
-        boundaries = self._boundaries
-        if len(boundaries) >= _BOUNDARIES_KEPT:
-            self._boundaries_before = boundaries
-            boundaries = self._boundaries = {}
-        boundaries[base_offset] = position
+        segments.note_position(base_offset, position)
         self.log_end_offset = last_offset + 1
 
     def append_as_follower(self, records: memoryview, leader_epoch: int) -> AppendInfo:
@@ -324,7 +601,7 @@ class Log(LogBase):
         """Aborted transactions that overlap [start_offset, upper_bound), for read_committed fetches."""
         found: list[AbortedTransaction] = []
         with Guarded(self):
-            for segment in self.segments[self.segment_at(start_offset) :]:
+            for segment in self.segments[self.segments.index_at(start_offset) :]:
                 part, complete = segment.txn_index.collect(start_offset, upper_bound)
                 found += part
                 if complete:
@@ -359,9 +636,9 @@ class Log(LogBase):
             if offset >= self.log_end_offset:
                 self.leader_epochs.truncate_from_end(self.log_end_offset)
                 return False
-            self._generation += 1
-            self._untouched_end = -1
-            self._forget_boundaries()
+            self._durability.void_plans()
+            self._durability.touch()
+            self.segments.forget_positions()
             if self.bases[0] > offset:
                 self._start_over(offset)
             else:
@@ -375,8 +652,8 @@ class Log(LogBase):
         """
         if self.leader_epochs.dirty:
             self.leader_epochs.flush()
-        if self._on_truncated is not None:
-            self._on_truncated(self)
+        if self._options.on_truncated is not None:
+            self._options.on_truncated(self)
 
     def _truncate(self, offset: int) -> None:
         removed = self.bases[-1] > offset
@@ -385,7 +662,6 @@ class Log(LogBase):
         if removed:
             # Or a power cut could bring a later segment back although this one is cut, with a hole between them.
             self._disk.fsync_dir(self.directory)
-        self.active = self.segments[-1]
         wanted = offset
         offset = self.active.truncate_to(offset, self._clock.time_ms())
         if offset < min(wanted, self.log_start_offset):
@@ -393,8 +669,7 @@ class Log(LogBase):
             self._start_over(min(wanted, self.log_start_offset), keep_epochs=True)
             return
         self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self._index_point = min(self._index_point, self.active.base_offset)
+        self._durability.truncated(offset, self.active.base_offset)
         self.leader_epochs.truncate_from_end(offset)
         self.log_start_offset = min(offset, self.log_start_offset)
         rebuild_producer_state(self.producer_state, self.segments, self.log_start_offset, offset, self._clock.time_ms(), clean=False)
@@ -411,8 +686,8 @@ class Log(LogBase):
         if state is not None:
             state.producers_before(offset)
         with Guarded(self):
-            self._generation += 1
-            self._untouched_end = -1
+            self._durability.void_plans()
+            self._durability.touch()
             self._start_over(offset, state=state)
             if log_start_offset is not None:
                 self.log_start_offset = log_start_offset
@@ -421,7 +696,7 @@ class Log(LogBase):
 
     def _start_over(self, offset: int, *, keep_epochs: bool = False, state: StartingState | None = None) -> None:
         """The new segment comes last: before, a crash leaves the old log or none; from then on all that belongs to it is there."""
-        self._forget_boundaries()
+        self.segments.forget_positions()
         while self.segments:
             self._remove(len(self.segments) - 1)
         self.producer_state.truncate_fully(offset)
@@ -435,18 +710,16 @@ class Log(LogBase):
             self.leader_epochs.begin_with(state.epochs)
             self.leader_epochs.flush()
             self.producer_state.begin_with(offset, state.producers_before(offset), self._clock.time_ms())
-        self._add(self._new_segment(offset))
+        self.segments.begin(offset)
         self.log_start_offset = self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self._index_point = offset
+        self._durability.started_over(offset)
         self.high_watermark = offset
 
     def _remove(self, index: int) -> None:
         """Takes a segment out of the log; its files wait as `.deleted` for `take_deletions`."""
-        self._untouched_end = -1
-        segment = self.segments.pop(index)
-        del self.bases[index]
-        self._deletions += segment.mark_deleted()
+        self._durability.touch()
+        segment, deleted = self.segments.remove(index)
+        self._deletions += deleted
         self._deletions += self.producer_state.retire_snapshot(segment.base_offset)
 
     def replace_segments(self, new: Segment, old: Sequence[Segment]) -> None:
@@ -454,9 +727,7 @@ class Log(LogBase):
 
         Their files have been exchanged; see `compaction.swap`, the only caller.
         """
-        first = self.segments.index(old[0])
-        self.segments[first : first + len(old)] = [new]
-        self.bases[first : first + len(old)] = [new.base_offset]
+        self.segments.replace(new, old)
         for segment in old[1:]:
             self._deletions += self.producer_state.retire_snapshot(segment.base_offset)
 
@@ -474,9 +745,7 @@ class Log(LogBase):
         last call. They are opened again when they are needed; slices that are out stay readable.
         """
         idle, self._rested_end = self._rested_end == self.log_end_offset, self.log_end_offset
-        for segment in self.segments:
-            if idle or segment is not self.active:
-                segment.rest()
+        self.segments.rest(active=idle)
 
     def remove_oldest(self, count: int) -> None:
         """Drops the `count` oldest segments, rolling first when that is all of them, and raises the log start accordingly."""
@@ -508,16 +777,13 @@ class Log(LogBase):
         """
         with Guarded(self):
             target = f"{self.parent_directory}/{name}"
-            self._generation += 1
+            self._durability.void_plans()
             self._disk.rename(self.directory, target)
             if durable:
                 self._disk.fsync_dir(self.parent_directory)
-            old = self.directory
-            self._unsynced_files = [target + path.removeprefix(old) for path in self._unsynced_files]
-            self._unsynced_names = [target + path.removeprefix(old) for path in self._unsynced_names]
+            self._durability.renamed(self.directory, target)
             self.directory = target
-            for segment in self.segments:
-                segment.update_directory(target)
+            self.segments.update_directory(target)
             self.leader_epochs.path = f"{target}/{LEADER_EPOCH_CHECKPOINT}"
             self.producer_state.directory = target
 
@@ -526,26 +792,18 @@ class Log(LogBase):
         if self._closed:
             return
         self._closed = True
-        self._generation += 1
+        self._durability.void_plans()
         with Guarded(self):
-            changed = self.log_end_offset != self._untouched_end or self.active.is_preallocated
+            changed = not self._durability.is_untouched(self.log_end_offset) or self.active.is_preallocated
             if changed:
                 self.producer_state.take_snapshot()
                 self.active.become_inactive()
-            if durable and (changed or self._unsynced_names):
-                flush = self._plan_flush(self.log_end_offset, closing=True)
-                try:
-                    flush.run(self._disk)
-                except OSError:
-                    flush.release()
-                    raise
-                self.finish_flush(flush)
-            for segment in self.segments:
-                segment.close_handles()
+            if durable and (changed or self._durability.owes_names()):
+                self._run_flush(self._plan_flush(self.log_end_offset, closing=True))
+            self.segments.close_handles()
 
     def close_handles(self) -> None:
         """Closes descriptors and writes nothing: the directory failed or is being deleted."""
         self._closed = True
-        self._generation += 1
-        for segment in self.segments:
-            segment.close_handles()
+        self._durability.void_plans()
+        self.segments.close_handles()

@@ -19,7 +19,7 @@ from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
 from odradek.storage.deletions import Deletion, Doomed
-from odradek.storage.loader import PRODUCER_EXPIRATION_MS, LogOptions, load_log
+from odradek.storage.loader import load_log
 from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log import Log
 from odradek.storage.log_directory import CheckpointWrite, DirectoryWrite, LogDirectory, NewNames, write_checkpoints
@@ -33,6 +33,7 @@ from odradek.storage.names import (
     future_directory_name,
     stray_directory_name,
 )
+from odradek.storage.options import PRODUCER_EXPIRATION_MS, LogOptions
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig

@@ -5,13 +5,17 @@ The state is a function of the log: snapshots next to the segments only shorten 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_of_file, segment_file
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
 from odradek.storage.txn_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from odradek.records.batch import BatchHeader
+    from odradek.storage.append import ControlMarker
 
 BATCHES_KEPT = 5
 NO_SEQUENCE = -1
@@ -288,6 +292,29 @@ class ProducerStateManager:
         return entry is not None and entry.txn_first_offset >= 0 and (epoch is None or entry.epoch == epoch)
 
     # -- following the log -------------------------------------------------------------------------------------------------------
+
+    def follow(self, header: BatchHeader, base_offset: int, max_timestamp: int, marker: ControlMarker | None) -> AbortedTransaction | None:
+        """A batch with a producer id is in the log at `base_offset`; `marker` is what it holds when it is a control batch.
+
+        Returns the entry for the transaction index when it aborts a transaction.
+        """
+        if not header.is_control:
+            self.apply_data(
+                header.producer_id,
+                header.producer_epoch,
+                header.last_sequence,
+                base_offset,
+                base_offset + header.last_offset_delta,
+                max_timestamp,
+                transactional=header.is_transactional,
+            )
+        elif marker is not None:
+            completed = self.apply_marker(
+                header.producer_id, header.producer_epoch, marker.coordinator_epoch, base_offset, marker.timestamp, aborted=marker.aborted
+            )
+            if completed is not None:
+                return self.complete(completed)
+        return None
 
     def apply_data(
         self, producer_id: int, epoch: int, last_sequence: int, base_offset: int, last_offset: int, timestamp: int, *, transactional: bool

@@ -49,22 +49,20 @@ class TimestampedOffset(NamedTuple):
 
 def read_log(log: Log, start_offset: int, max_bytes: int, max_offset: int, min_one_message: bool) -> LogRead:
     """See `Log.read`; `start_offset` lies within the log and `max_offset` is at most its end."""
-    index = log.segment_at(start_offset)
     segments = log.segments
+    active = segments.active
     if start_offset == log.log_end_offset:
-        return _nothing(start_offset, segments[-1].base_offset, segments[-1].size)
-    while index < len(segments):
+        return _nothing(start_offset, active)
+    for index in range(segments.index_at(start_offset), len(segments.bases)):
         segment = segments[index]
-        is_active = segment is log.active
-        position = log.known_position(start_offset) if is_active else None
+        position = segments.known_position(start_offset) if segment is active else None
         first = segment.batch_at(position) if position is not None and max_offset > start_offset else None
         if first is None:
             first = segment.find(start_offset, position)
         if first is None:
             # Compaction left nothing at or above the offset in this segment.
-            index += 1
             continue
-        end = _end_position(log, index, max_offset)
+        end = _end_position(log, segment, index, max_offset)
         start = OffsetPosition(start_offset, segment.base_offset, first.position)
         if end <= first.position:
             return LogRead([], 0, start_offset, start, False)
@@ -74,22 +72,22 @@ def read_log(log: Log, start_offset: int, max_bytes: int, max_offset: int, min_o
         if size <= 0:
             return LogRead([], 0, start_offset, start, incomplete)
         return LogRead([FileSlice(segment.file, first.position, size, segment.pin)], size, first.base_offset, start, incomplete)
-    return _nothing(start_offset, segments[-1].base_offset, segments[-1].size)
+    return _nothing(start_offset, active)
 
 
-def _nothing(offset: int, segment_base_offset: int, position: int) -> LogRead:
-    return LogRead([], 0, offset, OffsetPosition(offset, segment_base_offset, position), False)
+def _nothing(offset: int, active: Segment) -> LogRead:
+    return LogRead([], 0, offset, OffsetPosition(offset, active.base_offset, active.size), False)
 
 
-def _end_position(log: Log, index: int, max_offset: int) -> int:
+def _end_position(log: Log, segment: Segment, index: int, max_offset: int) -> int:
     """Position in the segment where the first batch begins that reaches `max_offset`; its size when there is none."""
-    segment = log.segments[index]
-    if max_offset >= log.log_end_offset or (index + 1 < len(log.bases) and max_offset >= log.bases[index + 1]):
+    segments = log.segments
+    if max_offset >= segments.end_of(index, log.log_end_offset):
         return segment.size
     if max_offset <= segment.base_offset:
         return 0
-    if segment is log.active:
-        known = log.known_position(max_offset)
+    if segment is segments.active:
+        known = segments.known_position(max_offset)
         if known is not None:
             return known
     batch = segment.find(max_offset)

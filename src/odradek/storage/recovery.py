@@ -258,31 +258,10 @@ def note_epochs(segment: Segment, leader_epochs: LeaderEpochCache) -> None:
 def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: memoryview, at: int, header: BatchHeader) -> None:
     """Replays one batch of the log into the producer state; with a segment, aborted transactions go into its index."""
     if header.magic == 2 and header.producer_id >= 0:
-        if header.is_control:
-            marker = read_marker(buffer, at, header)
-            if marker is not None:
-                completed = state.apply_marker(
-                    header.producer_id,
-                    header.producer_epoch,
-                    marker.coordinator_epoch,
-                    header.base_offset,
-                    marker.timestamp,
-                    aborted=marker.aborted,
-                )
-                if completed is not None:
-                    aborted = state.complete(completed)
-                    if aborted is not None and segment is not None:
-                        segment.txn_index.append(aborted)
-        else:
-            state.apply_data(
-                header.producer_id,
-                header.producer_epoch,
-                header.last_sequence,
-                header.base_offset,
-                header.last_offset,
-                header.max_timestamp,
-                transactional=header.is_transactional,
-            )
+        marker = read_marker(buffer, at, header) if header.is_control else None
+        aborted = state.follow(header, header.base_offset, header.max_timestamp, marker)
+        if aborted is not None and segment is not None:
+            segment.txn_index.append(aborted)
     state.map_end_offset = header.next_offset
 
 

@@ -17,7 +17,8 @@ from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch, Vote
 from odradek.controller.kraft.quorum_state import read_quorum_state, write_quorum_state
 from odradek.controller.kraft.records import MAX_BATCH_BYTES, control_updates
 from odradek.controller.kraft.snapshots import SnapshotContents, list_snapshots, read_snapshot, snapshot_file
-from odradek.storage.loader import LogOptions, load_log
+from odradek.storage.loader import load_log
+from odradek.storage.options import LogOptions
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig

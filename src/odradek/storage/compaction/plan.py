@@ -57,12 +57,12 @@ def cleanable_offsets(log: Log, checkpoint: int | None, now_ms: int) -> OffsetsT
 
 def inactive_from(log: Log, offset: int) -> list[Segment]:
     """The segments before the active one, from that which holds `offset` on."""
-    return log.segments[log.segment_at(offset) : -1] if offset < log.active.base_offset else []
+    return log.segments[log.segments.index_at(offset) : -1] if offset < log.active.base_offset else []
 
 
 def segments_between(log: Log, low: int, high: int) -> list[Segment]:
     """The segments from that which holds `low` to that which holds `high` - 1."""
-    return log.segments[log.segment_at(low) : bisect_left(log.bases, high)] if low < high else []
+    return log.segments[log.segments.index_at(low) : bisect_left(log.bases, high)] if low < high else []
 
 
 def cleanable_bytes(log: Log, offsets: OffsetsToClean) -> tuple[int, int]:

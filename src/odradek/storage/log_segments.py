@@ -1,0 +1,155 @@
+"""The segments of one log, in the order of their offsets: where an offset lies, and beginning, dropping and replacing segments."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+from odradek.base.clock import Clock
+from odradek.base.disk import Disk
+from odradek.storage.segment import Segment, SegmentLimits
+
+if TYPE_CHECKING:
+    from odradek.config.topic import TopicConfig
+
+_POSITIONS_KEPT = 512
+
+
+class LogSegments(Sequence[Segment]):
+    """Never empty for others to see. `active`, the last one, is the one that is appended to.
+
+    Errors: OSError from the disk. Offsets of the log itself, its producer state and what is durable are not its business.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_config",
+        "_disk",
+        "_jitter",
+        "_limits",
+        "_positions",
+        "_positions_before",
+        "_segments",
+        "active",
+        "bases",
+        "directory",
+        "segment_bytes",
+        "segment_ms",
+    )
+
+    def __init__(
+        self, disk: Disk, clock: Clock, directory: str, config: TopicConfig, segments: list[Segment], jitter: Callable[[int], int]
+    ) -> None:
+        """`jitter(limit)` gives 0 <= n < limit for segment.jitter.ms."""
+        self._disk = disk
+        self._clock = clock
+        self._jitter = jitter
+        self.directory = directory
+        self._segments = segments
+        self.active = segments[-1]
+        self.bases = [segment.base_offset for segment in segments]
+        """The base offset of each."""
+        self._positions: dict[int, int] = {}
+        """Offset -> position of batches written lately to the active segment: what readers at the tail ask for."""
+        self._positions_before: dict[int, int] = {}
+        self.update_config(config)
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Takes effect with the next append or segment."""
+        self._config = config
+        self._limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
+        self.segment_bytes = config.segment_bytes
+        self.segment_ms = config.max_segment_ms
+        for segment in self._segments:
+            segment.update_limits(self._limits)
+
+    @overload
+    def __getitem__(self, index: int) -> Segment: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Segment]: ...
+    def __getitem__(self, index: int | slice) -> Segment | list[Segment]:
+        return self._segments[index]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files."""
+        return sum([segment.size for segment in self._segments])
+
+    def index_at(self, offset: int) -> int:
+        """Index of the segment that holds `offset`: the last one whose base is not above it, the first at least."""
+        return max(bisect_right(self.bases, offset) - 1, 0)
+
+    def end_of(self, index: int, log_end_offset: int) -> int:
+        """Where the segment at `index` ends: at the base of the next one, the active one at the log end."""
+        return self.bases[index + 1] if index + 1 < len(self.bases) else log_end_offset
+
+    # -- positions at the tail ---------------------------------------------------------------------------------------------------
+
+    def note_position(self, base_offset: int, position: int) -> None:
+        """A batch was written to the active segment."""
+        positions = self._positions
+        if len(positions) >= _POSITIONS_KEPT:
+            self._positions_before = positions
+            positions = self._positions = {}
+        positions[base_offset] = position
+
+    def known_position(self, offset: int) -> int | None:
+        """Position in the active segment of a batch that began at `offset`, from memory; None when forgotten."""
+        position = self._positions.get(offset)
+        return self._positions_before.get(offset) if position is None else position
+
+    def forget_positions(self) -> None:
+        self._positions = {}
+        self._positions_before = {}
+
+    # -- changing ----------------------------------------------------------------------------------------------------------------
+
+    def begin(self, base_offset: int) -> Segment:
+        """A new active segment behind the others. The one before it is left as it is."""
+        preallocate = self.segment_bytes if self._config.preallocate else 0
+        now_ms = self._clock.time_ms()
+        segment = Segment.create(self._disk, self.directory, base_offset, self._limits, now_ms, preallocate=preallocate)
+        segment.roll_jitter_ms = self._jitter(min(self._config.segment_jitter_ms, self._config.segment_ms))
+        self._segments.append(segment)
+        self.bases.append(base_offset)
+        self.active = segment
+        self.forget_positions()
+        return segment
+
+    def remove(self, index: int) -> tuple[Segment, list[str]]:
+        """Takes a segment out; its files, renamed to `.deleted`, wait for the caller to remove them."""
+        segment = self._segments.pop(index)
+        del self.bases[index]
+        if self._segments:
+            self.active = self._segments[-1]
+        return segment, segment.mark_deleted()
+
+    def replace(self, new: Segment, old: Sequence[Segment]) -> None:
+        """`new` takes the place of `old`: neighbours without the active segment, the first of which begins where it does."""
+        first = self._segments.index(old[0])
+        self._segments[first : first + len(old)] = [new]
+        self.bases[first : first + len(old)] = [new.base_offset]
+
+    def update_directory(self, directory: str) -> None:
+        """The directory was renamed; open descriptors stay valid."""
+        self.directory = directory
+        for segment in self._segments:
+            segment.update_directory(directory)
+
+    def rest(self, *, active: bool) -> None:
+        """Closes the files of all segments but the active one, and with `active` of that one too, until they are needed again."""
+        for segment in self._segments:
+            if active or segment is not self.active:
+                segment.rest()
+
+    def close_handles(self) -> None:
+        """Closes descriptors and writes nothing."""
+        for segment in self._segments:
+            segment.close_handles()

@@ -1,0 +1,40 @@
+"""What all logs of a broker share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+PRODUCER_EXPIRATION_MS = 86_400_000
+
+
+class LogOptions:
+    """Settings of producers, and who is told what happens to a log."""
+
+    __slots__ = ("jitter", "new_lock", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
+
+    def __init__(
+        self,
+        *,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        verify_transactions: bool = True,
+        jitter: Callable[[int], int] = lambda limit: 0,
+        on_io_error: Callable[[Log, OSError], None] | None = None,
+        on_roll: Callable[[Log], None] | None = None,
+        on_truncated: Callable[[Log], None] | None = None,
+        new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """`jitter(limit)` gives 0 <= n < limit for segment.jitter.ms; `new_lock` makes a lock (threading.Lock) where flushes run in other
+        threads.
+        """
+        self.new_lock = new_lock
+        self.producer_expiration_ms = producer_expiration_ms
+        self.verify_transactions = verify_transactions
+        self.jitter = jitter
+        self.on_io_error = on_io_error
+        self.on_roll = on_roll
+        self.on_truncated = on_truncated
