@@ -215,3 +215,16 @@ def test_epochs_cut_during_a_flush_stay_cut(disk: VirtualDisk, first: str) -> No
     # The entries are again those that the flush meant to write, and the file does not hold them.
     log.flush()
     assert disk.read_bytes(path) == b"0\n2\n5 0\n6 4\n"
+
+
+def test_an_epoch_that_begins_during_a_flush_is_owed_to_the_next(disk: VirtualDisk) -> None:
+    log = open_log(disk, ManualClock(), CONFIG)
+    log.append_as_leader(batch(1), 1)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.append_as_leader(batch(1), 2)
+    flush.run(disk)
+    log.finish_flush(flush)
+    log.flush()
+    assert log.recovery_point == 2
+    assert disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n2\n1 0\n2 1\n"

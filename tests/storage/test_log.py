@@ -177,6 +177,15 @@ def test_offsets_that_outgrow_31_bits_roll(log: Log) -> None:
     assert log.bases == [0, 1 << 31]
 
 
+@pytest.mark.parametrize(("count", "segments"), [(1, 1), (2, 2)])
+def test_a_batch_rolls_when_its_last_offset_outgrows_31_bits(log: Log, count: int, segments: int) -> None:
+    """Its relative offsets are what the indexes hold, and an entry is that of the last one."""
+    log.append_as_follower(batch(1, base_offset=0, epoch=0), 0)
+    log.append_as_follower(batch(count, base_offset=(1 << 31) - 1, epoch=0), 0)
+    assert len(log.segments) == segments
+    assert read_all(log, (1 << 31) - 1)[0].offset == (1 << 31) - 1
+
+
 def test_lookups_use_the_index_and_not_the_file(disk: VirtualDisk, clock: ManualClock) -> None:
     log = open_log(disk, clock, topic_config(index_interval_bytes=4096))
     for _ in range(2000):
@@ -249,6 +258,20 @@ def test_truncation_removes_whole_batches_and_later_segments(disk: VirtualDisk, 
     assert deletions
     assert all(path.endswith(".deleted") and disk.exists(path) for path in deletions)
     assert not log.truncate_to(17)
+
+
+def test_the_largest_timestamp_of_what_was_cut_is_forgotten(disk: VirtualDisk, clock: ManualClock) -> None:
+    """By lookups and by retention, which would keep the segment too long."""
+    config = topic_config(index_interval_bytes=100, retention_ms=1000)
+    log = open_log(disk, clock, config)
+    for index in range(10):
+        log.append_as_leader(batch(2, timestamp=NOW_MS + 100 * index), 0)
+    log.truncate_to(6)
+    assert log.offset_for_max_timestamp() == (NOW_MS + 201, 5, 0)
+    assert log.offset_for_timestamp(NOW_MS + 202) is None
+    log.update_high_watermark(6)
+    clock.now_ms = NOW_MS + 201 + 1001
+    assert log.delete_old_segments() == 1
 
 
 def test_truncate_fully_starts_over_elsewhere(log: Log) -> None:

@@ -70,6 +70,21 @@ def test_a_clean_shutdown_leaves_a_marker_that_the_next_start_takes() -> None:
     assert manager(disk.kill()).previous_broker_epoch == -1
 
 
+@pytest.mark.parametrize("checkpoint", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
+def test_a_shutdown_that_cannot_write_a_checkpoint_leaves_no_marker(checkpoint: str) -> None:
+    """What was deleted would be there again after a start that takes the log for clean."""
+    disk = VirtualDisk()
+    logs = manager(disk)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    log.append_as_leader(batch(3), 0)
+    log.update_high_watermark(3)
+    log.maybe_increment_log_start_offset(2)
+    disk.fail(f"/data/{checkpoint}", "write")
+    logs.shutdown(7)
+    assert not logs.online_directories
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+
+
 def test_an_unreadable_marker_still_marks() -> None:
     disk = VirtualDisk()
     manager(disk).shutdown(7)

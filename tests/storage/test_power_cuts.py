@@ -126,6 +126,58 @@ def test_a_truncation_across_segments_leaves_no_hole() -> None:
         assert found.log_end_offset >= target
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_recovery_cut_does_not_come_back_behind_what_is_written_in_its_place(seed: int) -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    for tag in "abc":
+        log.append_as_leader(batch(1, tag=tag), 0)
+    log.flush()
+    size = log.active.size // 3
+    damaged = disk.open(log.active.log_path)
+    damaged.pwritev([b"\xff"], size + 70)
+    damaged.fsync()
+    restarted = disk.kill()
+    again = open_log(restarted, ManualClock())
+    assert again.log_end_offset == 1
+    again.append_as_leader(batch(1, tag="B"), 0)
+    found = open_log(restarted.crash(random.Random(seed), names=ALL, data=SUBSET), ManualClock())
+    assert b"c" not in [record.value[:1] for record in read_all(found) if record.value]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_truncated_does_not_come_back_behind_what_is_written_in_its_place(seed: int) -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    for tag in "abc":
+        log.append_as_leader(batch(1, tag=tag), 0)
+    log.flush()
+    log.truncate_to(1)
+    log.append_as_leader(batch(1, tag="B"), 0)
+    found = open_log(disk.crash(random.Random(seed), names=ALL, data=SUBSET), ManualClock())
+    assert b"c" not in [record.value[:1] for record in read_all(found) if record.value]
+
+
+def test_segments_that_a_killed_process_left_become_durable_with_what_is_flushed_to_them() -> None:
+    """Their names were in the page cache only; recovery has read them there."""
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    log.append_as_leader(batch(1), 0)
+    log.flush()
+    disk.fsync_dir("/")
+    disk.fsync_dir("/data")
+    recovery_point = log.checkpointed_recovery_point
+    while len(log.segments) < 3:
+        log.append_as_leader(batch(1), 0)
+    restarted = disk.kill()
+    again = open_log(restarted, ManualClock(), CONFIG, recovery_point=recovery_point)
+    again.append_as_leader(batch(1), 0)
+    again.flush()
+    survivor = restarted.crash(random.Random(1), names=NONE, data=NONE)
+    found = open_log(survivor, ManualClock(), CONFIG, recovery_point=again.checkpointed_recovery_point)
+    assert [record.offset for record in read_all(found)] == list(range(again.log_end_offset))
+
+
 def started(disk: VirtualDisk) -> LogManager:
     manager = LogManager(disk, ManualClock(), ["/data"], no_broker(), random=random.Random(3))
     manager.load(lambda _: CONFIG)

@@ -91,6 +91,16 @@ def test_the_last_stable_offset_waits_for_open_transactions(log: Log) -> None:
     assert log.aborted_transactions(0, 2) == []
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_last_stable_offset_waits_for_the_marker_to_be_replicated(log: Log, commit: bool) -> None:
+    send(log, 0, 3, transactional=True)
+    assert end(log, commit=commit) == 3
+    log.update_high_watermark(3)
+    assert log.last_stable_offset == 0, "the marker is not replicated yet"
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 4
+
+
 def test_old_coordinators_and_epochs_are_fenced(log: Log) -> None:
     send(log, 0, transactional=True, epoch=3)
     end(log, commit=True, epoch=3, coordinator_epoch=5)
