@@ -68,6 +68,11 @@ def marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int
     )
 
 
+def open_transactions(log: Log) -> list[int]:
+    """Where the transactions begin that have no marker yet."""
+    return sorted(entry.txn_first_offset for entry in log.producer_state.producers.values() if entry.txn_first_offset >= 0)
+
+
 def append_transactions(log: Log, count: int, *, committed: Callable[[int], bool] = lambda index: False, leader_epoch: int = 0) -> None:
     """Transactions of producer 9 with two records each, committed or aborted."""
     for index in range(count):

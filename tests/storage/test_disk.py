@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,14 @@ def test_times_and_trees(tmp_path: Path) -> None:
     disk.rmtree(str(tmp_path / "a"))
     disk.rmtree(str(tmp_path / "a"))
     assert not disk.exists(folder)
+
+
+def test_a_lock_keeps_a_jvm_broker_out(tmp_path: Path) -> None:
+    """FileChannel.tryLock takes a record lock (fcntl), which knows nothing of flock."""
+    path = str(tmp_path / ".lock")
+    attempt = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    held = OsDisk().lock(path)
+    refused = subprocess.run([sys.executable, "-c", attempt, path], capture_output=True, check=False)
+    assert b"BlockingIOError" in refused.stderr
+    held.release()
+    subprocess.run([sys.executable, "-c", attempt, path], check=True)

@@ -25,8 +25,7 @@ from odradek.storage.producer_snapshot import ProducerSnapshotEntry, encode_snap
 from odradek.storage.starting_state import StartingState, starting_state
 from odradek.testing.disk import ALL, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.campaigns.crash_model import Found
-from tests.clock import ManualClock
-from tests.storage.support import PARTITION, TOPIC_ID, batch, marker, topic_config
+from tests.storage.support import PARTITION, TOPIC_ID, ManualClock, batch, marker, open_log, open_transactions, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)
@@ -428,7 +427,7 @@ def test_a_log_that_began_in_the_middle_goes_on_after_a_restart(offset: int, how
     # The transaction began before the log did.
     end = bytes(batch(1, base_offset=offset + 2, epoch=9, producer_id=88, producer_epoch=0, sequence=10, transactional=True))
     replica.log.append_as_follower(memoryview(end), 9)
-    assert replica.log.producer_state.first_undecided_offset == offset - 1
+    assert open_transactions(replica.log) == [offset - 1]
     replica.log.flush()
     replica.restart(how)
     assert replica.log.producer_state.producers[77].last_sequence == 43
@@ -478,3 +477,13 @@ def test_the_state_at_an_offset_is_known_at_snapshots_and_at_the_end() -> None:
     path = log.producer_state.snapshot_path(base)
     replica.disk.write_atomic(path, replica.disk.read_bytes(path)[:-1])
     assert starting_state(log, base) is None
+
+
+def test_a_follower_knows_its_own_state_at_its_end_and_nowhere_else() -> None:
+    log = open_log(VirtualDisk(), ManualClock())
+    for offset in range(3):
+        log.append_as_follower(batch(1, base_offset=offset, epoch=0, producer_id=7, producer_epoch=0, sequence=offset), 0)
+        state = starting_state(log, log.log_end_offset)
+        assert state is not None
+        assert [each.last_offset for each in state.producers_before(offset + 1)] == [offset]
+    assert starting_state(log, 1) is None

@@ -24,7 +24,7 @@ from odradek.storage.loader import load_log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.meta_properties import read_meta_properties
 from odradek.storage.options import LogOptions
-from tests.storage.support import ManualClock, batch, marker, read_all, topic_config
+from tests.storage.support import ManualClock, batch, marker, open_transactions, read_all, topic_config
 from tests.storage.test_model import _no_broker
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
@@ -226,7 +226,7 @@ def test_directories_change_hands_both_ways(jvm: JvmBroker, tmp_path: Path) -> N
     assert (plain.log_end_offset, plain.recovery_point, len(plain.segments)) == (5000, 5000, 5)
     assert [record.key for record in read_all(plain)] == [b"%d" % index for index in range(5000)]
     assert len(transactions.aborted_transactions(0, 1000)) == 3
-    assert transactions.producer_state.first_undecided_offset == 66
+    assert open_transactions(transactions) == [66]
     # The JVM's producer goes on here, and only where it left off.
     (entry,) = plain.producer_state.producers.values()
     assert entry.last_sequence == 4999

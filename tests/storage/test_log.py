@@ -484,3 +484,38 @@ def test_a_full_index_rolls_after_a_restart_too(disk: VirtualDisk, clock: Manual
         log = open_log(disk, clock, config, clean=True)
     log.append_as_leader(batch(1), 0)
     assert len(log.segments) == 2
+
+
+def test_a_batch_of_exactly_a_segment_is_taken(disk: VirtualDisk, clock: ManualClock) -> None:
+    size = len(batch(3))
+    log = open_log(disk, clock, topic_config(segment_bytes=size))
+    for _ in range(2):
+        log.append_as_leader(batch(3), 0)
+    assert [segment.size for segment in log.segments] == [size, size]
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(batch(3, size=21), 0)
+    assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_the_time_index_of_a_rolled_segment_ends_with_its_largest_timestamp(disk: VirtualDisk, clock: ManualClock) -> None:
+    """JVM Kafka believes it (LogSegment.readMaxTimestampAndOffsetSoFar)."""
+    log = open_log(disk, clock)
+    log.append_as_leader(batch(3, timestamp=NOW_MS + 50), 0)
+    log.append_as_leader(batch(1, timestamp=NOW_MS), 0)
+    log.roll()
+    assert disk.read_bytes(f"{DIRECTORY}/{0:020d}.timeindex") == (NOW_MS + 52).to_bytes(8, "big") + (2).to_bytes(4, "big")
+
+
+def test_what_a_jvm_broker_preallocated_of_an_index_counts_for_nothing(disk: VirtualDisk, clock: ManualClock) -> None:
+    config = topic_config(segment_index_bytes=2400, index_interval_bytes=100)
+    log = open_log(disk, clock, config)
+    for index in range(20):
+        log.append_as_leader(batch(2, timestamp=NOW_MS + index), 0)
+    log.close(durable=True)
+    for suffix in (".index", ".timeindex"):
+        disk.open(f"{DIRECTORY}/{0:020d}{suffix}").truncate(2400)
+    again = open_log(disk, clock, config, clean=True)
+    again.append_as_leader(batch(2, timestamp=NOW_MS + 20), 0)
+    assert len(again.segments) == 1, "a full index would roll"
+    assert [record.offset for record in read_all(again)] == list(range(42))
+    assert again.offset_for_timestamp(NOW_MS + 21) == (NOW_MS + 21, 41, 0)

@@ -22,9 +22,8 @@ from odradek.storage.meta_properties import (
     write_meta_properties,
 )
 from odradek.storage.names import parse_directory_name
-from odradek.testing.disk import VirtualDisk
-from tests.clock import ManualClock
-from tests.storage.support import PARTITION, TOPIC_ID, batch, read_all, topic_config
+from odradek.testing.disk import DIRECTORIES, NONE, VirtualDisk
+from tests.storage.support import PARTITION, TOPIC_ID, ManualClock, batch, read_all, topic_config
 from tests.storage.test_model import _no_broker
 
 CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
@@ -459,3 +458,99 @@ def test_a_log_that_ends_below_its_stored_recovery_point_takes_it_back_before_an
     steps.fault = lambda operation, path: written.append(path) if operation == "rename" else None
     manager(steps)
     assert not written
+
+
+def test_a_move_whose_second_rename_fails_leaves_the_current_log_in_its_place() -> None:
+    disk, logs = two_logs()
+    current = logs.get_log(PARTITION)
+    assert current is not None
+    disk.fail("/b", "rename")
+    with pytest.raises(KafkaError) as caught:
+        logs.replace_current_with_future(PARTITION)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.get_log(PARTITION) is current
+    assert (current.directory, disk.exists("/a/orders-0")) == ("/a/orders-0", True)
+    assert current.append_as_leader(batch(1), 0).first_offset == 3
+    again = moving(disk.kill()).get_log(PARTITION)
+    assert again is not None
+    assert len(read_all(again)) == 4
+
+
+def test_a_moved_log_shows_what_the_one_before_it_showed() -> None:
+    _, logs = two_logs()
+    current = logs.get_log(PARTITION)
+    assert current is not None
+    current.update_high_watermark(2)
+    assert logs.replace_current_with_future(PARTITION).high_watermark == 2
+
+
+@pytest.mark.parametrize("names", [NONE, DIRECTORIES])
+def test_a_move_that_is_finished_is_still_known_after_a_power_cut_at_any_moment(names: str) -> None:
+    """The note about it goes last: whichever rename the power takes, one log of the partition is there, with what was flushed to it."""
+    disk, logs = two_logs()
+    current, future = logs.get_log(PARTITION), logs.get_log(PARTITION, future=True)
+    assert current is not None
+    assert future is not None
+    current.flush()
+    future.flush()
+    disk.fsync_dir("/")
+    survivors: list[VirtualDisk] = []
+
+    def cut(operation: str, path: str) -> None:
+        if operation != "read":
+            survivors.extend(disk.crash(random.Random(seed), names=names, data=NONE) for seed in range(8))
+
+    disk.fault = cut
+    logs.replace_current_with_future(PARTITION)
+    disk.fault = None
+    for survivor in survivors:
+        after = moving(survivor)
+        after.settle_moves(lambda topic_partition, topic_id: A_ID)
+        log = after.get_log(PARTITION)
+        assert log is not None
+        assert len(read_all(log)) == 3
+
+
+def test_nothing_new_is_placed_in_a_cordoned_directory_unless_all_of_them_are() -> None:
+    logs = manager(VirtualDisk(), "/a", "/b")
+    logs.cordon(["/a"])
+    for partition in range(3):
+        logs.create_log(TopicPartition("t", partition), TOPIC_ID, CONFIG)
+    assert [len(directory.logs) for directory in logs.directories] == [0, 3]
+    logs.cordon(["/a", "/b"])
+    assert logs.create_log(TopicPartition("t", 3), TOPIC_ID, CONFIG).parent_directory == "/a"
+    logs.cordon([])
+    assert logs.create_log(TopicPartition("t", 4), TOPIC_ID, CONFIG).parent_directory == "/a"
+
+
+def test_a_directory_that_fails_is_let_go() -> None:
+    """Whoever repairs it may use it while the broker runs on."""
+    disk = VirtualDisk()
+    logs = manager(disk, "/a", "/b")
+    logs.directory_failed("/a", OSError(errno.EIO, "broken"))
+    disk.lock("/a/.lock").release()
+    with pytest.raises(BlockingIOError):
+        disk.lock("/b/.lock")
+
+
+def test_a_file_that_cannot_be_removed_stops_no_other() -> None:
+    disk = VirtualDisk()
+    clock = ManualClock()
+    logs = manager(disk, clock=clock)
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    for _ in range(60):
+        log.append_as_leader(batch(1), 0)
+    log.update_high_watermark(60)
+    log.maybe_increment_log_start_offset(60)
+    assert log.delete_old_segments() > 2
+    other = logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG).directory
+    logs.delete_log(TopicPartition("t", 0))
+    deleted = [name for name in disk.listdir(log.directory) if name.endswith(".deleted")]
+    assert logs.due_deletions() is None
+    clock.now_ms += 60_000
+    deletion = logs.due_deletions()
+    assert deletion is not None
+    disk.fail(f"{log.directory}/{deleted[0]}", "remove")
+    assert len(deletion.run()) == 1
+    assert [name for name in disk.listdir(log.directory) if name.endswith(".deleted")] == deleted[:1]
+    assert not [name for name in disk.listdir("/data") if name.startswith(other.rpartition("/")[2])]

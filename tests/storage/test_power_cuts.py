@@ -158,6 +158,27 @@ def test_what_was_truncated_does_not_come_back_behind_what_is_written_in_its_pla
     assert b"c" not in [record.value[:1] for record in read_all(found) if record.value]
 
 
+@pytest.mark.parametrize("names", [NONE, ALL])
+def test_segments_that_recovery_dropped_do_not_come_back_behind_what_is_written_since(names: str) -> None:
+    """What is written next fills the hole exactly, and reaches the disk by itself."""
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    while len(log.segments) < 3:
+        log.append_as_leader(batch(1, tag="old"), 0)
+    log.flush()
+    lost = list(log.segments[0].scan())[-1]
+    damaged = disk.open(log.segments[0].log_path)
+    damaged.truncate(lost.position)
+    damaged.fsync()
+    restarted = disk.kill()
+    again = open_log(restarted, ManualClock(), CONFIG)
+    assert again.log_end_offset == lost.base_offset
+    assert [name for name in restarted.listdir(DIRECTORY) if name.endswith(".log")] == [f"{0:020d}.log"]
+    again.append_as_leader(batch(1, tag="new"), 0)
+    found = open_log(restarted.crash(random.Random(1), names=names, data=ALL), ManualClock(), CONFIG)
+    assert found.log_end_offset == lost.base_offset + 1
+
+
 def test_segments_that_a_killed_process_left_become_durable_with_what_is_flushed_to_them() -> None:
     """Their names were in the page cache only; recovery has read them there."""
     disk = VirtualDisk()

@@ -11,8 +11,7 @@ from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
 from odradek.testing.disk import VirtualDisk
-from tests.clock import ManualClock
-from tests.storage.support import batch, marker, open_log, topic_config
+from tests.storage.support import ManualClock, batch, marker, open_log, open_transactions, topic_config
 
 
 @pytest.fixture
@@ -276,7 +275,7 @@ def test_markers_of_transaction_version_2_raise_the_epoch(log: Log) -> None:
             end(epoch, 2)
         assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
     end(4, 2)
-    assert log.producer_state.first_undecided_offset is None
+    assert open_transactions(log) == []
     end(4, 2)  # the coordinator did not hear of it and says it again
     data(4)
     with pytest.raises(KafkaError):
@@ -284,4 +283,54 @@ def test_markers_of_transaction_version_2_raise_the_epoch(log: Log) -> None:
     end(4, 1)
     data(32767)
     end(32767, 2)
-    assert log.producer_state.first_undecided_offset is None
+    assert open_transactions(log) == []
+
+
+def test_verifications_that_nobody_used_expire() -> None:
+    clock = ManualClock()
+    log = open_log(VirtualDisk(), clock, verify_transactions=True)
+    kept, late = (log.start_verification(producer_id, 0, 0) for producer_id in (7, 8))
+    data = [batch(1, producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True) for producer_id in (7, 8)]
+    clock.now_ms += 86_399_999
+    log.remove_expired_producers()
+    log.append_as_leader(data[0], 0, verification_guard=kept)
+    clock.now_ms += 1
+    log.remove_expired_producers()
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(data[1], 0, verification_guard=late)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_guard_is_good_for_one_transaction() -> None:
+    log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
+    guard = log.start_verification(7, 0, 0)
+    log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=0, transactional=True), 0, verification_guard=guard)
+    end(log, commit=True)
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=1, transactional=True), 0, verification_guard=guard)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+    assert log.start_verification(7, 1, 0) is not guard
+
+
+def test_a_transaction_that_was_ended_while_it_was_verified_is_not_begun_by_a_late_batch() -> None:
+    """KIP-890: the batch was on its way when its transaction was aborted."""
+    log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
+    guard = log.start_verification(7, 0, 0)
+    end(log, commit=False)
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=0, transactional=True), 0, verification_guard=guard)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_snapshot_that_is_written_over_a_longer_one_is_whole() -> None:
+    """The producers of a log that begins anew have the names of their snapshots in common with those before."""
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    for producer_id in range(20):
+        send(log, 0, producer_id=producer_id)
+    path = log.producer_state.snapshot_path(20)
+    left = disk.open(path, create=True)
+    left.pwritev([bytes(4096)], 0)
+    log.close()
+    assert len(decode_snapshot(disk.read_bytes(path))) == 20
+    assert len(disk.read_bytes(path)) < 4096

@@ -413,7 +413,7 @@ def test_a_snapshot_of_before_the_first_segment_says_nothing_of_a_transaction_th
     disk = VirtualDisk()
     log = open_log(disk, ManualClock(), CONFIG)
     log.append_as_leader(batch(2, producer_id=8, producer_epoch=0, sequence=0, transactional=True), 0)
-    log.take_producer_snapshot()
+    log.producer_state.take_snapshot()
     log.append_as_leader(marker(8, 0, commit=True), 0, origin=AppendOrigin.COORDINATOR)
     log.append_as_leader(batch(1), 0)
     log.roll()

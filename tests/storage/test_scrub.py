@@ -163,6 +163,17 @@ def test_what_the_next_start_recovers_is_told_apart(home: Path) -> None:
     assert [finding.unflushed for finding in findings(home)] == [False, True]
 
 
+def test_indexes_of_the_segment_that_holds_the_recovery_point_are_not_judged(home: Path) -> None:
+    """Recovery makes them again. What ends at the recovery point it does not look at."""
+    (home / ".kafka_cleanshutdown").unlink()
+    first, second, *_ = segments(home)
+    index = first.with_suffix(".index")
+    index.write_bytes(b"\xff" * 5)
+    for point, found in ((int(second.stem) - 1, []), (int(second.stem), [str(index)])):
+        (home / "recovery-point-offset-checkpoint").write_text(f"0\n1\norders 0 {point}\n")
+        assert [finding.path for finding in findings(home)] == found
+
+
 def test_the_directories_of_a_running_broker_are_refused(home: Path) -> None:
     lock = OsDisk().lock(f"{home}/.lock")
     with pytest.raises(StorageError, match="in use"):

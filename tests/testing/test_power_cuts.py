@@ -61,3 +61,26 @@ def test_names_not_durable_in_a_renamed_directory_stay_in_it() -> None:
     crashed = disk.crash(random.Random(1), names=ALL)
     assert crashed.exists("/t-delete/f")
     assert crashed.listdir("/t") == []
+
+
+def test_a_truncation_may_be_lost_or_not_until_it_is_synced() -> None:
+    disk = VirtualDisk()
+    file = disk.open("/f", create=True)
+    file.pwritev([b"abcd"], 0)
+    file.fsync()
+    disk.fsync_dir("/")
+    file.truncate(2)
+    assert {disk.crash(random.Random(seed), data=SUBSET).read_bytes("/f") for seed in range(20)} == {b"ab", b"abcd"}
+    assert disk.crash(random.Random(1), data=NONE).read_bytes("/f") == b"abcd"
+    file.fsync()
+    assert disk.crash(random.Random(1), data=NONE).read_bytes("/f") == b"ab"
+
+
+def test_a_file_whose_name_is_not_durable_may_be_gone_although_its_bytes_were_synced() -> None:
+    disk = VirtualDisk()
+    file = disk.open("/f", create=True)
+    file.pwritev([b"abcd"], 0)
+    file.fsync()
+    assert not disk.crash(random.Random(1), names=NONE).exists("/f")
+    disk.fsync_dir("/")
+    assert disk.crash(random.Random(1), names=NONE).read_bytes("/f") == b"abcd"

@@ -153,12 +153,12 @@ def scrub(file: str, quiet: bool) -> int:
 def _scrub(config: BrokerConfig, *, quiet: bool) -> int:
     from odradek.controller.format import log_directories
     from odradek.storage.disk import OsDisk
-    from odradek.storage.scrub import Progress, scrub
+    from odradek.storage.scrub import ScrubProgress, scrub
 
     logs = bytes_read = damaged = recovered = 0
     told = time.monotonic()
 
-    def on_progress(progress: Progress) -> None:
+    def on_progress(progress: ScrubProgress) -> None:
         nonlocal logs, bytes_read, told
         logs, bytes_read = progress.logs, progress.bytes_read
         if not quiet and time.monotonic() - told >= _PROGRESS_SECONDS:

@@ -91,16 +91,8 @@ class LeaderEpochCache:
 
     @property
     def earliest(self) -> EpochEntry | None:
+        """The first one known."""
         return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
-
-    @property
-    def latest(self) -> EpochEntry | None:
-        return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
-
-    @property
-    def previous_epoch(self) -> int:
-        """The epoch before the latest, or -1."""
-        return self._epochs[-2] if len(self._epochs) > 1 else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int, *, flush: bool = False) -> None:
         """Notes that `epoch` begins at `start_offset`; entries that contradict it are dropped. ValueError when negative."""

@@ -432,9 +432,3 @@ def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:
             name.endswith(SNAPSHOT_SUFFIX) and segment_file(offset, LOG_SUFFIX + SWAP_SUFFIX) not in swaps
         ):
             disk.remove(f"{directory}/{name}")
-
-
-def check_directory(disk: Disk, directory: str) -> None:
-    """StorageError when the path is no directory."""
-    if not disk.is_dir(directory):
-        raise StorageError(f"{directory} is not a directory")

@@ -186,12 +186,6 @@ class Log:
     # -- offsets -----------------------------------------------------------------------------------------------------------------
 
     @property
-    def end_position(self) -> OffsetPosition:
-        """Where the next append comes."""
-        active = self.segments.active
-        return OffsetPosition(self.log_end_offset, active.base_offset, active.size)
-
-    @property
     def recovery_point(self) -> int:
         """All records below are durable."""
         return self._durability.recovery_point
@@ -593,10 +587,6 @@ class Log:
         except OSError as error:
             raise self.failed(error) from error
 
-    def position_of(self, offset: int) -> OffsetPosition:
-        """Where a batch that contains `offset` begins; OFFSET_OUT_OF_RANGE outside the log."""
-        return self.read(offset, max_bytes=0, max_offset=offset, min_one_message=False).start
-
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap [start_offset, upper_bound), for read_committed fetches."""
         found: list[AbortedTransaction] = []
@@ -764,11 +754,6 @@ class Log:
 
     def remove_expired_producers(self) -> None:
         self.producer_state.remove_expired(self._clock.time_ms())
-
-    def take_producer_snapshot(self) -> None:
-        """As at a clean shutdown: the next start need not scan the log."""
-        with Guarded(self):
-            self.producer_state.take_snapshot()
 
     def rename_directory(self, name: str, *, durable: bool = True) -> None:
         """Renames the directory within its log directory; descriptors stay open, slices stay readable.

@@ -369,10 +369,6 @@ class ProducerStateManager:
             return unreplicated if first is None else min(first, unreplicated)
         return first
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        return next(iter(self._ongoing), None)
-
     def on_high_watermark(self, high_watermark: int) -> None:
         if self._unreplicated:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
@@ -483,10 +479,6 @@ class ProducerStateManager:
             return []
         self._disk.rename(path, path + DELETED_SUFFIX)
         return [path + DELETED_SUFFIX]
-
-    def delete_snapshots_before(self, offset: int) -> None:
-        for snapshot in [value for value in self.snapshots if value < offset]:
-            self.delete_snapshot(snapshot)
 
     def reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Goes back to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`.

@@ -19,10 +19,6 @@ class OffsetPosition(NamedTuple):
     segment_base_offset: int
     position: int
 
-    def bytes_behind(self, other: OffsetPosition) -> int | None:
-        """Bytes from here to `other`, None when they lie in different segments."""
-        return other.position - self.position if other.segment_base_offset == self.segment_base_offset else None
-
 
 class LogRead(NamedTuple):
     """What a read found; the slices pin their segments until released."""

@@ -71,7 +71,7 @@ class Finding(NamedTuple):
         return f"{where} {self.text}{offset}{', which the next start recovers' if self.unflushed else ''}"
 
 
-class Progress(NamedTuple):
+class ScrubProgress(NamedTuple):
     """How far a scrub has come, over all directories."""
 
     directory: str
@@ -83,7 +83,7 @@ class Progress(NamedTuple):
     """Of `.log` files."""
 
 
-def scrub(disk: Disk, directories: Sequence[str], on_progress: Callable[[Progress], None] | None = None) -> Iterator[Finding]:
+def scrub(disk: Disk, directories: Sequence[str], on_progress: Callable[[ScrubProgress], None] | None = None) -> Iterator[Finding]:
     """Findings in the log directories, in the order of their paths; StorageError at once when a broker holds one of them.
 
     `on_progress` is called before each log and after it. Nothing is changed but that the `.lock` files are taken meanwhile.
@@ -114,7 +114,7 @@ def _readable(path: str, read: Callable[[], object]) -> Iterator[Finding]:
 
 
 class _Directory:
-    def __init__(self, disk: Disk, path: str, on_progress: Callable[[Progress], None] | None, logs: int, bytes_read: int) -> None:
+    def __init__(self, disk: Disk, path: str, on_progress: Callable[[ScrubProgress], None] | None, logs: int, bytes_read: int) -> None:
         self._disk = disk
         self._path = path
         self._on_progress = on_progress
@@ -145,7 +145,7 @@ class _Directory:
 
     def _report(self, log: str) -> None:
         if self._on_progress is not None:
-            self._on_progress(Progress(self._path, log, self.logs, self.bytes_read))
+            self._on_progress(ScrubProgress(self._path, log, self.logs, self.bytes_read))
 
     def _flushed(self) -> dict[TopicPartition, int] | None:
         """Recovery points; None after a clean shutdown."""

@@ -42,10 +42,9 @@ class Cleaned(NamedTuple):
 class CleanerStats:
     """What a cleaning did; sizes in bytes."""
 
-    __slots__ = ("buffer_utilization", "bytes_read", "bytes_written", "map_bytes_read", "records_read", "records_written", "segments")
+    __slots__ = ("buffer_utilization", "bytes_read", "bytes_written", "records_read", "records_written", "segments")
 
     def __init__(self) -> None:
-        self.map_bytes_read = 0
         self.bytes_read = 0
         self.bytes_written = 0
         self.records_read = 0
@@ -138,7 +137,6 @@ class Cleaner:
                 source.file.fsync()
             position = plan.start_position if number == 0 else 0
             for size in self._chunks(source, position, index):
-                self.stats.map_bytes_read += size
                 yield Moved(size)
                 if self._map_full:
                     return

@@ -47,7 +47,6 @@ class CleaningRun:
         self._events = self._cleaner.run()
         self._event: Wanted | Cleaned | None = None
         self._moved = 0
-        self._slice = 0
         self._through = False
         self._error: Exception | None = None
         self._swapped: Swapped | None = None
