@@ -10,9 +10,8 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
-from odradek.testing.disk import VirtualDisk
-from tests.clock import ManualClock
-from tests.storage.support import DIRECTORY, PARTITION, batch, marker, open_log, read_all, topic_config
+from odradek.testing.disk import NONE, VirtualDisk
+from tests.storage.support import DIRECTORY, PARTITION, ManualClock, batch, marker, open_log, read_all, topic_config
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100)
 DURABLE = {"fsync", "fsync_dir"}
@@ -228,3 +227,45 @@ def test_an_epoch_that_begins_during_a_flush_is_owed_to_the_next(disk: VirtualDi
     log.flush()
     assert log.recovery_point == 2
     assert disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n2\n1 0\n2 1\n"
+
+
+def test_a_flush_that_a_rename_overtook_does_not_vouch_for_names(disk: VirtualDisk) -> None:
+    log = open_log(disk, ManualClock(), CONFIG)
+    disk.fsync_dir("/")
+    disk.fsync_dir("/data")
+    fill(log, 3)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.rename_directory("orders-0-renamed")
+    flush.run(disk)
+    log.finish_flush(flush)
+    assert log.recovery_point == 0
+    log.flush()
+    assert log.recovery_point == 6
+    survivor = disk.crash(random.Random(1), names=NONE, data=NONE)
+    assert survivor.read_bytes(log.active.log_path) == disk.read_bytes(log.active.log_path)
+
+
+def test_a_failed_flush_lets_go_of_the_files(disk: VirtualDisk) -> None:
+    log = open_log(disk, ManualClock(), CONFIG)
+    fill(log, 40)
+    disk.fail(log.directory, "fsync")
+    with pytest.raises(KafkaError) as caught:
+        log.flush()
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [segment.pin.readers for segment in log.segments] == [0] * len(log.segments)
+
+
+def test_what_a_renamed_log_owes_is_found_under_its_new_name(disk: VirtualDisk) -> None:
+    log = open_log(disk, ManualClock(), CONFIG)
+    disk.fsync_dir("/")
+    disk.fsync_dir("/data")
+    path = f"{DIRECTORY}/partition.metadata"
+    file = disk.open(path, create=True)
+    file.pwritev([b"small"], 0)
+    log.owe_fsync(path)
+    log.rename_directory("orders-0-renamed")
+    fill(log, 1)
+    log.flush()
+    survivor = disk.crash(random.Random(1), names=NONE, data=NONE)
+    assert survivor.read_bytes(f"{log.directory}/partition.metadata") == b"small"

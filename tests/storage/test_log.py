@@ -519,3 +519,90 @@ def test_what_a_jvm_broker_preallocated_of_an_index_counts_for_nothing(disk: Vir
     assert len(again.segments) == 1, "a full index would roll"
     assert [record.offset for record in read_all(again)] == list(range(42))
     assert again.offset_for_timestamp(NOW_MS + 21) == (NOW_MS + 21, 41, 0)
+
+
+@pytest.mark.parametrize("how", ["close", "close_handles"])
+def test_a_log_that_is_gone_is_not_read_and_opens_nothing(log: Log, disk: VirtualDisk, how: str) -> None:
+    log.append_as_leader(batch(3), 0)
+    getattr(log, how)()
+    seen: list[str] = []
+    disk.fault = lambda operation, path: seen.append(path)
+    with pytest.raises(KafkaError) as caught:
+        log.read(0, max_bytes=100, max_offset=3, min_one_message=True)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(log, batch(1)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert seen == []
+
+
+def test_the_last_stable_offset_is_never_below_the_log_start(log: Log) -> None:
+    """The transaction began with records that were deleted since."""
+    for sequence in (0, 2):
+        log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=sequence, transactional=True), 0)
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 0
+    log.maybe_increment_log_start_offset(3)
+    assert log.last_stable_offset == 3
+
+
+def test_epochs_below_the_log_start_are_forgotten(log: Log) -> None:
+    for epoch in range(4):
+        log.append_as_leader(batch(2), epoch)
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(5)
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(2, 5), (3, 6)]
+    # An epoch below the first known one is answered with itself, as Kafka does.
+    assert log.end_offset_for_epoch(0) == (0, 5)
+
+
+def test_the_high_watermark_stays_within_the_log(log: Log) -> None:
+    for count in (3, 2):
+        log.append_as_leader(batch(count), 0)
+    assert log.update_high_watermark(9) == 5
+    log.maybe_increment_log_start_offset(2)
+    assert log.update_high_watermark(1) == 2
+    log.update_high_watermark(5)
+    log.truncate_to(3)
+    assert log.high_watermark == 3
+
+
+def test_nothing_beyond_a_truncation_counts_as_flushed(log: Log) -> None:
+    for _ in range(4):
+        log.append_as_leader(batch(1), 0)
+    log.flush()
+    log.truncate_to(2)
+    assert log.recovery_point == 2
+    log.append_as_leader(batch(2), 0)
+    assert (log.recovery_point, log.checkpointed_recovery_point) == (2, 2)
+
+
+def test_readers_at_the_tail_are_not_led_to_what_was_cut(log: Log) -> None:
+    for _ in range(4):
+        log.append_as_leader(batch(1, size=50), 0)
+    log.truncate_to(1)
+    log.append_as_leader(batch(3, tag="long", size=90), 0)
+    log.append_as_leader(batch(1, tag="last"), 0)
+    for offset, tag in ((1, b"long"), (2, b"long"), (3, b"long"), (4, b"last")):
+        records = decode_records(read_bytes(log, offset))
+        assert records[0].value is not None
+        assert records[0].value.startswith(tag)
+
+
+def test_jitter_rolls_a_segment_earlier(disk: VirtualDisk, clock: ManualClock) -> None:
+    config = topic_config(segment_ms=10_000, segment_jitter_ms=4_000)
+    log = open_log(disk, clock, config, jitter=lambda limit: limit - 1)
+    log.roll(5)  # segments that are loaded, and the first one of a log, have none
+    log.append_as_follower(batch(1, base_offset=5, epoch=0), 0)
+    log.append_as_follower(batch(1, base_offset=6, epoch=0, timestamp=NOW_MS + 6_001), 0)
+    assert log.bases == [0, 5]
+    log.append_as_follower(batch(1, base_offset=7, epoch=0, timestamp=NOW_MS + 6_002), 0)
+    assert log.bases == [0, 5, 7]
+
+
+def test_a_repeated_batch_is_answered_with_the_time_of_the_first(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(message_timestamp_type="LogAppendTime"))
+    sent = batch(2, producer_id=7, producer_epoch=0, sequence=0)
+    first = log.append_as_leader(sent, 0)
+    clock.now_ms += 5_000
+    again = log.append_as_leader(sent, 0)
+    assert (again.duplicate, again.first_offset, again.log_append_time_ms) == (True, 0, first.log_append_time_ms)
+    assert first.log_append_time_ms == NOW_MS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,8 @@ from hypothesis import strategies as st
 from odradek.base.errors import StorageError
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
-from odradek.testing.disk import VirtualDisk
-from tests.clock import ManualClock
-from tests.storage.support import DIRECTORY, NOW_MS, append_transactions, batch, marker, open_log, read_all, topic_config
+from odradek.testing.disk import NONE, VirtualDisk
+from tests.storage.support import DIRECTORY, NOW_MS, ManualClock, append_transactions, batch, marker, open_log, read_all, topic_config
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100)
 
@@ -513,3 +513,87 @@ def test_epochs_come_back_with_records_that_were_deleted_up_to_the_end(policy: s
     again = open_log(disk.kill(), ManualClock(), config, recovery_point=4)
     assert offsets(again) == [0, 1, 2, 3]
     assert [tuple(entry) for entry in again.leader_epochs.entries] == [(0, 0), (2, 2)]
+
+
+def test_recovery_begins_with_the_segment_that_holds_the_recovery_point() -> None:
+    """The point is the last offset of a segment: that record is not flushed, and is torn."""
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    last = list(log.segments[0].scan())[-1]
+    change(disk, name(log, 0, ".log"), cut=last.position + 10)
+    again = open_log(disk.kill(), ManualClock(), CONFIG, recovery_point=log.bases[1] - 1)
+    assert again.log_end_offset == last.base_offset
+    assert offsets(again) == list(range(last.base_offset))
+
+
+def test_an_index_entry_that_leads_behind_its_offset_hides_nothing() -> None:
+    """It points where a batch begins, of later offsets."""
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    path = f"{DIRECTORY}/{name(log, 0, '.index')}"
+    data = bytearray(disk.read_bytes(path))
+    batches = {each.last_offset: each for each in log.segments[0].scan()}
+    offset = int.from_bytes(data[:4], "big")
+    following = batches[offset + 2]
+    data[4:8] = following.position.to_bytes(4, "big")
+    disk.write_atomic(path, bytes(data))
+    again = open_log(disk, ManualClock(), CONFIG, clean=True)
+    found = again.read(offset, max_bytes=1, max_offset=60, min_one_message=True)
+    assert found.first_offset == batches[offset].base_offset
+    found.release()
+
+
+def test_nothing_is_left_of_segments_behind_a_damaged_one() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    change(disk, name(log, 0, ".log"), flip=100)
+    again = open_log(disk, ManualClock(), CONFIG)
+    again.close(durable=True)
+    gone = {f"{base:020d}" for base in log.bases[1:]}
+    assert not [each for each in disk.listdir(DIRECTORY) if each.partition(".")[0] in gone]
+
+
+def test_a_log_that_lost_its_end_does_not_count_it_as_flushed() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.flush()
+    point = log.recovery_point
+    disk = disk.kill()
+    change(disk, name(log, -1, ".log"), cut=70)
+    again = open_log(disk, ManualClock(), CONFIG, recovery_point=point)
+    assert again.log_end_offset < point
+    assert again.recovery_point == again.log_end_offset
+
+
+def test_a_log_whose_process_was_killed_before_its_first_flush_owes_its_small_files() -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    log.assign_topic_id(UUID(int=7 << 64))
+    metadata = f"{DIRECTORY}/partition.metadata"
+    # As a new log has it: written, not synced.
+    disk.remove(metadata)
+    file = disk.open(metadata, create=True)
+    file.pwritev([b"version: 0\ntopic_id: AAAAAAAAAAcAAAAAAAAAAA"], 0)
+    log.append_as_leader(batch(1), 0)
+    restarted = disk.kill()
+    again = open_log(restarted, ManualClock())
+    assert again.topic_id == UUID(int=7 << 64)
+    again.flush()
+    restarted.fsync_dir("/")
+    restarted.fsync_dir("/data")
+    survivor = restarted.crash(random.Random(1), names=NONE, data=NONE)
+    found = open_log(survivor, ManualClock(), recovery_point=again.checkpointed_recovery_point)
+    assert (found.topic_id, offsets(found)) == (UUID(int=7 << 64), [0])
+
+
+def test_transactions_aborted_in_a_cut_part_hide_nothing_that_is_written_in_its_place() -> None:
+    log = open_log(VirtualDisk(), ManualClock())
+    log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=0, transactional=True), 0)
+    log.append_as_leader(marker(9, 0, commit=False), 0, origin=AppendOrigin.COORDINATOR)
+    assert log.aborted_transactions(0, 3)
+    log.truncate_to(2)
+    log.append_as_leader(marker(9, 0, commit=True), 0, origin=AppendOrigin.COORDINATOR)
+    assert log.aborted_transactions(0, 3) == []
