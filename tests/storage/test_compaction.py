@@ -530,6 +530,28 @@ def test_a_moved_log_takes_its_checkpoint_along() -> None:
     assert made.manager.checkpoint_of(made.log) == end
 
 
+def test_a_log_that_cannot_be_cleaned_is_not_tried_again_after_a_move() -> None:
+    made = Cleanery(directories=("/a", "/b"))
+    source, target = sorted(("/a", "/b"), key=lambda path: path != made.log.parent_directory)
+    made.manager.mark_uncleanable(made.log, "it makes no sense")
+    made.manager.moved(PARTITION, source, target)
+    assert dict(made.manager.uncleanable[source]) == {}
+    assert made.manager.uncleanable[target] == {PARTITION: "it makes no sense"}
+
+
+def test_what_is_written_after_a_truncation_is_cleaned_although_it_had_been_cleaned_so_far() -> None:
+    made = filled(60)
+    made.clean()
+    cleaned = made.manager.checkpoint_of(made.log)
+    assert cleaned is not None
+    target = made.log.bases[1] + 1
+    assert target < cleaned
+    made.log.truncate_to(target)
+    known = made.manager.checkpoint_of(made.log)
+    assert known is not None
+    assert known <= made.log.active.base_offset < cleaned
+
+
 def test_a_damaged_checkpoint_costs_work_only() -> None:
     made = filled(30)
     made.clean()

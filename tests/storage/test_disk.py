@@ -85,3 +85,24 @@ def test_a_lock_keeps_a_jvm_broker_out(tmp_path: Path) -> None:
     assert b"BlockingIOError" in refused.stderr
     held.release()
     subprocess.run([sys.executable, "-c", attempt, path], check=True)
+
+
+def test_what_is_written_atomically_is_durable_before_and_after_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def record_fsync(descriptor: int) -> None:
+        seen.append(f"fsync {Path(os.readlink(f'/proc/self/fd/{descriptor}')).name}")
+        fsync(descriptor)
+
+    def record_replace(source: str, target: str) -> None:
+        seen.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", record_fsync)
+    monkeypatch.setattr(os, "replace", record_replace)
+    OsDisk().write_atomic(str(tmp_path / "f"), b"x")
+    assert seen == ["fsync f.tmp", "rename", f"fsync {tmp_path.name}"]
+    seen.clear()
+    OsDisk().write_atomic(str(tmp_path / "f"), b"y", durable=False)
+    assert seen == ["rename"]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager
 from random import Random
+from typing import Any
 
 import pytest
 
 from odradek.base.errors import StorageError
 from odradek.base.ids import TopicPartition
+from odradek.storage.loader import load_log
 from odradek.storage.loading import DirectoryLoading, LoadProgress
+from odradek.storage.log import Log
 from odradek.storage.log_directory import LogDirectory
 from odradek.storage.log_manager import LogManager
 from odradek.storage.options import LogOptions
@@ -83,3 +86,30 @@ def test_a_directory_that_is_no_log_is_refused() -> None:
     found.work()
     with pytest.raises(StorageError, match="holiday pictures"):
         found.result()
+
+
+def test_what_was_loaded_before_a_log_failed_is_closed_and_the_rest_left_alone() -> None:
+    disk = VirtualDisk()
+    filled(disk, "/data")
+    survivor = disk.kill()
+    survivor.write_atomic("/data/orders-10/partition.metadata", b"version: 7\n")
+    survivor.write_atomic("/data/.kafka_cleanshutdown", b"{}")
+    reports: list[LoadProgress] = []
+    found = loading(survivor, "/data", threading.Lock(), reports)
+    loaded: list[Log] = []
+    found.open()
+    original = load_log
+
+    def load(*arguments: Any, **named: Any) -> Log:
+        loaded.append(original(*arguments, **named))
+        return loaded[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("odradek.storage.loading.load_log", load)
+        found.work()
+        found.work()
+    assert isinstance(found.result(), StorageError)
+    # In the order of their names: orders-0, orders-1, orders-10.
+    assert [log.topic_partition.partition for log in loaded] == [0, 1]
+    assert all(log.closed for log in loaded)
+    assert {report.log for report in reports} == {"orders-0", "orders-1", "orders-10"}

@@ -270,7 +270,9 @@ def test_the_largest_timestamp_of_what_was_cut_is_forgotten(disk: VirtualDisk, c
     assert log.offset_for_max_timestamp() == (NOW_MS + 201, 5, 0)
     assert log.offset_for_timestamp(NOW_MS + 202) is None
     log.update_high_watermark(6)
-    clock.now_ms = NOW_MS + 201 + 1001
+    clock.now_ms = NOW_MS + 201 + 1000
+    assert log.delete_old_segments() == 0
+    clock.now_ms += 1
     assert log.delete_old_segments() == 1
 
 
@@ -504,6 +506,46 @@ def test_the_time_index_of_a_rolled_segment_ends_with_its_largest_timestamp(disk
     log.append_as_leader(batch(1, timestamp=NOW_MS), 0)
     log.roll()
     assert disk.read_bytes(f"{DIRECTORY}/{0:020d}.timeindex") == (NOW_MS + 52).to_bytes(8, "big") + (2).to_bytes(4, "big")
+
+
+def test_indexes_keep_within_segment_index_bytes(disk: VirtualDisk, clock: ManualClock) -> None:
+    """The time index too, with the entry that it gets when its segment is rolled."""
+    log = open_log(disk, clock, topic_config(segment_index_bytes=48, index_interval_bytes=0))
+    for index in range(20):
+        log.append_as_leader(batch(1, timestamp=NOW_MS + 2 * index), 0)
+    sizes = {
+        suffix: {len(disk.read_bytes(f"{DIRECTORY}/{base:020d}{suffix}")) for base in log.bases} for suffix in (".index", ".timeindex")
+    }
+    assert max(sizes[".index"] | sizes[".timeindex"]) <= 48
+
+
+def test_aborted_transactions_are_listed_although_their_markers_lie_in_later_segments(disk: VirtualDisk, clock: ManualClock) -> None:
+    """The list of a fetch ends where no later marker can matter: at an entry whose last stable offset lies beyond what is read."""
+    log = open_log(disk, clock)
+    for producer_id in (8, 9):
+        log.append_as_leader(batch(2, producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True), 0)
+    for producer_id in (9, 8):
+        log.append_as_leader(batch(1), 0)
+        log.append_as_leader(marker(producer_id, 0, commit=False), 0, origin=AppendOrigin.COORDINATOR)
+        log.roll()
+    assert {entry.producer_id for entry in log.aborted_transactions(0, 4)} == {8, 9}
+    assert {entry.producer_id for entry in log.aborted_transactions(0, 2)} == {8}
+
+
+def test_a_slice_that_is_released_twice_leaves_other_readers_alone(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=300))
+    for _ in range(10):
+        log.append_as_leader(batch(2), 0)
+    log.update_high_watermark(20)
+    one, other = (log.read(0, max_bytes=10_000, max_offset=20, min_one_message=True) for _ in range(2))
+    one.release()
+    one.release()
+    log.maybe_increment_log_start_offset(20)
+    assert log.delete_old_segments()
+    assert len(other.slices[0].read(0, other.size)) == other.size
+    other.release()
+    with pytest.raises(OSError, match="descriptor"):
+        other.slices[0].read(0, 1)
 
 
 def test_what_a_jvm_broker_preallocated_of_an_index_counts_for_nothing(disk: VirtualDisk, clock: ManualClock) -> None:

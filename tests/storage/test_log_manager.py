@@ -554,3 +554,50 @@ def test_a_file_that_cannot_be_removed_stops_no_other() -> None:
     assert len(deletion.run()) == 1
     assert [name for name in disk.listdir(log.directory) if name.endswith(".deleted")] == deleted[:1]
     assert not [name for name in disk.listdir("/data") if name.startswith(other.rpartition("/")[2])]
+
+
+def test_the_marker_that_a_start_took_does_not_come_back_with_a_power_cut() -> None:
+    """What was written since would pass for flushed."""
+    disk = VirtualDisk()
+    logs = manager(disk)
+    logs.create_log(PARTITION, TOPIC_ID, CONFIG).append_as_leader(batch(3), 0)
+    logs.shutdown()
+    disk.fsync_dir("/")
+    survivor = disk.kill()
+    manager(survivor)
+    assert not survivor.crash(random.Random(1), names=NONE, data=NONE).exists("/data/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("content", [b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", b"version: 0\ntopic_id: short", b"\0" * 40])
+def test_a_topic_id_that_no_topic_has_is_none(content: bytes) -> None:
+    disk = VirtualDisk()
+    disk.write_atomic("/partition.metadata", content)
+    with pytest.raises(StorageError, match=r"partition\.metadata"):
+        read_partition_metadata(disk, "/partition.metadata")
+
+
+def test_the_copy_of_a_log_on_its_way_is_checkpointed_too() -> None:
+    disk, logs = two_logs()
+    future = logs.get_log(PARTITION, future=True)
+    assert future is not None
+    future.update_high_watermark(3)
+    future.maybe_increment_log_start_offset(2)
+    future.flush()
+    logs.checkpoint_recovery_points()
+    logs.checkpoint_log_start_offsets()
+    assert read_offset_checkpoint(disk, "/b/recovery-point-offset-checkpoint") == {PARTITION: future.checkpointed_recovery_point}
+    assert read_offset_checkpoint(disk, "/b/log-start-offset-checkpoint") == {PARTITION: 2}
+    again = moving(disk.kill()).get_log(PARTITION, future=True)
+    assert again is not None
+    assert (again.log_start_offset, again.log_end_offset) == (2, 3)
+
+
+def test_a_log_in_an_offline_directory_is_not_begun_anew_elsewhere() -> None:
+    disk, logs = two_logs()
+    logs.directory_failed("/a", OSError(errno.EIO, "broken"))
+    with pytest.raises(KafkaError) as caught:
+        logs.create_log(PARTITION, TOPIC_ID, CONFIG, directory_id=A_ID)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not disk.exists("/b/orders-0")
+    # "Unassigned" and "lost" name no directory.
+    assert logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG, directory_id=UUID(int=0)).parent_directory == "/b"
