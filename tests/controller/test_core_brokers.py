@@ -456,6 +456,19 @@ class TestDirectories:
         controller.heartbeat(0)
         assert controller.partition("a").leader == -1
 
+    def test_the_last_in_sync_replica_does_not_lead_from_a_failed_directory(self) -> None:
+        controller = Controller(elr=False)
+        controller.register(0, dirs=2)
+        controller.heartbeat(0)
+        controller.join(1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        controller.heartbeat(1, want_fence=True)
+        self.assign(controller, 0, {"a": directory(0, 0)})
+        controller.heartbeat(0, offline_log_dirs=[directory(0, 0)])
+        assert (controller.partition("a").leader, controller.partition("a").isr) == (-1, (0,))
+        controller.heartbeat(1)
+        assert controller.partition("a").leader == -1
+
     def test_a_leader_that_puts_a_partition_where_nothing_works_gives_it_up(self) -> None:
         controller = Controller()
         controller.join(0, 1)

@@ -263,6 +263,9 @@ class TestSessions:
         append(broker, b"a")
         late = waiting.result()
         assert (late.error_code, late.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+        log = broker.manager.partition(TopicPartition("orders", 0)).log
+        assert log is not None
+        assert log.active.pin.readers == 0, "what had been read for it is given back"
 
     def test_partitions_served_go_to_the_end_of_the_line(self) -> None:
         broker = Broker()

@@ -10,6 +10,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.coordinator.partitioning import partition_of
 from odradek.handlers.group import (
     delete_groups,
     describe_groups,
@@ -34,14 +35,14 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
-from odradek.protocol.messages.metadata_records import RemoveTopicRecord
+from odradek.protocol.messages.metadata_records import FenceBrokerRecord, PartitionChangeRecord, RemoveTopicRecord
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.schema import Message
-from tests.handlers.support import Broker, through_the_wire
+from tests.handlers.support import Broker, through_the_wire, topic_id
 
 NOBODY = UUID(int=4711 << 64)
 OFFSETS = TopicPartition("__consumer_offsets", 0)
@@ -355,3 +356,62 @@ class TestFirstCoordinator:
             controller.answer(code)
         said = [record.message for record in caplog.records if record.levelname == "WARNING"]
         assert [message.rsplit(": ", 2)[1] for message in said] == ["INVALID_REPLICATION_FACTOR", "POLICY_VIOLATION"]
+
+
+class TestSeveralAtOnce:
+    def test_each_group_has_its_own_coordinator(self) -> None:
+        broker = Broker()
+        broker.create_topic("__consumer_offsets", number=9, partitions=2, cleanup_policy="compact")
+        broker.apply(PartitionChangeRecord(partition_id=1, topic_id=topic_id(9), leader=2))
+        keys = [f"group {number}" for number in range(8)]
+        answer = broker.call(find_coordinator.handle, FindCoordinatorRequest(coordinator_keys=keys), 6)
+        found = {each.key: each.node_id for each in answer.coordinators}
+        assert found == {key: 1 + partition_of(key, 2) for key in keys}
+        assert set(found.values()) == {1, 2}
+
+    def test_a_coordinator_that_does_not_live_is_none(self) -> None:
+        broker = Groups()
+        broker.apply(FenceBrokerRecord(id=1, epoch=100))
+        answer = broker.call(find_coordinator.handle, FindCoordinatorRequest(key="g"), 3)
+        assert (answer.error_code, answer.node_id, answer.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+
+    @pytest.mark.parametrize("version", [9, 10])
+    def test_what_is_refused_of_a_commit_is_answered_beside_what_is_not(self, version: int) -> None:
+        broker = Groups()
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition
+        topics = [
+            OffsetCommitRequest.OffsetCommitRequestTopic(
+                name=name, topic_id=id_, partitions=[partition(partition_index=number, committed_offset=5) for number in (0, 9)]
+            )
+            for name, id_ in (("t", broker.topic), ("nothing", NOBODY))
+        ]
+        answer = broker.ask(offset_commit.handle, OffsetCommitRequest(group_id="g", topics=topics), version)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        codes = [{each.partition_index: each.error_code for each in topic.partitions} for topic in answer.topics]
+        assert {0: 0, 9: int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)} in codes
+        assert {0: int(unknown), 9: int(unknown)} in codes
+
+    def test_offsets_of_what_is_unknown_are_not_deleted_whatever_the_group(self) -> None:
+        broker = Groups()
+        partition = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
+        topic = OffsetDeleteRequest.OffsetDeleteRequestTopic(name="nothing", partitions=[partition])
+        answer = broker.ask(offset_delete.handle, OffsetDeleteRequest(group_id="no such group", topics=[topic]), 0)
+        assert answer.error_code == 0
+        assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    def test_a_group_named_twice_is_deleted_and_answered_once(self) -> None:
+        broker = Groups()
+        broker.commit(8)
+        results = broker.ask(delete_groups.handle, DeleteGroupsRequest(groups_names=["g", "g"]), 2).results
+        assert [(each.group_id, each.error_code) for each in results] == [("g", 0)]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_before_version_2_the_coordinator_s_error_stands_with_each_partition(version: int) -> None:
+    broker = Groups()
+    broker.move_leader(broker.offsets_id, 2)
+    answer = broker.fetch(version)
+    if version == 1:
+        assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.NOT_COORDINATOR]
+    else:
+        assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])

@@ -125,6 +125,20 @@ class TestCreation:
         for answers in (first, second):
             assert {name: answer.result() for name, answer in answers.items()} == {"a": True, "b": False}
 
+    def test_the_log_says_why_once_for_as_many_as_it_remembers(self, caplog: pytest.LogCaptureFixture) -> None:
+        broker, controller = world()
+
+        def refused(name: str) -> int:
+            caplog.clear()
+            create_topics(broker.services, [name], "me")
+            controller.answer(**{name: ErrorCode.POLICY_VIOLATION})
+            return sum(record.levelname == "WARNING" for record in caplog.records)
+
+        assert (refused("a"), refused("a")) == (1, 0)
+        for number in range(1000):
+            assert refused(f"other-{number}") == 1
+        assert refused("a") == 1, "names are not remembered without a limit"
+
     def test_a_coordinator_s_topic_is_made_as_it_needs_to_be(self) -> None:
         broker, controller = world()
         create_topics(broker.services, ["__consumer_offsets", "__transaction_state"], "me")

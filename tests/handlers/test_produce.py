@@ -287,3 +287,24 @@ def test_a_partition_named_twice_is_answered_once() -> None:
     response = broker.call(produce.handle, twice, 9)
     assert [(answer.index, answer.error_code) for answer in response.responses[0].partition_responses] == [(0, 0)]
     assert broker.log_end("orders") == 2
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_a_topic_named_twice_is_answered_once_with_the_partitions_of_both(version: int) -> None:
+    broker = Broker()
+    broker.create_topic("orders", partitions=2)
+    both = request(batch(b"a"), version)
+    both.topic_data += request(batch(b"b"), version, partition=1).topic_data
+    (topic,) = broker.call(produce.handle, both, version).responses
+    assert [(answer.index, answer.error_code) for answer in topic.partition_responses] == [(0, 0), (1, 0)]
+
+
+def test_an_id_that_nobody_knows_is_answered_beside_what_was_written() -> None:
+    broker = Broker()
+    broker.create_topic("orders")
+    both = request(batch(b"a"), 13)
+    both.topic_data += request(batch(b"b"), 13, id_=topic_id(99)).topic_data
+    response = broker.call(produce.handle, both, 13)
+    codes = {topic.topic_id: topic.partition_responses[0].error_code for topic in response.responses}
+    assert codes == {topic_id(1): 0, topic_id(99): ErrorCode.UNKNOWN_TOPIC_ID}
+    assert broker.log_end("orders") == 1

@@ -415,3 +415,42 @@ def test_another_coordinator_goes_on_from_the_log(broker: Transactions) -> None:
 def test_an_error_of_the_whole_answer_gives_out_no_id() -> None:
     answer = init_producer_id.error_response(InitProducerIdRequest(), KafkaError(ErrorCode.NOT_COORDINATOR))
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NOT_COORDINATOR, -1, -1)
+
+
+def test_a_marker_for_a_coordinator_that_is_elsewhere_is_to_be_sent_there(broker: Transactions) -> None:
+    offsets = broker.services.metadata.image.topics.by_name["__consumer_offsets"]
+    marker = WriteTxnMarkersRequest.WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="__consumer_offsets", partition_indexes=[0])],
+    )
+    broker.move_leader(offsets.topic_id, 2)
+    answer = broker.ask(write_txn_markers, WriteTxnMarkersRequest(markers=[marker]), 1)
+    (code,) = [each.error_code for topic in answer.markers[0].topics for each in topic.partitions]
+    assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_only_the_leader_tells_of_producers(broker: Transactions) -> None:
+    (id_,) = [topic.topic_id for topic in broker.services.metadata.image.topics.by_name.values() if topic.name == "t"]
+    request = DescribeProducersRequest(topics=[DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[0])])
+    assert broker.ask(describe_producers, request, 0).topics[0].partitions[0].error_code == 0
+    broker.move_leader(id_, 2)
+    assert broker.ask(describe_producers, request, 0).topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_transaction_is_listed_when_it_has_run_for_longer_than_asked(broker: Transactions) -> None:
+    producer = broker.producer()
+    broker.add(producer, 0)
+    begun = broker.state().transaction_start_time_ms
+
+    def listed(duration: int) -> bool:
+        answer = broker.ask(list_transactions, ListTransactionsRequest(duration_filter=duration), 2)
+        return bool(answer.transaction_states)
+
+    broker.clock.advance_ms(500)
+    age = broker.services.clock.time_ms() - begun
+    assert listed(age - 1)
+    assert not listed(age)
+    assert listed(0)
+    assert listed(-1)

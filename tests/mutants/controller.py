@@ -784,6 +784,7 @@ CORE: Final[tuple[Mutant, ...]] = (
         "return wanted",
         "a topic with fewer replicas than min.insync.replicas keeps all that leave eligible",
         _CHANGES,
+        equivalent="an ISR smaller than the replicas is below both, and when all replicas are in it nobody is left to be eligible",
     ),
     Mutant(
         "leader-in-a-failed-directory",
@@ -799,7 +800,7 @@ CORE: Final[tuple[Mutant, ...]] = (
         "            if not self.heartbeats.is_shutting_down(broker_id) and broker.has_uncordoned_directory",
         "            if broker.has_uncordoned_directory",
         "new replicas are placed on a broker that is shutting down",
-        _TOPICS,
+        _BROKERS,
     ),
     Mutant(
         "placed-in-a-cordoned-directory",
