@@ -16,6 +16,7 @@ from odradek.controller.core.partitions import (
     assign_replicas_to_directories,
     balance_leaders,
     elect_leaders,
+    elect_leaders_error,
     elect_unclean_leaders,
 )
 from odradek.controller.core.producer_ids import allocate_producer_ids
@@ -547,6 +548,16 @@ class TestElections:
         assert alter(controller, 1, [1, 0], recovery=1) == ErrorCode.INVALID_REQUEST
         assert alter(controller, 1, [1, 0], recovery=0) == 0
         assert controller.partition("a").leader_recovery_state == 0
+
+    def test_an_election_that_fails_as_a_whole_names_what_was_asked_for(self) -> None:
+        asked = ElectLeadersRequest.TopicPartitions(topic="a", partitions=[0, 1])
+        answer = elect_leaders_error(ElectLeadersRequest(topic_partitions=[asked]), KafkaError(ErrorCode.NOT_CONTROLLER, "elsewhere"))
+        assert answer.error_code == ErrorCode.NOT_CONTROLLER
+        (topic,) = answer.replica_election_results
+        assert [(each.partition_id, each.error_code, each.error_message) for each in topic.partition_result] == [
+            (number, ErrorCode.NOT_CONTROLLER, "elsewhere") for number in (0, 1)
+        ]
+        assert elect_leaders_error(ElectLeadersRequest(topic_partitions=None), KafkaError(ErrorCode.NOT_CONTROLLER)).error_code != 0
 
     def test_neither_without_time_nor_of_another_kind(self) -> None:
         controller = Controller()

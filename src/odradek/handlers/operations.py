@@ -5,9 +5,6 @@ Without an authorizer everybody may do everything that makes sense for the resou
 
 from __future__ import annotations
 
-NOT_ASKED = -(1 << 31)
-"""In the place of a bit field that was not asked for."""
-
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
 DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
 
