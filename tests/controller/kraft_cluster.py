@@ -16,8 +16,8 @@ from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.format import format_storage
 from odradek.controller.kraft import KRaftNode
-from odradek.handlers.cluster import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch_snapshot, raft_fetch, vote
 from odradek.controller.kraft.metadata_log import MetadataLog
+from odradek.handlers.cluster import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch_snapshot, raft_fetch, vote
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.metadata.versioned import VersionedRecord

@@ -172,7 +172,8 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "unregistered-broker-stays-in-sync",
         "controller/core/brokers.py",
-        "    records = partitions.leader_and_isr_records(context, affected, remove=broker_id)\n    records.append(VersionedRecord(Unregister",
+        "    records = partitions.leader_and_isr_records(context, affected, remove=broker_id)\n"
+        "    records.append(VersionedRecord(Unregister",
         "    records: list[VersionedRecord] = []\n    records.append(VersionedRecord(Unregister",
         "a broker that is no longer registered leads partitions and is in their ISRs",
         _BROKERS,
@@ -278,7 +279,8 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "isr-of-a-past-life",
         "controller/core/partitions.py",
-        "    context.state.check_broker_epoch(request.broker_id, request.broker_epoch)\n    records: list[VersionedRecord] = []\n    response = AlterPartitionResponse()",
+        "    context.state.check_broker_epoch(request.broker_id, request.broker_epoch)\n"
+        "    records: list[VersionedRecord] = []\n    response = AlterPartitionResponse()",
         "    records: list[VersionedRecord] = []\n    response = AlterPartitionResponse()",
         "an ISR proposed by a broker's past life is taken",
         _BROKERS,
@@ -593,15 +595,18 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "validated-topics-are-created",
         "controller/core/topics.py",
-        "        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused, configs=[]))\n    return ControllerResult([] if request.validate_only else records",
-        "        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused, configs=[]))\n    return ControllerResult(records",
+        "        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused,"
+        " configs=[]))\n    return ControllerResult([] if request.validate_only else records",
+        "        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused,"
+        " configs=[]))\n    return ControllerResult(records",
         "a topic is created although the request asked only whether it could be",
         _TOPICS,
     ),
     Mutant(
         "validated-partitions-are-created",
         "controller/core/topics.py",
-        "            response.results.append(result(name=topic.name))\n    return ControllerResult([] if request.validate_only else records",
+        "            response.results.append(result(name=topic.name))\n"
+        "    return ControllerResult([] if request.validate_only else records",
         "            response.results.append(result(name=topic.name))\n    return ControllerResult(records",
         "partitions are created although the request asked only whether they could be",
         _TOPICS,
@@ -674,7 +679,8 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "validated-replacement-is-kept",
         "controller/core/configs.py",
-        "    return ControllerResult([] if request.validate_only else records, response, atomic=True)\n\n\ndef incremental_alter_configs_error",
+        "    return ControllerResult([] if request.validate_only else records, response, atomic=True)\n\n\n"
+        "def incremental_alter_configs_error",
         "    return ControllerResult(records, response, atomic=True)\n\n\ndef incremental_alter_configs_error",
         "a configuration is replaced although the request asked only whether it could be",
         _CONFIGS,

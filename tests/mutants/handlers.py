@@ -10,7 +10,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "isolation-of-a-follower",
         "handlers/data/fetch.py",
-        "    if version >= 15:\n        replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch\n",
+        "    if version >= 15:\n"
+        "        replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch\n",
         "",
         "followers of the newest version are served as consumers",
         "handlers/test_fetch.py",
@@ -66,7 +67,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "zstd-for-old-producers",
         "handlers/data/produce.py",
-        "            if version < 7 and attributes & COMPRESSION_MASK == Compression.ZSTD:\n                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE\n            return None\n    _check",
+        "            if version < 7 and attributes & COMPRESSION_MASK == Compression.ZSTD:\n"
+        "                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE\n            return None\n    _check",
         "            return None\n    _check",
         "zstd is taken from producers whose consumers cannot read it",
         "handlers/test_produce.py",
@@ -282,7 +284,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "creation-waited-for-without-end",
         "handlers/group/find_coordinator.py",
-        "    create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else answer(done))\n",
+        "    create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else"
+        " answer(done))\n",
         "    create_topics(services, [topic], context.client_id)\n",
         "who asks for a coordinator waits although its topic could not be created",
         "handlers/test_groups.py",
