@@ -340,8 +340,9 @@ def test_a_cordoned_directory_takes_nothing() -> None:
 
 def test_a_partition_not_here_is_made_where_it_was_wished() -> None:
     world = filled(3)
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as caught:
         world.manager.alter_log_dir(TopicPartition("later", 0), "/a")
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     world.logs.create_log(TopicPartition("later", 0), TOPIC, world._topic_config())
     assert world.disk.is_dir("/a/later-0")  # where there are more
 

@@ -93,6 +93,19 @@ class TestNewLeader:
         pair.leader.partition.make_leader(PartitionMetadata(leader_epoch=2, partition_epoch=2), pair.leader.log)
         assert pair.leader.partition.follower(2, 2).log_end_offset == -1
 
+    def test_believes_nothing_when_others_may_have_led_in_between(self) -> None:
+        pair = Pair()
+        pair.leader.append(b"a")
+        pair.replicate()
+        [(_, read)] = pair.leader.reader.read(fetch_as(2, replica_epoch=20), [wanted(1)], update_follower=True)
+        read.release()
+        pair.leader.append(b"b")
+        assert pair.leader.log.high_watermark == 1
+        pair.leader.partition.make_leader(PartitionMetadata(leader_epoch=1, partition_epoch=1), pair.leader.log)
+        assert pair.leader.partition.follower(2, 1).log_end_offset == 1, "nobody led between two epochs in a row"
+        pair.leader.partition.make_leader(PartitionMetadata(leader_epoch=3, partition_epoch=3), pair.leader.log)
+        assert pair.leader.partition.follower(2, 3).log_end_offset == -1, "what it had it may have truncated in epoch 2"
+
     def test_says_where_its_epoch_begins_before_it_has_a_record(self) -> None:
         pair = Pair()
         pair.leader.append(b"a")
@@ -149,8 +162,10 @@ class TestHighWatermark:
 
     def test_an_append_says_whether_it_moved_it(self) -> None:
         pair = Pair()
-        _, moved = pair.leader.partition.append_as_leader(batch(b"a"), 1, AppendOrigin.CLIENT)
-        assert not moved
+        for _ in range(2):
+            _, moved = pair.leader.partition.append_as_leader(batch(b"a"), 1, AppendOrigin.CLIENT)
+            assert not moved
+            pair.replicate()
         alone = single()
         alone.partition.make_leader(PartitionMetadata(replicas=(1,), isr=(1,)), alone.log)
         _, moved = alone.partition.append_as_leader(batch(b"a"), 1, AppendOrigin.CLIENT)
@@ -238,6 +253,40 @@ class TestJoining:
         pair.leader.partition.maybe_shrink_isr()
         [(change, _)] = pair.leader.controller.changes
         assert (change.partition_epoch, change.leader_epoch, change.isr) == (1, 0, [(1, 10)])
+
+    def test_metadata_that_an_answer_told_before_takes_no_newer_proposal_back(self) -> None:
+        clock = ManualClock()
+        brokers = Brokers({1: 10, 2: 20, 3: 30})
+        leader, second, third = (Node(number, clock, brokers) for number in (1, 2, 3))
+        state = PartitionMetadata(replicas=(1, 2, 3), isr=(1,))
+        leader.partition.make_leader(state, leader.log)
+        for node in (second, third):
+            node.partition.make_follower(state, node.log)
+        leader.append(b"a")
+        for _ in range(2):
+            replicate(leader, second, broker_epoch=20)
+        leader.controller.accept()
+        for _ in range(2):
+            replicate(leader, third, broker_epoch=30)
+        assert leader.controller.proposed() == [1, 2, 3]
+        leader.partition.make_leader(state._replace(isr=(1, 2), partition_epoch=1), leader.log)
+        clock.advance_ms(MAX_LAG_MS + 1)
+        leader.append(b"b")
+        for _ in range(2):
+            replicate(leader, second, broker_epoch=20)
+        assert leader.log.high_watermark == 1, "the controller may have 3 in the ISR by now, and could elect it"
+        leader.controller.accept()
+        assert leader.partition.isr.isr == {1, 2, 3}
+
+    def test_a_change_that_failed_is_sent_again_after_a_pause(self) -> None:
+        pair = Pair(isr=(1,))
+        pair.replicate()
+        for _ in range(3):
+            pair.leader.controller.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+            pair.clock.advance_ms(49)
+            assert not pair.leader.controller.changes
+            pair.clock.advance_ms(1)
+            assert pair.leader.controller.proposed() == [1, 2]
 
     def test_nobody_is_found_lagging_while_a_change_is_under_way(self) -> None:
         pair = Pair()

@@ -232,13 +232,6 @@ class TestInSyncReplicas:
         pair.leader.partition.make_leader(PartitionMetadata(isr=(1, 2), partition_epoch=2), pair.leader.log)
         assert not pair.leader.partition.isr.in_flight
 
-    def test_other_errors_send_the_change_again(self) -> None:
-        pair = Pair(isr=(1,))
-        pair.replicate()
-        pair.leader.controller.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-        pair.clock.run_due()
-        assert pair.leader.controller.proposed() == [1, 2]
-
     def test_an_answer_after_newer_metadata_is_ignored(self) -> None:
         pair = Pair(isr=(1,))
         pair.replicate()

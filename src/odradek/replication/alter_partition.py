@@ -19,6 +19,7 @@ from odradek.protocol.messages.alter_partition import AlterPartitionRequest, Alt
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 0.05
+"""The pause before a change is sent again, whether the request or only its partition failed."""
 
 
 class IsrChange(NamedTuple):

@@ -40,7 +40,7 @@ class HighWatermarkCheckpoints:
         saved = self._read.get(directory)
         if saved is None:
             saved = self._read[directory] = self._load(directory)
-        offset = min(max(saved.pop(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)
+        offset = saved.pop(log.topic_partition, 0)
         if offset > log.high_watermark:
             log.update_high_watermark(offset)
 

@@ -7,7 +7,8 @@
 | PendingShrink(R) | as before      | isr: R counts until it is out for sure  | Committed (new, or back when the controller refused) |
 
 Either way the maximal set is the stricter one, so a lost or late answer can never make the leader acknowledge too early.
-New metadata (a new leader epoch, a newer partition epoch) replaces any state by Committed.
+Metadata of a newer partition epoch (which a new leader epoch brings along) replaces any state by Committed. Metadata of the epoch that an
+answer has told already does not: a change that was proposed since then stays pending. (Kafka 4.3.1 goes back to Committed there.)
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
-from odradek.replication.alter_partition import IsrAnswer, IsrChange, IsrChannel
+from odradek.replication.alter_partition import RETRY_AFTER_S, IsrAnswer, IsrChange, IsrChannel
 from odradek.replication.cluster_view import ClusterView, is_isr_eligible
 from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.isr import OVERTAKEN, REFUSED, CommittedIsr, IsrState, PendingExpandIsr, PendingIsr, PendingShrinkIsr
@@ -166,6 +166,10 @@ class Partition:
         now_ms = self._clock.time_ms()
         self._become(Role.LEADER)
         self.log = log
+        if registration.leader_epoch > self.leader_epoch + 1:
+            # Others may have led in between, and what followers had then they may have truncated since. (Kafka 4.3.1 believes it still
+            # when the metadata brings several epochs at once.)
+            self.replicas.clear()
         self._take_assignment(registration, leading=True)
         if registration.leader_epoch > self.leader_epoch:
             start_offset = log.log_end_offset
@@ -233,7 +237,9 @@ class Partition:
         followers = [replica for replica in self.replica_ids if replica != self._local_id]
         kept = self.replicas
         self.replicas = {replica: kept.get(replica) or Replica(replica) for replica in followers}
-        self.isr = CommittedIsr(frozenset(registration.isr))
+        if registration.partition_epoch > self.partition_epoch or not self.isr.in_flight:
+            self.isr = CommittedIsr(frozenset(registration.isr))
+        # Else this is what an answer of the controller has told before, and a newer change is on its way to it.
 
     def is_adding_replica(self, broker_id: int) -> bool:
         """Whether a reassignment is bringing this replica in."""
@@ -335,10 +341,9 @@ class Partition:
                 # The leader's log start lies within a batch (DeleteRecords): an empty log begins with that batch.
                 log.truncate_fully_and_start_at(error.first_offset)
                 log.append_as_follower(records, leader_epoch)
-        moved = min(high_watermark, log.log_end_offset)
-        if moved > log.high_watermark:
-            log.update_high_watermark(moved)
-            self._note_change(True)
+        before = log.high_watermark
+        if high_watermark > before:
+            self._note_change(log.update_high_watermark(high_watermark) > before)
         if log_start_offset <= log.high_watermark:
             log.maybe_increment_log_start_offset(log_start_offset)
 
@@ -523,7 +528,7 @@ class Partition:
             self.isr = pending.committed
         elif code not in OVERTAKEN:
             logger.warning("%s: %r failed with %s, sending it again", self.topic_partition, pending, code.name)
-            self._clock.call_later(0, self._resubmit, pending)
+            self._clock.call_later(RETRY_AFTER_S, self._resubmit, pending)
 
     def _resubmit(self, pending: PendingIsr) -> None:
         if self.isr is pending:
@@ -553,7 +558,7 @@ class Partition:
                 ErrorCode.POLICY_VIOLATION, f"records of {self.topic_partition} can not be deleted due to the configured policy"
             )
         wanted = log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset
-        if wanted < 0 or wanted > log.high_watermark:
+        if wanted < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the offset {wanted} for {self.topic_partition} is not valid")
         log.maybe_increment_log_start_offset(wanted)
         return wanted, self.low_watermark()
