@@ -19,6 +19,7 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from odradek.records.batch import decode_batch, encode_batch, iter_headers
+from odradek.replication.future_replicas import MoveState
 from odradek.replication.partition import Partition, Role
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.metadata_cache import MetadataCache
@@ -582,13 +583,15 @@ def test_one_thread_copies_one_replica_at_a_time() -> None:
 
 def test_a_throttled_copy_does_not_hold_up_flushes() -> None:
     world = filled()
-    world.manager.dynamic_config.update({}, {"replica.alter.log.dirs.io.max.bytes.per.second": "1000"})
+    world.manager.dynamic_config.update({}, {"replica.alter.log.dirs.io.max.bytes.per.second": "200"})
     world.alter("/b")
     world.settle(until=lambda: bool(world.assigned), accept=False)
+    world.manager.flusher.flush(world.partition)
     world.accept()
     move = world.manager.future_replicas.moves[TP]
-    world.settle(until=lambda: move.held)
-    world.produce(b"more to copy, some time later")
+    world.clock.advance_ms(20)
+    assert move.state is MoveState.HOLDING
+    world.produce(b"200")  # has to be copied before the logs can change places
     flush = world.manager.flusher.flush(world.partition)
     begin = world.clock.monotonic()
     world.settle(until=lambda: flush.done)
