@@ -229,7 +229,8 @@ def test_with_a_file_missing_none_is_written(bootstrap: str, topic: str, command
     (tmp_path / "there").write_bytes(b"a record")
     for option in ((), ("-l",)):
         files = [word for name in ("there", "missing") for word in (*option, f"{tmp_path}/{name}")]
-        assert command("produce", "-t", topic, *files, "-b", bootstrap).status == 1
+        for keyed in ((), ("-k", "key")):
+            assert command("produce", "-t", topic, *keyed, *files, "-b", bootstrap).status == 1
     assert records_of(bootstrap, topic, 0) == records_of(bootstrap, topic, 1) == []
 
 

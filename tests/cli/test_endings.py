@@ -59,6 +59,17 @@ def test_ctrl_c_ends_a_producer_after_what_it_was_given_is_written(bootstrap: st
         assert (process.returncode, err.strip()) == (130, b"")
 
 
+def test_a_consumer_that_begins_beyond_the_end_waits_for_what_comes(bootstrap: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send("there", b"old", partition=1).result(30)
+        with running("consume", "-t", "there", "-p", "1", "-o", "99", "-c", "1", "-b", bootstrap) as process:
+            assert process.stderr is not None
+            assert process.stderr.readline().startswith(b"odradek consume: there-1 has offsets 0 to ")
+            producer.send("there", b"new", partition=1).result(30)
+            out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, b"new\n", b"")
+
+
 def test_a_reader_that_has_seen_enough_ends_a_consumer_without_a_word(bootstrap: str, endless: str) -> None:
     with running("consume", "-t", endless, "-b", bootstrap) as process:
         assert process.stdout is not None

@@ -170,9 +170,12 @@ def _scrub(config: BrokerConfig, *, quiet: bool) -> int:
         damaged += not finding.unflushed
         print(finding, flush=True)
     mended = f", {recovered} that the next start recovers" if recovered else ""
-    findings = f"{damaged} finding{'s' if damaged != 1 else ''}{mended}"
-    print(f"{findings} in {logs} log{'s' if logs != 1 else ''}, {bytes_read / 1e6:.1f} MB read", file=sys.stderr)
+    print(f"{_counted(damaged, 'finding')}{mended} in {_counted(logs, 'log')}, {bytes_read / 1e6:.1f} MB read", file=sys.stderr)
     return 1 if damaged else 0
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def main(arguments: list[str]) -> int:
