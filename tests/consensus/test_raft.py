@@ -203,6 +203,9 @@ def test_one_vote_an_epoch_whatever_the_role() -> None:
     assert resigned.raft.role is Role.RESIGNED
     assert not resigned.vote(key(3)).granted, "the epoch was its own"
     assert resigned.vote(key(3), epoch=6).granted
+    former = Replica(election=ElectionState(5, ME))
+    former.nominated()
+    assert not former.vote(key(3), epoch=5).granted, "nor later"
     voted = Replica()
     assert voted.vote(key(2), epoch=7).granted
     assert voted.vote(key(2), epoch=7).granted, "asked again, it says the same"
@@ -276,7 +279,9 @@ def test_who_is_no_voter_does_not_stand() -> None:
 def test_who_shuts_down_does_not_stand() -> None:
     replica = Replica()
     replica.step(Shutdown())
+    assert replica.raft.deadline_ms > replica.now_ms + 10**6, "no timer is left that would ring again and again"
     replica.advance(2000)
+    replica.step(Tick())
     assert replica.raft.role is Role.UNATTACHED
 
 
@@ -314,6 +319,28 @@ def test_a_second_leader_of_an_epoch_and_a_former_one_are_contradicted() -> None
     ended = replica.ask(EndQuorumEpochRequest(3, 5))
     assert ended is not None
     assert ended.error is ErrorCode.INVALID_REQUEST
+
+
+def test_the_preferred_successor_stands_at_once_and_the_next_one_soon_after() -> None:
+    for preferred, wait_ms in (((key(1), key(3)), 0), ((key(3), key(1)), 10)):
+        replica = Replica()
+        replica.follow(5)
+        replica.ask(EndQuorumEpochRequest(2, 5, preferred))
+        replica.advance(max(wait_ms - 1, 0))
+        assert (replica.raft.role is Role.PROSPECTIVE) == (wait_ms == 0)
+        replica.advance(1)
+        assert replica.raft.role is Role.PROSPECTIVE
+
+
+def test_a_server_that_knows_no_leader_is_asked_again_after_a_pause() -> None:
+    replica = Replica(VoterSet([voter(2)]))
+    asked = 0
+    for _ in range(100):
+        for message in replica.sent(FetchRequest):
+            asked += 1
+            replica.answer(message, FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0))
+        replica.advance(1)
+    assert 9 <= asked <= 11, "every 10 ms, not as fast as it answers"
 
 
 def test_a_restarted_leader_lets_the_others_elect_at_once() -> None:

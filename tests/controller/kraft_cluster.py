@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from odradek.base.deferred import Deferred
@@ -47,6 +49,32 @@ class RecordingPublisher:
         self.leaders.append(leader_and_epoch)
 
 
+class HeldExecutor:
+    """Jobs wait until the test runs them."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], object], Future[object]]] = []
+
+    def run_in_executor(self, _executor: None, work: Callable[[], object]) -> Future[object]:
+        """As that of an event loop."""
+        future: Future[object] = Future()
+        self.waiting.append((work, future))
+        return future
+
+    def one(self) -> None:
+        work, future = self.waiting.pop(0)
+        try:
+            result = work()
+        except OSError as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def all(self) -> None:
+        while self.waiting:
+            self.one()
+
+
 class Quorum:
     """Nodes 1..n; node k listens at host `node<k>`."""
 
@@ -59,6 +87,8 @@ class Quorum:
         self.nodes: dict[int, KRaftNode] = {}
         self.faults: dict[int, BaseException] = {}
         self.cut: set[int] = set()
+        self.executor: HeldExecutor | None = None
+        """Where fsyncs and snapshots are run by the nodes started from now on; None: inline."""
         for node in self.ids:
             self.format(node)
 
@@ -113,6 +143,7 @@ class Quorum:
                 clock=self.clock,
                 rng=random.Random(node),
                 channel=_Channel(self, node),
+                loop=cast("asyncio.AbstractEventLoop | None", self.executor),
                 on_fault=lambda error, node=node: self.faults.__setitem__(node, error),
             )
             self.nodes[node].start()

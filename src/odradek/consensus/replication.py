@@ -193,10 +193,11 @@ def on_fetch_response(raft: Raft, source: int, request: FetchRequest, response: 
         and state.leader_id == source
     ):
         return
-    if not isinstance(state, FollowerState) or response.epoch != state.epoch:
-        return
     if response.error is not ErrorCode.NONE:
+        # Also where no leader is known: to ask the same server again at once would bring the same answer.
         raft.requests.back_off(source, raft.now_ms)
+        return
+    if not isinstance(state, FollowerState) or response.epoch != state.epoch:
         return
     if source != state.leader_id or request.epoch != state.epoch:
         return  # A bootstrap server named the leader, or the question is from before this epoch.

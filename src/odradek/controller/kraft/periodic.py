@@ -41,10 +41,13 @@ class PeriodicTasks:
         self._submit = submit
         self._timers: dict[str, TimerHandle] = {}
         self._running = False
+        self._term = 0
+        """Grows with every start and stop: what was begun before does not go on after it."""
 
     def start(self) -> None:
         """This node has become the active controller."""
         self._running = True
+        self._term += 1
         config = self._config
         idle_ms = config.integer("metadata.max.idle.interval.ms")
         if idle_ms > 0:
@@ -58,6 +61,7 @@ class PeriodicTasks:
 
     def stop(self) -> None:
         self._running = False
+        self._term += 1
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -80,10 +84,14 @@ class PeriodicTasks:
         def run() -> None:
             deferred = self._submit(operation, name)
             self._report(name, deferred)
-            again = deferred.done and deferred.error is None and deferred.result() is True
-            if self._running:
+            deferred.add_callback(finished)
+
+        def finished(deferred: Deferred[object]) -> None:
+            again = deferred.error is None and deferred.result() is True
+            if self._term == term:
                 self._timers[name] = self._clock.call_later(AGAIN_AT_ONCE_S if again else interval_s, run)
 
+        term = self._term
         self._timers[name] = self._clock.call_later(interval_s, run)
 
     def _report(self, name: str, deferred: Deferred[object]) -> None:

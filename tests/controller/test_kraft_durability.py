@@ -1,0 +1,335 @@
+"""What must be on the disk before anybody is told, and what a node does when its disk fails."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.consensus.messages import VoteRequest, VoteResponse
+from odradek.consensus.voters import ReplicaKey
+from odradek.controller.core.context import ControllerContext
+from odradek.controller.core.result import ControllerResult
+from odradek.controller.kraft.background import Background
+from odradek.controller.kraft.group_commit import GroupCommit
+from odradek.controller.kraft.metadata_log import MetadataLog
+from odradek.controller.kraft.periodic import AGAIN_AT_ONCE_S, PeriodicTasks
+from odradek.controller.kraft.queue import WorkQueue
+from odradek.controller.kraft.records import encode_metadata_batch
+from odradek.controller.kraft.snapshots import read_snapshot
+from odradek.metadata.versioned import VersionedRecord
+from odradek.protocol.messages.metadata_records import NoOpRecord
+from odradek.testing.disk import ALL, CHANGES, NONE
+from tests.clock import ManualClock
+from tests.controller.kraft_cluster import HeldExecutor, Quorum, RecordingPublisher, set_config
+
+DIRECTORY = "/data/__cluster_metadata-0"
+
+
+def code_of(deferred: Deferred[object]) -> ErrorCode:
+    assert isinstance(deferred.error, KafkaError)
+    return deferred.error.code
+
+
+def read_only(_: ControllerContext) -> ControllerResult[str]:
+    return ControllerResult([], "seen")
+
+
+def vote(candidate: int, epoch: int) -> VoteRequest:
+    return VoteRequest(ReplicaKey(1), ReplicaKey(candidate, UUID(int=candidate)), epoch, 100, epoch - 1)
+
+
+# Votes ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_vote_that_cannot_be_written_down_is_not_given() -> None:
+    quorum = Quorum(3)
+    quorum.start(1)
+    quorum.disks[1].fail(f"{DIRECTORY}/quorum-state", CHANGES)
+    answer = quorum.nodes[1].request(vote(2, 9))
+    assert code_of(answer) is ErrorCode.BROKER_NOT_AVAILABLE
+    assert isinstance(quorum.faults[1], OSError)
+
+
+def test_a_vote_holds_after_a_power_cut() -> None:
+    quorum = Quorum(3)
+    quorum.start(1)
+
+    def granted(candidate: int) -> bool:
+        response = quorum.nodes[1].request(vote(candidate, 9)).result()
+        assert isinstance(response, VoteResponse)
+        return response.granted
+
+    assert granted(2)
+    quorum.disks[1] = quorum.disks[1].crash(random.Random(1), names=NONE, data=NONE)
+    quorum.start(1)
+    assert not granted(3)
+    # (A static quorum's quorum-state has no room for the directory of who got the vote.)
+    response = quorum.nodes[1].request(vote(2, 9)._replace(replica=ReplicaKey(2))).result()
+    assert isinstance(response, VoteResponse)
+    assert response.granted
+
+
+# Snapshots -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", [ALL, NONE])
+def test_a_fetched_snapshot_survives_the_power_cut_after_it(names: str) -> None:
+    quorum = Quorum(
+        3,
+        settings={
+            "metadata.log.max.record.bytes.between.snapshots": "2000",
+            "metadata.max.retention.bytes": "3000",
+            "internal.metadata.log.segment.bytes": "2048",
+        },
+    )
+    quorum.start()
+    leader = quorum.wait_for_leader()
+    quorum.wait_for_all()
+    away = next(node for node in quorum.ids if quorum.nodes[node] is not leader)
+    quorum.crash(away)
+    for number in range(200):
+        answer = leader.submit(set_config(f"key{number % 10}", f"value {number}"))
+        quorum.wait_for(lambda answer=answer: answer.done)
+    quorum.start(away)
+    node = quorum.nodes[away]
+    quorum.wait_for(lambda: node.log.start_offset > 100)
+    latest = node.log.latest_snapshot()
+    assert latest is not None
+    path = node.log.snapshot_path(latest)
+    after = quorum.disks[away].crash(random.Random(1), names=names, data=NONE)
+    assert after.read_bytes(path) == quorum.disks[away].read_bytes(path)
+    quorum.nodes.pop(away)
+    quorum.disks[away] = after
+    quorum.start(away)
+    quorum.wait_for_all()
+    assert quorum.nodes[away].image.equal_state(leader.image)
+
+
+@pytest.mark.parametrize("names", [ALL, NONE])
+def test_a_snapshot_of_its_own_survives_the_power_cut_after_it(names: str) -> None:
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    node.submit(set_config("a", "1"))
+    node.write_snapshot()
+    latest = node.log.latest_snapshot()
+    assert latest is not None
+    after = quorum.disks[1].crash(random.Random(1), names=names, data=NONE)
+    records = [record.message for record in read_snapshot(after, node.log.snapshot_path(latest)).records()]
+    assert len(records) == len(list(node.image.to_records()))
+
+
+def test_the_newest_snapshot_and_what_follows_it_stay() -> None:
+    quorum = Quorum(settings={"metadata.max.retention.bytes": "1", "internal.metadata.log.segment.bytes": "600"})
+    quorum.start()
+    node = quorum.nodes[1]
+    for number in range(60):
+        node.submit(set_config(f"key{number}", "v" * 20))
+        if number in (20, 40):
+            node.write_snapshot()
+    (only,) = node.log.snapshots
+    assert 0 < node.log.start_offset <= only.offset < node.next_offset
+    quorum.clock.advance_s(120)
+    image = node.image
+    node.stop()
+    quorum.start()
+    assert quorum.nodes[1].image.equal_state(image)
+
+
+# fsync ---------------------------------------------------------------------------------------------------------------------
+
+
+def held() -> tuple[Quorum, HeldExecutor]:
+    quorum = Quorum()
+    executor = quorum.executor = HeldExecutor()
+    quorum.start()
+    return quorum, executor
+
+
+def test_a_node_has_caught_up_when_its_first_record_is_durable() -> None:
+    quorum, executor = held()
+    node = quorum.nodes[1]
+    assert not node.caught_up.done
+    assert not node.is_active_controller
+    executor.one()
+    assert node.is_active_controller
+    executor.all()
+    assert node.caught_up.error is None
+    assert node.caught_up.done
+
+
+def test_operations_are_answered_by_the_fsync_that_holds_them() -> None:
+    quorum, executor = held()
+    executor.all()
+    node = quorum.nodes[1]
+    publisher = RecordingPublisher()
+    node.add_publisher(publisher)
+    first = node.submit(set_config("a", "1"))
+    second, third = node.submit(set_config("b", "1")), node.submit(read_only)
+    assert len(executor.waiting) == 1, "one fsync at a time"
+    assert not first.done
+    disk = quorum.disks[1]
+    executor.one()
+    assert (first.done, second.done, third.done) == (True, False, False)
+    assert publisher.images[-1].configs.of(4, "") == {"a": "1"}, "nothing shows that is not committed"
+    quorum.disks[1] = disk.crash(random.Random(1), names=NONE, data=NONE)
+    assert len(executor.waiting) == 1, "what came meanwhile shares the next one"
+    executor.one()
+    assert second.result() == "b is 1"
+    assert third.result() == "seen", "what was seen may be what was not committed yet"
+    assert executor.waiting == []
+    # What was answered by the first fsync was on the disk by then.
+    quorum.executor = None
+    quorum.start()
+    assert quorum.nodes[1].image.configs.of(4, "")["a"] == "1"
+
+
+def test_an_answer_comes_after_the_publishers_were_told() -> None:
+    """Whoever was answered may ask this broker at once."""
+    quorum, executor = held()
+    executor.all()
+    publisher = RecordingPublisher()
+    quorum.nodes[1].add_publisher(publisher)
+    seen: list[dict[str, str]] = []
+    answer = quorum.nodes[1].submit(set_config("a", "1"))
+    answer.add_callback(lambda _: seen.append(dict(publisher.images[-1].configs.of(4, ""))))
+    executor.all()
+    assert seen == [{"a": "1"}]
+
+
+def test_a_failed_fsync_fails_all_who_wait_and_nothing_is_flushed_again() -> None:
+    quorum, executor = held()
+    executor.all()
+    node = quorum.nodes[1]
+    waiting = [node.submit(set_config("a", "1")), node.submit(set_config("b", "1")), node.submit(read_only)]
+    failure = quorum.disks[1].fail(DIRECTORY, "fsync", times=1)
+    executor.one()
+    assert [code_of(each) for each in waiting] == [ErrorCode.NOT_CONTROLLER] * 3
+    assert isinstance(quorum.faults[1], OSError)
+    assert failure.hits == 1
+    assert node.controller is not None
+    assert node.controller.core.state.configs.get((4, "")) in (None, {}), "taken back"
+    assert code_of(node.submit(set_config("c", "1"))) is ErrorCode.NOT_CONTROLLER
+    assert code_of(node.request(vote(2, 9))) is ErrorCode.BROKER_NOT_AVAILABLE
+    steps = quorum.disks[1].steps
+    node.stop()
+    quorum.clock.advance_s(600)
+    assert executor.waiting == []
+    assert quorum.disks[1].steps == steps, "what is on the disk is not known any more: nothing is written"
+
+
+def test_a_first_fsync_that_fails_is_told_to_who_waits_for_the_image() -> None:
+    quorum, executor = held()
+    quorum.disks[1].fail(DIRECTORY, "fsync")
+    executor.one()
+    assert isinstance(quorum.nodes[1].caught_up.error, OSError)
+
+
+def test_a_stop_before_the_first_commit_is_told_to_who_waits_for_the_image() -> None:
+    quorum, executor = held()
+    quorum.nodes[1].stop()
+    assert code_of(quorum.nodes[1].caught_up) is ErrorCode.BROKER_NOT_AVAILABLE
+    executor.all()
+    assert not quorum.faults
+
+
+def test_a_write_that_fails_ends_the_node_and_is_no_answer_for_a_client() -> None:
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    quorum.disks[1].fail(DIRECTORY, "write")
+    answer = node.submit(set_config("a", "1"))
+    assert code_of(answer) is ErrorCode.NOT_CONTROLLER
+    assert isinstance(quorum.faults[1], OSError)
+    assert not node.is_active_controller
+
+
+def batch(base_offset: int, epoch: int) -> bytes:
+    return encode_metadata_batch([VersionedRecord(NoOpRecord(), 0)], base_offset=base_offset, epoch=epoch, now_ms=0)
+
+
+def test_a_flush_of_what_was_cut_off_meanwhile_makes_nothing_durable() -> None:
+    quorum = Quorum()
+    disk, clock, executor = quorum.disks[1], quorum.clock, HeldExecutor()
+    log = MetadataLog.open(disk, clock, quorum.config(1))
+    queue = WorkQueue(lambda: None, lambda error: pytest.fail(str(error)))
+    durable: list[int] = []
+    background = Background(executor, queue)  # type: ignore[arg-type]
+    commit = GroupCommit(log, disk, background, durable.append, lambda error: pytest.fail(str(error)))
+    log.append(batch(0, 1), 1)
+    commit.flush()
+    log.truncate_to(0)
+    log.append(batch(0, 2), 2)
+    executor.one()
+    assert max(durable, default=0) == 0, "the record at offset 0 is another one by now"
+    executor.one()
+    assert durable[-1] == 1
+    after = disk.crash(random.Random(1), names=NONE, data=NONE)
+    after.write_atomic(f"{DIRECTORY}/quorum-state", b'{"leaderId":-1,"leaderEpoch":2,"votedId":-1,"data_version":0}')
+    assert MetadataLog.open(after, clock, quorum.config(1)).end == (1, 2)
+
+
+# Leadership ----------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_periodic_goes_on_without_leadership() -> None:
+    quorum = Quorum(3, settings={"metadata.max.idle.interval.ms": "500"})
+    quorum.start()
+    leader = quorum.wait_for_leader()
+    quorum.wait_for_all()
+    quorum.cut = set(quorum.ids)
+    quorum.wait_for(lambda: not leader.is_active_controller)
+    end = leader.next_offset
+    quorum.clock.advance_s(5)
+    assert leader.next_offset == end
+
+
+def test_a_task_with_more_to_do_runs_again_at_once_also_when_its_answer_comes_later() -> None:
+    quorum = Quorum(settings={"leader.imbalance.check.interval.seconds": "300", "unclean.leader.election.interval.ms": "3600000"})
+    clock = ManualClock()
+    submitted: list[tuple[str, Deferred[object]]] = []
+
+    def submit(_operation: object, name: str) -> Deferred[object]:
+        submitted.append((name, Deferred()))
+        return submitted[-1][1]
+
+    tasks = PeriodicTasks(quorum.config(1), clock, submit)
+    tasks.start()
+    clock.advance_s(300)
+    assert [name for name, _ in submitted] == ["electPreferred"]
+    clock.advance_s(1)
+    submitted[-1][1].complete(True)
+    clock.advance_s(AGAIN_AT_ONCE_S)
+    assert len(submitted) == 2, "there is more to balance"
+    submitted[-1][1].complete(False)
+    clock.advance_s(299)
+    assert len(submitted) == 2
+    clock.advance_s(1)
+    assert len(submitted) == 3
+    tasks.stop()
+    tasks.start()
+    submitted[-1][1].complete(True)
+    clock.advance_s(299)
+    assert len(submitted) == 3, "what was begun before the stop does not go on beside what was begun after it"
+
+
+def test_what_waits_in_the_queue_is_dropped_when_it_closes() -> None:
+    done: list[str] = []
+    queue = WorkQueue(lambda: done.append("idle"), lambda error: queue.close())
+
+    def first() -> None:
+        queue.put(lambda: done.append("second"))
+        queue.put(fail)
+        queue.put(lambda: done.append("third"))
+        done.append("first")
+
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    queue.put(first)
+    queue.put(lambda: done.append("late"))
+    assert done == ["first", "second"]
