@@ -9,20 +9,22 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.consensus.messages import VoteRequest, VoteResponse
-from odradek.consensus.voters import ReplicaKey
+from odradek.consensus.messages import SnapshotChunk, VoteRequest, VoteResponse
+from odradek.consensus.voters import ReplicaKey, VoterHistory, VoterSet
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.group_commit import GroupCommit
+from odradek.controller.kraft.loader import MetadataLoader
 from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.periodic import AGAIN_AT_ONCE_S, PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
 from odradek.controller.kraft.records import encode_metadata_batch
 from odradek.controller.kraft.snapshots import read_snapshot
+from odradek.controller.kraft.snapshotting import Snapshots
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import NoOpRecord
-from odradek.testing.disk import ALL, CHANGES, NONE
+from odradek.testing.disk import ALL, CHANGES, NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.controller.kraft_cluster import HeldExecutor, Quorum, RecordingPublisher, set_config
 
@@ -123,6 +125,35 @@ def test_a_snapshot_of_its_own_survives_the_power_cut_after_it(names: str) -> No
     assert len(records) == len(list(node.image.to_records()))
 
 
+def test_what_an_interrupted_fetch_left_is_no_part_of_the_next_snapshot() -> None:
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    node.submit(set_config("a", "1"))
+    node.write_snapshot()
+    latest = node.log.latest_snapshot()
+    assert latest is not None
+    whole = quorum.disks[1].read_bytes(node.log.snapshot_path(latest))
+    node.stop()
+    disk = VirtualDisk()
+    log = MetadataLog.open(disk, quorum.clock, quorum.config(1))
+    snapshots = Snapshots(
+        config=quorum.config(1),
+        log=log,
+        loader=MetadataLoader(),
+        voters=VoterHistory(VoterSet()),
+        disk=disk,
+        clock=quorum.clock,
+        background=Background(None, WorkQueue(lambda: None, lambda error: None)),
+        on_error=lambda error: pytest.fail(str(error)),
+    )
+    assert not snapshots.receive(SnapshotChunk(latest, 0, whole + b"more of another leader's", False))
+    assert not snapshots.receive(SnapshotChunk(latest, 0, whole[:10], False))
+    assert snapshots.receive(SnapshotChunk(latest, 10, whole[10:], True))
+    assert disk.read_bytes(log.snapshot_path(latest)) == whole
+    assert log.start_offset == latest.offset
+
+
 def test_the_newest_snapshot_and_what_follows_it_stay() -> None:
     quorum = Quorum(settings={"metadata.max.retention.bytes": "1", "internal.metadata.log.segment.bytes": "600"})
     quorum.start()
@@ -199,6 +230,25 @@ def test_an_answer_comes_after_the_publishers_were_told() -> None:
     answer.add_callback(lambda _: seen.append(dict(publisher.images[-1].configs.of(4, ""))))
     executor.all()
     assert seen == [{"a": "1"}]
+
+
+def test_one_snapshot_is_written_at_a_time() -> None:
+    quorum, executor = held()
+    executor.all()
+    node = quorum.nodes[1]
+    node.submit(set_config("a", "1"))
+    executor.all()
+    node.write_snapshot()
+    writing = executor.waiting.pop()
+    node.submit(set_config("b", "1"))
+    executor.all()
+    node.write_snapshot()
+    assert executor.waiting == [], "the first one is still being written"
+    executor.waiting.append(writing)
+    executor.all()
+    node.write_snapshot()
+    executor.all()
+    assert [node.image.offset + 1 - each.offset for each in node.log.snapshots] == [1, 0]
 
 
 def test_a_failed_fsync_fails_all_who_wait_and_nothing_is_flushed_again() -> None:

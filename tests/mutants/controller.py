@@ -895,6 +895,8 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "",
         "after a power cut the log begins where no snapshot ends",
         _SHELL,
+        equivalent="the log's new beginning makes the same directory durable before anything else happens, and the names of one directory "
+        "become durable in their order",
     ),
     Mutant(
         "half-a-former-snapshot-stays",

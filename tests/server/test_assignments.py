@@ -13,7 +13,7 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord, PartitionRecord, TopicRecord
-from odradek.server.assignments import AssignmentsManager
+from odradek.server.assignments import MOST_IN_A_REQUEST, AssignmentsManager
 from odradek.server.channel import InterBrokerChannel
 from tests.clock import ManualClock
 from tests.server.test_registration import FakeChannel
@@ -133,3 +133,43 @@ def test_the_last_wish_counts() -> None:
     assert world.answer().directories[0].id == A
     assert second.done
     assert second.error is None
+
+
+def test_more_than_a_request_holds_goes_in_several_one_after_the_other() -> None:
+    world = World()
+    delta = MetadataDelta(world.image)
+    for number in range(2, 3000):
+        delta.replay(PartitionRecord(partition_id=number, topic_id=TOPIC, replicas=[1], isr=[1], leader=1, directories=[A]))
+    world.image = delta.apply(MetadataProvenance(6, 1, 0))
+    done = [world.manager.assign(partition(number), B) for number in range(3000)]
+    world.clock.run_due()
+    sizes: list[int] = []
+    while world.channel.sent:
+        assert len(world.channel.sent) == 1
+        request = world.answer()
+        sizes.append(sum(len(topic.partitions) for directory in request.directories for topic in directory.topics))
+        world.clock.run_due()
+    assert sizes == [MOST_IN_A_REQUEST, 3000 - MOST_IN_A_REQUEST]
+    assert all(each.done for each in done)
+
+
+def test_a_wish_that_comes_during_a_request_waits_for_its_answer() -> None:
+    world = World()
+    world.manager.assign(partition(0), B)
+    world.clock.run_due()
+    later = world.manager.assign(partition(1), B)
+    world.clock.advance_s(5)
+    assert len(world.channel.sent) == 1
+    world.answer()
+    world.clock.run_due()
+    assert len(world.channel.sent) == 1
+    world.answer()
+    assert later.done
+
+
+def test_nothing_is_sent_once_closed() -> None:
+    world = World()
+    world.manager.assign(partition(0), B)
+    world.manager.close()
+    world.clock.advance_s(60)
+    assert not world.channel.sent

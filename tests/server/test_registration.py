@@ -221,6 +221,49 @@ def test_cordons_are_told_once_the_broker_recovers() -> None:
     assert world.beat(is_caught_up=True).cordoned_log_dirs == []
 
 
+def test_an_answer_that_comes_after_the_stop_starts_nothing() -> None:
+    world = running()
+    world.clock.advance_s(2)
+    world.registrar.stop()
+    world.beat(is_caught_up=True, is_fenced=False)
+    world.clock.advance_s(60)
+    assert world.channel.sent == []
+    failed = running()
+    failed.clock.advance_s(2)
+    failed.registrar.stop()
+    failed.channel.fail()
+    failed.clock.advance_s(60)
+    assert failed.channel.sent == []
+
+
+def test_a_directory_that_fails_during_a_beat_is_not_reported_by_it() -> None:
+    world = running()
+    world.clock.advance_s(2)
+    world.offline.append(UUID(int=2000))
+    world.registrar.directory_failed(UUID(int=2000))
+    world.channel.sent[0][1].complete(BrokerHeartbeatResponse(is_caught_up=True))
+    world.channel.sent.pop(0)
+    while world.clock.now_s < 35:
+        world.clock.advance_s(0.5)
+        while world.channel.sent:
+            world.channel.fail()
+    assert len(world.fatal) == 1, "no answer to a beat that named it ever came"
+
+
+def test_after_an_answer_pauses_are_short_again() -> None:
+    world = running()
+    for _ in range(2):
+        world.clock.advance_s(2)
+        pauses: list[float] = []
+        for _ in range(3):
+            world.channel.fail()
+            before = world.clock.now_s
+            world.clock.advance_to_next()
+            pauses.append(round(world.clock.now_s - before, 2))
+        assert pauses == [0.05, 0.1, 0.2]
+        world.beat(is_caught_up=True)
+
+
 def test_nothing_is_sent_after_stop() -> None:
     world = running()
     world.registrar.stop()
@@ -260,3 +303,22 @@ def test_without_a_block_producers_are_told_to_come_back() -> None:
     again = manager.next_id()
     channel.answer(AllocateProducerIdsResponse(producer_id_start=0, producer_id_len=1000))
     assert again.result() == 0
+
+
+def test_those_who_wait_for_an_id_are_not_without_number() -> None:
+    channel = FakeChannel()
+    manager = ProducerIdManager(cast(InterBrokerChannel, channel), 1, lambda: 5)
+    waiting = [manager.next_id() for _ in range(10_001)]
+    assert [each.done for each in waiting[-2:]] == [False, True]
+    assert isinstance(waiting[-1].error, KafkaError)
+    assert waiting[-1].error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_the_last_id_of_a_block_is_the_last() -> None:
+    channel = FakeChannel()
+    manager = ProducerIdManager(cast(InterBrokerChannel, channel), 1, lambda: 5)
+    ids = [manager.next_id() for _ in range(3)]
+    channel.answer(AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2))
+    assert [each.done for each in ids] == [True, True, False], "12 belongs to another broker's block"
+    channel.answer(AllocateProducerIdsResponse(producer_id_start=90, producer_id_len=2))
+    assert [each.result() for each in ids] == [10, 11, 90]

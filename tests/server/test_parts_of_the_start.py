@@ -1,0 +1,118 @@
+"""What a node leaves behind when it stops, and what its steps do for one another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from odradek.server.cleaning import CleanLogs
+from odradek.server.lifecycle import BrokerState
+from odradek.server.step import Startup, Step
+from odradek.server.tasks import RunTasks
+from odradek.testing.disk import VirtualDisk
+from odradek.testing.loop import SimulatedLoop, run
+from tests.server.test_boot import DATA, create_topic, make_broker
+
+
+def test_a_stopped_broker_has_written_everything_and_does_nothing_more() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk)
+        await broker.start()
+        epoch = broker.services.metadata.image.cluster.brokers[1].epoch
+        assert await create_topic(loop, broker, "flights") == 0
+        kraft = broker.services.kraft
+        await broker.stop()
+        assert json.loads(disk.read_bytes(f"{DATA}/.kafka_cleanshutdown"))["brokerEpoch"] == epoch
+        assert b"flights 0 0" in disk.read_bytes(f"{DATA}/replication-offset-checkpoint"), "high watermarks"
+        assert kraft.loader.publishers == ()
+        assert disk.locks == set()
+        steps = disk.steps
+        await asyncio.sleep(3600)
+        assert disk.steps == steps
+
+    run(main)
+
+
+def test_a_second_stop_waits_for_the_first() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        broker = make_broker(loop, VirtualDisk())
+        await broker.start()
+        first = asyncio.ensure_future(broker.stop())
+        await asyncio.sleep(0)
+        assert broker.states.state is not BrokerState.NOT_RUNNING
+        await broker.stop()
+        assert broker.states.state is BrokerState.NOT_RUNNING
+        assert first.done() or not await first
+
+    run(main)
+
+
+def test_a_stop_that_fails_does_not_keep_the_rest_from_stopping(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(self: Step[Any]) -> None:
+        raise RuntimeError("made to fail")
+
+    for step in (RunTasks, CleanLogs):
+        monkeypatch.setattr(step, "stop", fail)
+
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk)
+        await broker.start()
+        await broker.stop()
+        assert disk.exists(f"{DATA}/.kafka_cleanshutdown")
+        assert disk.locks == set()
+
+    run(main)
+    assert [line for line in caplog.messages if "going on" in line] == [
+        "stopping cleaner failed; going on",
+        "stopping tasks failed; going on",
+    ]
+
+
+def test_a_step_that_fails_half_way_is_stopped() -> None:
+    stopped: list[str] = []
+
+    class Half(Step[None]):
+        name = "half"
+
+        async def start(self) -> None:
+            raise OSError(5, "Input/output error")
+
+        async def stop(self) -> None:
+            stopped.append(self.name)
+
+    async def main(_: SimulatedLoop) -> None:
+        startup = Startup()
+        with pytest.raises(OSError, match="Input/output"):
+            await startup.start(Half())
+        await startup.stop()
+        await startup.stop()
+
+    run(main)
+    assert stopped == ["half"]
+
+
+def test_a_start_that_is_cancelled_stops_what_it_had_begun() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk)
+        starting = asyncio.ensure_future(broker.start())
+        for _ in range(100):
+            if disk.locks:
+                break
+            await asyncio.sleep(0)
+        assert disk.locks
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await broker.stop()
+        assert disk.locks == set()
+        again = make_broker(loop, disk, 2)
+        await again.start()
+        await again.stop()
+
+    run(main)
