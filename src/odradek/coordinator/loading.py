@@ -202,7 +202,7 @@ class Loader:
         context = self._context
         journal = context.journal
         producer_id, producer_epoch = batch.producer_id, batch.producer_epoch
-        replay_encoded = context.shard.replay_encoded if isinstance(context.shard, EncodedReplay) else None
+        replay_encoded = self._replay_encoded
         # What is committed can never be taken back: no closures for it.
         journal.recording = batch.next_offset > context.log.high_watermark
         try:

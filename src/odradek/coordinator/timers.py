@@ -64,10 +64,6 @@ class Timers:
         self.cancel(key)
         self._await(_Timer(key, expire, retry, self._clock.monotonic() + delay_ms / 1000), delay_ms / 1000)
 
-    def schedule_if_absent(self, key: str, delay_ms: float, expire: Expire, *, retry: bool = True) -> None:
-        if key not in self._pending:
-            self.schedule(key, delay_ms, expire, retry=retry)
-
     def cancel(self, key: str) -> None:
         pending = self._pending.pop(key, None)
         if pending is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.coordinator.group.service import GroupCoordinator
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.coordinator.group.consumer.support import ConsumerWorld
-from tests.coordinator.group.support import GROUP, World, subscription
+from tests.coordinator.group.support import GROUP, PARTITION, World, subscription
 from tests.coordinator.group.test_offsets import DAY, TOPIC_ID, delete_groups, end, txn_commit
 
 
@@ -80,6 +81,30 @@ def test_members_commit_in_a_transaction_for_what_they_have_had_since_their_epoc
     assert txn_commit(world, 1, member="a", generation=2) is ErrorCode.NONE
     assert txn_commit(world, 1, member="a", generation=2, partition=2) is ErrorCode.ILLEGAL_GENERATION
     assert txn_commit(world, 1, member="a", generation=3, partition=2) is ErrorCode.NONE
+
+
+def test_a_stable_fetch_that_waits_too_long_is_answered_with_what_consumers_retry() -> None:
+    world = World()
+    world.log.auto_commit = False
+    world.commit(1)
+    reply = world.coordinator.fetch_offsets(OffsetFetchRequest.OffsetFetchRequestGroup(group_id=GROUP, topics=None), require_stable=True)
+    world.clock.advance_s(6)
+    assert reply.result().error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_groups_of_several_partitions_are_deleted_when_the_last_partition_has_answered() -> None:
+    """Of the two only the first is coordinated here."""
+    world = World()
+    coordinator = GroupCoordinator(world.runtime, world.settings, topic=PARTITION.topic, partition_count=lambda: 2)
+    here, elsewhere = sorted(["g", "h"], key=lambda name: coordinator.partition_for(name).partition)
+    assert coordinator.partition_for(elsewhere).partition == 1
+    world.commit(1, group_id=here)
+    world.log.auto_commit = False
+    reply = coordinator.delete_groups([elsewhere, here])
+    world.settle()
+    assert not reply.done
+    world.log.commit(world.log.log_end_offset)
+    assert {each.group_id: each.error_code for each in reply.result()} == {here: ErrorCode.NONE, elsewhere: ErrorCode.NOT_COORDINATOR}
 
 
 # -- expiry --------------------------------------------------------------------------------------------------------------------------

@@ -432,6 +432,7 @@ def test_a_transaction_has_all_of_its_time() -> None:
     world.add(world.begin(timeout_ms=5_000), P0)
     world.clock.advance_s(5)
     world.coordinator.abort_timed_out()
+    world.clock.run_due()
     assert world.coordinator.describe("x").state is TransactionState.ONGOING
     world.clock.advance_s(0.001)
     world.coordinator.abort_timed_out()

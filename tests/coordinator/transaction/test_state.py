@@ -154,6 +154,25 @@ def test_who_was_fenced_ends_nothing(version: int) -> None:
             assert code_of(error) is ErrorCode.PRODUCER_FENCED
 
 
+@pytest.mark.parametrize("version", [0, 2])
+def test_only_the_producer_that_holds_the_id_may_ask(version: int) -> None:
+    begun = step.add_partitions(started(), [P0], version, 1)
+    with pytest.raises(KafkaError) as error:
+        step.check_producer(begun, 1001, 0)
+    assert code_of(error) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    with pytest.raises(KafkaError) as error:
+        step.end(begun, 1001, 0, commit=True, client_version=version, now_ms=2, new_producer_id=None)
+    assert code_of(error) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_nobody_begins_anew_while_a_transaction_is_being_ended(version: int) -> None:
+    prepared = end(step.add_partitions(started(), [P0], version, 1), True, version)
+    with pytest.raises(KafkaError) as error:
+        step.initialize(prepared, None, 1, 2, None)
+    assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
 @pytest.mark.parametrize("seed", range(100))
 def test_random_walks_keep_the_invariants(seed: int) -> None:
     """Whatever is asked in whatever order: epochs of an id never go back, a prepared transaction ends as it was decided, partitions are

@@ -75,6 +75,18 @@ def test_a_topic_that_a_member_turns_away_from_is_free_when_it_says_so() -> None
     assert world.assigned(world.beat("b", world.member("b").member_epoch)) == {"u": [0]}
 
 
+def test_a_topic_that_a_member_turns_away_from_is_not_free_although_the_target_does_not_follow_yet() -> None:
+    world = ConsumerWorld({"t": 1, "u": 1}, group_consumer_assignment_interval_ms="10000")
+    world.beat("a", topics=["t", "u"])
+    told = world.beat("a", 2, topics=["t"])
+    assert (told.member_epoch, world.assigned(told)) == (2, {"t": [0]})
+    world.clock.advance_s(10)
+    joined = world.beat("b", topics=["u"])
+    assert world.assigned(joined) == {}, "a may still read it"
+    world.beat("a", 2, owned={"t": [0]})
+    assert world.assigned(world.beat("b", joined.member_epoch)) == {"u": [0]}
+
+
 def test_members_with_different_subscriptions_get_what_they_subscribe_to() -> None:
     world = ConsumerWorld({"t": 2, "u": 2})
     assert world.assigned(world.beat("a", topics=["t"])) == {"t": [0, 1]}
@@ -167,6 +179,14 @@ def test_a_static_member_that_comes_back_takes_the_place_of_its_former_self() ->
     assert set(world.consumers.members) == set(world.consumers.targets) == {"b"}
 
 
+def test_a_static_member_that_is_away_keeps_what_it_had() -> None:
+    world = ConsumerWorld({"t": 2})
+    world.beat("a", instance="i")
+    world.beat("a", -2, instance="i")
+    (described,) = world.coordinator.describe_consumer_groups([GROUP])[0].members
+    assert (described.member_epoch, [each.partitions for each in described.assignment.topic_partitions]) == (-2, [[0, 1]])
+
+
 def test_an_instance_belongs_to_who_took_it_last_in_whatever_order_the_log_tells() -> None:
     world = ConsumerWorld({"t": 1})
     members = [member(name, 5, {}, instance_id="i") for name in "ab"]
@@ -187,6 +207,27 @@ def test_new_partitions_are_noticed_although_the_epoch_that_did_was_taken_back()
     assert world.code("a", 2) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.log.fail_with = None
     assert world.assigned(world.beat("a", 2)) == {"t": [0, 1]}
+
+
+def test_topics_that_change_are_noticed_by_a_group_at_rest() -> None:
+    world = ConsumerWorld({"t": 1, "u": 1})
+    world.beat("a", topics=["t", "u"])
+    for _ in range(3):
+        assert world.beat("a", 2).member_epoch == 2
+    world.publish(world.cluster.grow("t", 2))
+    assert world.assigned(world.beat("a", 2)) == {"t": [0, 1], "u": [0]}
+    for _ in range(3):
+        assert world.beat("a", 3).member_epoch == 3
+    world.publish(world.cluster.delete("u"))
+    assert world.assigned(world.beat("a", 3)) == {"t": [0, 1]}
+
+
+def test_a_tombstone_of_a_consumer_group_spares_the_classic_one_of_its_name() -> None:
+    world = ConsumerWorld({"t": 1})
+    world.commit(5)
+    logged(world, [write.group_epoch_tombstone(GROUP)])
+    assert world.fetch() == (5, ErrorCode.NONE)
+    assert world.shard.groups.find_classic(GROUP) is not None
 
 
 def test_a_pattern_that_nobody_has_any_more_does_not_count() -> None:

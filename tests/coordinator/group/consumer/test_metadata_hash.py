@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from uuid import UUID
 
 import pytest
 
 from odradek.coordinator.group.consumer.metadata_hash import TopicHashes, group_hash, topic_hash
 from odradek.coordinator.group.consumer.xxh3 import xxh3_64
+from odradek.protocol.messages.metadata_records import PartitionRecord, RegisterBrokerRecord, TopicRecord
 from tests.coordinator.group.consumer.support import Cluster
 
 VALUES = {
@@ -54,3 +56,20 @@ def test_a_topic_changes_its_hash_with_its_partitions() -> None:
     hashes.forget(["t"])
     assert hashes.of_group(["t"], cluster.image) != before
     assert hashes.of_group(["missing"], cluster.image) == 0
+
+
+def test_a_hash_does_not_depend_on_the_order_of_topics_or_replicas() -> None:
+    assert group_hash({"a": 1, "b": 2}) == group_hash({"b": 2, "a": 1}) != group_hash({"a": 2, "b": 1})
+    hashes = []
+    for replicas in ([1, 2], [2, 1], [1, 1]):
+        cluster = Cluster()
+        topic_id = UUID(int=9)
+        cluster.change(
+            *[RegisterBrokerRecord(broker_id=each, broker_epoch=1, incarnation_id=UUID(int=each), rack=f"r{each}") for each in (1, 2)],
+            TopicRecord(name="t", topic_id=topic_id),
+            PartitionRecord(
+                partition_id=0, topic_id=topic_id, replicas=replicas, isr=[1], leader=1, directories=[UUID(int=0)] * 2, leader_epoch=0
+            ),
+        )
+        hashes.append(topic_hash(cluster.image.topics.by_name["t"], cluster.image.cluster))
+    assert hashes[0] == hashes[1] != hashes[2]

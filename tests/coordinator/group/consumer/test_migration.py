@@ -8,7 +8,7 @@ from odradek.coordinator.group.classic.group import ClassicGroup
 from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.consumer.embedded import read_assignment
 from odradek.coordinator.group.consumer.group import ConsumerGroup
-from odradek.protocol.messages.consumer_group_records import ConsumerGroupRegularExpressionKey
+from odradek.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupRegularExpressionKey
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
@@ -286,8 +286,11 @@ def test_a_classic_member_that_dies_is_fenced_after_an_upgrade_and_after_a_downg
         world.clock.advance_s(4)
         world.beat("new", 2)
     assert set(world.consumers.members) == {"new"}
-    world, classic = upgraded()
-    world.beat("new", -1)
+    world = MigrationWorld({"t": 2})
+    world.beat("a")
+    classic, _ = world.join_dynamic(protocols=[("range", subscription("t"))])
+    world.beat("a", -1)
+    assert classic in world.group().members
     world.clock.advance_s(11)
     assert classic not in world.group().members
 
@@ -375,3 +378,11 @@ def test_heartbeats_of_an_older_epoch_of_a_classic_member_are_refused() -> None:
     generation = world.rejoin(classic, world.synced(classic, 1)).result().generation_id
     assert generation == 2
     assert world.heartbeat(classic, 1) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_consumer_group_that_a_classic_one_replaces_is_deleted_in_the_log() -> None:
+    world = MigrationWorld({"t": 2})
+    world.beat("a")
+    world.beat("a", -1)
+    world.join_dynamic(protocols=[("range", subscription("t"))])
+    assert [record.value for record in world.records() if isinstance(record.key, ConsumerGroupMetadataKey)][-1] is None

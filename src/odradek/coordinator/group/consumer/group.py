@@ -22,8 +22,6 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
 """The states, as clients see them."""
 
-FREE = -1
-"""The epoch of a partition that nobody has."""
 _CONSUMER_OFFSET_COMMIT_SINCE = 9
 
 
