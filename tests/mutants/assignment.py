@@ -61,7 +61,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if room > 0 and may_have_extra and len(members) - index > extras:",
         "        if False:",
         "members that could keep all they have give a partition up",
-        "assignment",
+        "assignment/test_assignors.py -k test_uniform_gives_the_extra_partition_to_who_has_it",
     ),
     Mutant(
         "uniform-unsubscribed",

@@ -157,7 +157,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "        self.flush()\n        offset = self.next_offset\n",
         "        offset = self.next_offset\n",
         "a marker is written before records that were replayed before it",
-        "coordinator/test_runtime.py coordinator/test_runtime_faults.py",
+        "coordinator/test_runtime_faults.py -k test_a_marker_comes_after_all_that_was_decided_before_it",
     ),
     Mutant(
         "time-out-of-later-writes",
@@ -165,7 +165,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "        while waiting and waiting[0].offset <= offset:\n            waiting.popleft().fail(error)",
         "        while waiting:\n            waiting.popleft().fail(error)",
         "a time-out fails writes that came just before it as well",
-        "coordinator/test_runtime.py coordinator/test_runtime_faults.py",
+        "coordinator/test_runtime_faults.py -k test_each_write_has_its_own_time_limit",
     ),
     Mutant(
         "no-limit-after-a-time-out",
@@ -189,7 +189,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         '            logger.exception("a timer of %s failed", self.topic_partition)\n            done(False)\n',
         '            logger.exception("a timer of %s failed", self.topic_partition)\n',
         "a timer whose operation raised something unexpected is not tried again",
-        "coordinator/test_runtime.py coordinator/test_runtime_faults.py",
+        "coordinator/test_runtime_faults.py -k test_a_timer_whose_operation_breaks_is_tried_again",
     ),
     Mutant(
         "refused-write-stays",
@@ -197,7 +197,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "        self.journal.revert_to(self.next_offset)\n        if result.on_committed is not None:\n",
         "        if result.on_committed is not None:\n",
         "what an operation changed itself stays although its records were refused",
-        "coordinator/test_runtime.py coordinator/test_runtime_faults.py",
+        "coordinator/test_runtime_faults.py -k test_what_an_operation_changed_itself_goes_with_records_that_do_not_fit",
     ),
     Mutant(
         "loaded-counts-as-committed",
@@ -229,7 +229,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "context.journal.recording = batch.base_offset >= context.log.high_watermark",
         "context.journal.recording = False",
         "a marker that was loaded before it was committed counts as committed",
-        "coordinator/test_runtime_faults.py coordinator/group/test_loading.py",
+        "coordinator/test_runtime_faults.py -k test_a_marker_that_is_loaded_before_it_is_committed_ends_nothing_for_readers",
     ),
     Mutant(
         "compacted-tail-loads-for-ever",
@@ -247,7 +247,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "            self._position = self._end\n",
         "",
         "loading group offsets whose last records were compacted away never ends",
-        "coordinator/group/test_loading.py",
+        "coordinator/group/test_loading.py -k test_a_log_of_which_nothing_is_left_is_loaded",
     ),
     Mutant(
         "run-above-the-high-watermark",
@@ -295,7 +295,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "        self._closed = True\n",
         "",
         "a shard that was unloaded goes on firing timers",
-        "coordinator/test_timers.py",
+        "coordinator/test_timers.py -k test_after_close_nothing_is_scheduled",
     ),
     Mutant(
         "no-grace-after-a-stall",
@@ -327,7 +327,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "(0 if value == -_SIGN else abs(value)) % count",
         "abs(value) % count",
         "an id whose hash is Integer.MIN_VALUE belongs to another partition than for JVM brokers",
-        "coordinator/test_runtime_faults.py",
+        "coordinator/test_runtime_faults.py -k test_an_id_belongs_to_the_partition_that_java_brokers_compute",
     ),
     Mutant(
         "pattern-matches-a-prefix",
@@ -394,7 +394,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "            if request.group_instance_id is not None:\n                # An id handed out",
         "            if False:\n                # An id handed out",
         "an id handed out to a dynamic member makes a static one",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_an_id_that_was_handed_out_makes_no_static_member",
     ),
     Mutant(
         "repeated-join-of-the-leader",
@@ -402,7 +402,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "group.join_response(member_id, with_members=group.is_leader(member_id))",
         "group.join_response(member_id, with_members=False)",
         "a leader whose answer got lost does not learn whom to assign to",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_a_leader_whose_answer_was_lost_learns_again_whom_to_assign_to",
     ),
     Mutant(
         "leader-cannot-rebalance",
@@ -460,7 +460,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "self._rebalances.keep_alive(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)",
         "self._rebalances.keep_alive(group, member)",
         "a new member is expelled while it waits for a rebalance longer than its session",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_nobody_waits_for_the_last_missing_member_once_it_is_gone",
     ),
     Mutant(
         "initial-delay-is-not-extended",
@@ -476,7 +476,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "        if group.is_in(ClassicState.COMPLETING_REBALANCE):\n            self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)\n",
         "",
         "a parked SyncGroup is not told that the next rebalance has begun",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_a_sync_that_waits_hears_of_the_next_rebalance",
     ),
     Mutant(
         "initial-delay-without-end",
@@ -501,7 +501,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "            group.remove(member.member_id)\n            self.forget(group, member.member_id)\n        if absent:",
         "            group.remove(member.member_id)\n        if absent:",
         "a timer stays behind for each member that did not come back",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_whoever_is_no_member_any_more_is_not_watched",
     ),
     Mutant(
         "session-after-the-join",
@@ -509,7 +509,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "            self.keep_alive(group, member)\n            member.is_new = False\n",
         "            member.is_new = False\n",
         "a new member that dies after its first generation keeps its partitions for five minutes",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_a_member_that_dies_after_its_first_generation_is_out_after_its_session",
     ),
     Mutant(
         "is-new-for-ever",
@@ -547,7 +547,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "    def _schedule",
         "        return nothing()\n\n    def _schedule",
         "a rebalance waits for its whole time-out although the last missing member has died",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_nobody_waits_for_the_last_missing_member_once_it_is_gone",
     ),
     Mutant(
         "session-after-the-sync",
@@ -571,7 +571,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "        if leader.awaiting_join is not None:\n            return True\n",
         "        return True\n",
         "a generation is begun whose leader is not there to assign",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_a_static_leader_that_is_away_stays_a_member_and_leads_no_more",
     ),
     Mutant(
         "leader-that-left",
@@ -676,7 +676,8 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "rebalance_timeout_ms=member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,",
         "rebalance_timeout_ms=member.rebalance_timeout,",
         "members that a broker before 0.10.1 stored have no time to rejoin",
-        "coordinator/group/test_classic_rebalances.py coordinator/group/test_offsets_held_back.py",
+        "coordinator/group/test_classic_rebalances.py -k "
+        "test_members_that_were_stored_without_a_rebalance_timeout_have_their_session_for_it",
     ),
     Mutant(
         "heartbeat-of-an-older-generation",
@@ -700,7 +701,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "            outcome = self._rebalances.complete_if_joined(group)\n",
         "            pass\n",
         "a rebalance waits for its whole time-out although the last missing member has left",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_nobody_waits_for_the_last_missing_member_once_it_is_gone",
     ),
     Mutant(
         "member-that-left-is-watched",
@@ -716,7 +717,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "            for member in list(group.members.values()):\n                self._rebalances.keep_alive(group, member)\n",
         "",
         "members that died with the former coordinator stay for ever",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic.py -k test_members_that_do_not_find_the_new_coordinator_are_out",
     ),
     Mutant(
         "unload-answers-nobody",
@@ -764,7 +765,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "        if given is not None and actual is not None and given != actual:",
         "        if False:",
         "a SyncGroup for a protocol that was not chosen is taken",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k test_a_sync_for_another_protocol_is_refused",
     ),
     Mutant(
         "full-group-is-loaded",
@@ -772,7 +773,8 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "if len(group.members) > self._settings.max_size:",
         "if len(group.members) >= self._settings.max_size:",
         "a group of just group.max.size members rebalances whenever its coordinator moves",
-        "coordinator/group/test_classic.py coordinator/group/test_classic_rebalances.py",
+        "coordinator/group/test_classic_rebalances.py -k "
+        "test_a_full_group_is_loaded_without_a_rebalance_and_one_that_is_too_large_with_one",
     ),
 )
 
@@ -791,7 +793,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "                        validate(self.topic_id(requested.name), each.partition_index)\n",
         "                        pass\n",
         "a member commits in a transaction, with an older epoch, for partitions that it has had only since",
-        "coordinator/group/test_offsets_held_back.py",
+        "coordinator/group/test_offsets_held_back.py -k test_members_commit_in_a_transaction_for_what_they_have_had_since_their_epoch",
     ),
     Mutant(
         "refused-commit-leaves-a-group",
@@ -847,7 +849,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "            for topic, partition in self.pending.of_group(group_id)\n",
         "            for topic, partition in ()\n",
         "a group that was deleted comes back with the commit of a transaction",
-        "coordinator/group/test_offsets.py coordinator/group/test_offsets_held_back.py",
+        "coordinator/group/test_offsets_held_back.py -k test_a_deleted_group_does_not_come_back_with_a_transaction",
     ),
     Mutant(
         "new-topic-of-the-same-name",
@@ -863,7 +865,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "            for group_id, topic, partition in self.pending.of_topics(frozenset(deleted))\n",
         "            for group_id, topic, partition in ()\n",
         "offsets of a deleted topic come back with the commit of a transaction",
-        "coordinator/group/test_offsets.py coordinator/group/test_offsets_held_back.py",
+        "coordinator/group/test_offsets_held_back.py -k test_a_deleted_topic_does_not_come_back_with_a_transaction",
     ),
     Mutant(
         "unstable-offset-is-told",
@@ -911,7 +913,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "            if error.code is ErrorCode.STALE_MEMBER_EPOCH:",
         "            if False:",
         "a transactional producer hears an error that its protocol does not have",
-        "coordinator/group/test_offsets_held_back.py",
+        "coordinator/group/test_offsets_held_back.py -k test_members_commit_in_a_transaction_for_what_they_have_had_since_their_epoch",
     ),
     Mutant(
         "metadata-of-just-the-limit",
@@ -951,7 +953,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "        if not topics:\n            self.groups.pop(group_id)\n",
         "",
         "a group that expired leaves its table behind",
-        "coordinator/group/test_offsets.py coordinator/group/test_offsets_held_back.py",
+        "coordinator/group/test_offsets_held_back.py -k test_a_group_whose_transactions_have_ended_expires_and_leaves_nothing",
     ),
     Mutant(
         "transaction-leaves-its-group",
@@ -999,7 +1001,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "        return CoordinatorResult([*tombstones, *joined.records], None, replay=False, on_committed=joined.on_committed)",
         "        return CoordinatorResult(joined.records, None, replay=False, on_committed=joined.on_committed)",
         "after a restart a consumer group is back in the place of a classic one",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_migration.py -k test_a_consumer_group_that_a_classic_one_replaces_is_deleted_in_the_log",
     ),
     Mutant(
         "deleted-group-keeps-its-offsets",
@@ -1015,7 +1017,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "            if self.offsets.expire(group, records) and group.is_empty:",
         "            if self.offsets.expire(group, records):",
         "a group with members and no offsets is deleted",
-        "coordinator/group/test_classic_rebalances.py coordinator/group/test_offsets_held_back.py",
+        "coordinator/group/test_offsets_held_back.py -k test_a_group_with_members_does_not_expire_for_having_no_offsets",
     ),
     Mutant(
         "expiry-once",
@@ -1095,7 +1097,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "error_code=_FETCH_ERRORS.get(code, code))",
         "error_code=code)",
         "an OffsetFetch fails with an error that consumers do not retry",
-        "coordinator/group/test_classic.py coordinator/group/test_offsets.py handlers/test_groups.py",
+        "coordinator/group/test_offsets_held_back.py -k test_a_stable_fetch_that_waits_too_long_is_answered_with_what_consumers_retry",
     ),
     Mutant(
         "offsets-of-deleted-topics",
@@ -1119,7 +1121,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "                response.complete(txn_commit_error(request, code))\n                return\n",
         "                response.complete(txn_commit_error(request, code))\n",
         "offsets are written although the transaction coordinator knows nothing of the transaction",
-        "coordinator/group/test_classic.py coordinator/group/test_offsets.py handlers/test_groups.py handlers/test_transactions.py",
+        "handlers/test_groups.py -k test_offsets_of_a_transaction_that_cannot_be_verified_are_refused",
     ),
     Mutant(
         "lost-part-of-a-deletion",
@@ -1127,7 +1129,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "        if left == 0:\n            gathered.complete(",
         "        if left <= 1:\n            gathered.complete(",
         "DeleteGroups answers before all partitions have",
-        "coordinator/group/test_classic.py coordinator/group/test_offsets.py handlers/test_groups.py",
+        "coordinator/group/test_offsets_held_back.py -k test_groups_of_several_partitions_are_deleted_when_the_last_partition_has_answered",
     ),
 )
 
@@ -1146,7 +1148,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                if known is None or known < epoch:\n",
         "                if True:\n",
         "of a log compacted in parts, an older owner's release frees a partition that is taken",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_late_release_frees_nothing_that_another_member_has",
     ),
     Mutant(
         "replaced-static-member-takes-the-instance-along",
@@ -1154,7 +1156,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:",
         "if member.instance_id is not None:",
         "when a former holder of an instance id is removed, the present one is unknown",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_an_instance_belongs_to_who_took_it_last_in_whatever_order_the_log_tells",
     ),
     Mutant(
         "look-that-was-taken-back",
@@ -1162,7 +1164,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "return now_ms >= self.refresh_at_ms or self.epochs.group < self.refresh_epoch",
         "return now_ms >= self.refresh_at_ms",
         "a group does not notice new partitions when the epoch that did was taken back",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_new_partitions_are_noticed_although_the_epoch_that_did_was_taken_back",
     ),
     Mutant(
         "last-member-of-a-pattern",
@@ -1186,7 +1188,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if member_epoch != member.member_epoch:",
         "        if member_epoch > member.member_epoch:",
         "a member that was fenced reads offsets as if it had partitions",
-        "coordinator/group/consumer/test_fences.py coordinator/group/consumer/test_heartbeats.py",
+        "coordinator/group/consumer/test_fences.py -k test_offsets_are_not_told_to_a_member_of_another_epoch",
     ),
     Mutant(
         "heterogeneous-groups",
@@ -1194,7 +1196,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        return all(count.by_name == members for count in topic_counts.values())",
         "        return True",
         "a member gets partitions of topics that it does not subscribe to",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_topic_that_a_member_turns_away_from_is_free_when_it_says_so",
     ),
     Mutant(
         "state-before-the-commit",
@@ -1202,7 +1204,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "members = [member for _, member in self.members.committed_items()]",
         "members = list(self.members.values())",
         "ListGroups tells a state that may yet be taken back",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_states_are_told_of_what_is_committed",
     ),
     Mutant(
         "patterns-outlive-their-group",
@@ -1218,7 +1220,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        self.remove_regex(regex)\n        self.regexes[regex] = resolved\n",
         "        self.regexes[regex] = resolved\n",
         "a topic that a pattern has ceased to match stays subscribed",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_topic_that_a_pattern_matches_no_more_is_subscribed_to_by_nobody",
     ),
     Mutant(
         "waits-for-nobody",
@@ -1226,7 +1228,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            partition not in member.assigned.get(topic_id, ()) and not self.is_free(topic_id, partition)",
         "            False",
         "a classic member is told to join again and again while it waits for another's partition",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_migration.py -k test_classic_members_join_and_leave_a_consumer_group",
     ),
     Mutant(
         "classic-protocols-in-common",
@@ -1242,7 +1244,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "    if reported is None:\n        return True\n",
         "    if reported is None:\n        return False\n",
         "partitions are taken for given up although the member did not say so, and are consumed twice",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_topic_that_a_member_turns_away_from_is_free_when_it_says_so",
     ),
     Mutant(
         "own-release-is-not-free",
@@ -1250,7 +1252,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "if partition in releasing or target.is_free(topic_id, partition)]",
         "if target.is_free(topic_id, partition)]",
         "a member waits for a partition that it is itself giving up",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_member_gets_back_at_once_what_it_was_itself_giving_up",
     ),
     Mutant(
         "everything-is-free",
@@ -1266,7 +1268,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "unreleased = unreleased or len(free) < len(missing)",
         "unreleased = False",
         "a member never gets what others gave up after it had asked",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_topic_that_a_member_turns_away_from_is_free_when_it_says_so",
     ),
     Mutant(
         "unsubscribed-at-once",
@@ -1276,7 +1278,8 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "    return",
         "    return",
         "partitions of a topic that a member no longer subscribes to are free before it has given them up",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k "
+        "test_a_topic_that_a_member_turns_away_from_is_not_free_although_the_target_does_not_follow_yet",
     ),
     Mutant(
         "revoked-before-told",
@@ -1292,7 +1295,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "    if reported is None or reported:\n        raise",
         "    if False:\n        raise",
         "a member in a state of a later release keeps partitions that others may have",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_member_in_a_state_of_a_later_release_gives_up_all_that_it_has",
     ),
     Mutant(
         "partition-epoch-of-the-member",
@@ -1300,7 +1303,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "dict.fromkeys(partitions, target.epoch)",
         "dict.fromkeys(partitions, epoch)",
         "a member commits with an older epoch for a partition that another had in that epoch",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_commits_are_checked_against_the_members_epoch",
     ),
     Mutant(
         "one-epoch-behind",
@@ -1308,7 +1311,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "    if not behind or not _is_subset(reported or {}, member.assigned):",
         "    if not behind:",
         "a member one epoch behind may own what it should not",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_member_one_epoch_behind_must_not_own_more_than_it_has",
     ),
     Mutant(
         "any-epoch-behind",
@@ -1316,7 +1319,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "behind = received == member.previous_epoch and reported is not None",
         "behind = reported is not None",
         "a member that slept for many epochs is not fenced",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_a_lost_answer_is_given_again",
     ),
     Mutant(
         "epoch-ahead",
@@ -1325,6 +1328,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "    if False:\n",
         "a member of an epoch that was lost with the former coordinator is not fenced",
         "coordinator/group/consumer",
+        equivalent="the check behind it refuses such an epoch as well, with the same error",
     ),
     Mutant(
         "heartbeats-keep-nobody-alive",
@@ -1332,7 +1336,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            self.migration.upgraded(former)\n        self.keep_alive(group, after)\n",
         "            self.migration.upgraded(former)\n",
         "members are fenced although they send heartbeats",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_a_silent_member_is_fenced_when_its_session_ends",
     ),
     Mutant(
         "instance-of-a-live-member",
@@ -1340,7 +1344,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "if existing is not None and existing.classic is None and existing.member_epoch != STATIC_LEAVE_EPOCH:",
         "if False:",
         "a second process with the same instance id throws the first one out",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_its_place_is_taken_while_it_is_there",
     ),
     Mutant(
         "replaced-static-member-stays",
@@ -1348,7 +1352,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        records += write.member_tombstones(group_id, existing.member_id)\n        records.append(write.member_metadata",
         "        records.append(write.member_metadata",
         "a static member that comes back has its former self beside it",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_static_member_that_comes_back_takes_the_place_of_its_former_self",
     ),
     Mutant(
         "leaving-changes-nothing",
@@ -1356,7 +1360,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        epoch = group.epochs.group + 1\n",
         "        epoch = group.epochs.group\n",
         "nobody takes over the partitions of a member that left",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_member_gets_back_at_once_what_it_was_itself_giving_up",
     ),
     Mutant(
         "shared-pattern-goes-with-one",
@@ -1364,7 +1368,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "if group.regex_members.get(regex) == count]",
         "]",
         "a pattern that others subscribe to is forgotten when one of its members leaves",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_the_pattern_goes_with_the_last_member_that_has_it",
     ),
     Mutant(
         "new-partitions-unseen",
@@ -1372,7 +1376,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                group.request_refresh()\n",
         "                pass\n",
         "partitions that are added to a topic are not assigned",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_topics_that_change_are_noticed_by_a_group_at_rest",
     ),
     Mutant(
         "consumer-max-size",
@@ -1380,7 +1384,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "if len(group.members) >= most and member_id not in group.members:",
         "if len(group.members) > most and member_id not in group.members:",
         "group.consumer.max.size lets one too many in",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_a_full_group",
     ),
     Mutant(
         "full-group-shuts-its-members-out",
@@ -1388,7 +1392,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "if len(group.members) >= most and member_id not in group.members:",
         "if len(group.members) >= most:",
         "members of a full group cannot send heartbeats",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_a_full_group",
     ),
     Mutant(
         "loaded-members-may-keep",
@@ -1396,7 +1400,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                    self.sessions.await_revocation(group.group_id, member)\n",
         "                    pass\n",
         "after a move of the coordinator a member may take for ever to give up partitions",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_the_next_coordinator_waits_no_longer_than_this_one_for_what_is_to_be_given_up",
     ),
     Mutant(
         "loaded-consumer-members-stay",
@@ -1404,7 +1408,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                self.keep_alive(group, member)\n                if member.state is MemberState.UNREVOKED_PARTITIONS:",
         "                if member.state is MemberState.UNREVOKED_PARTITIONS:",
         "members that died with the former coordinator keep their partitions for ever",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_the_next_coordinator_knows_everything",
     ),
     Mutant(
         "member-is-not-told",
@@ -1412,7 +1416,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "if joins or _is_full(request) or before.assigned != after.assigned:",
         "if joins or _is_full(request):",
         "members do not hear of a changed assignment",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_member_gets_back_at_once_what_it_was_itself_giving_up",
     ),
     Mutant(
         "full-request-gets-no-assignment",
@@ -1420,7 +1424,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "if joins or _is_full(request) or before.assigned != after.assigned:",
         "if joins or before.assigned != after.assigned:",
         "a member whose answer got lost never learns of its assignment",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_only_full_requests_and_changes_bring_the_assignment",
     ),
     Mutant(
         "session-of-one-who-never-joined",
@@ -1428,7 +1432,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if member_id not in group.members:\n            self.sessions.forget(group_id, member_id)\n        for member",
         "        for member",
         "a timer stays behind for a member whose join could not be stored",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_a_static_member_whose_successor_could_not_be_stored_is_watched_as_before",
     ),
     Mutant(
         "member-that-could-not-leave",
@@ -1436,7 +1440,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                if member.member_id in group.members:\n                    self.keep_alive(group, member)\n",
         "                pass\n",
         "a member whose leaving could not be stored is never fenced",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_what_was_not_written_has_not_happened",
     ),
     Mutant(
         "instance-of-another-member",
@@ -1444,7 +1448,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "    if existing.member_id != member_id:\n        raise KafkaError(ErrorCode.FENCED_INSTANCE_ID",
         "    if False:\n        raise KafkaError(ErrorCode.FENCED_INSTANCE_ID",
         "a static member that was replaced goes on as the one that replaced it",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_one_that_comes_back_has_what_it_had_and_nobody_moves",
     ),
     Mutant(
         "static-leave-takes-all",
@@ -1452,7 +1456,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},",
         "assigned={},",
         "a static member that restarts finds its partitions with others",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_static_member_that_is_away_keeps_what_it_had",
     ),
     Mutant(
         "join-again-without-limit",
@@ -1460,7 +1464,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         '        if key not in self._timers:\n            self._schedule("consumer-join"',
         '        if True:\n            self._schedule("consumer-join"',
         "a classic member that sends heartbeats and never joins again holds its partitions for ever",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_migration.py -k test_a_classic_member_that_does_not_join_again_is_fenced",
     ),
     Mutant(
         "revocation-of-an-older-epoch",
@@ -1469,6 +1473,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "",
         "a member that gave its partitions up in time is fenced for an older epoch",
         "coordinator/group/consumer",
+        equivalent="the timer is cancelled or set anew whenever the member takes a step, and its epoch changes with no other",
     ),
     Mutant(
         "newcomer-is-not-counted",
@@ -1476,7 +1481,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            members += 1\n",
         "            pass\n",
         "a group with different subscriptions is taken for one with equal ones",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_members_with_different_subscriptions_get_what_they_subscribe_to",
     ),
     Mutant(
         "pattern-outlives-its-members",
@@ -1484,7 +1489,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                records.append(write.regex_tombstone(group.group_id, old))\n",
         "                pass\n",
         "a pattern that nobody has any more stays in the group's record",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_pattern_that_nobody_has_any_more_does_not_count",
     ),
     Mutant(
         "new-topics-do-not-match",
@@ -1492,7 +1497,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            or last.version < self._view.version_with_new_topics\n",
         "",
         "a pattern does not find new topics for a quarter of an hour",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_topic_that_a_pattern_matches_no_more_is_subscribed_to_by_nobody",
     ),
     Mutant(
         "patterns-at-every-heartbeat",
@@ -1500,7 +1505,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if last is not None and now_ms <= last.timestamp_ms + REFRESH_AGAIN_MS:\n            return\n",
         "",
         "a group's patterns are evaluated with each heartbeat",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_new_topics_are_found_after_ten_seconds",
     ),
     Mutant(
         "pattern-without-members-is-resolved",
@@ -1508,7 +1513,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            if not group.regex_members.get(regex):\n                continue\n",
         "",
         "a pattern whose members left while it was evaluated stays in the group",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_pattern_whose_members_left_while_it_was_evaluated_is_not_kept",
     ),
     Mutant(
         "assigned-too-soon",
@@ -1516,7 +1521,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if epochs.target >= epoch or too_soon:",
         "        if epochs.target >= epoch:",
         "group.consumer.assignment.interval.ms does nothing",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_target_assignments_are_not_computed_more_often_than_configured",
     ),
     Mutant(
         "replaced-member-is-assigned-to",
@@ -1524,7 +1529,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            if member.member_id in (replaced, updated.member_id) and member is not updated:",
         "            if member.member_id == updated.member_id and member is not updated:",
         "partitions are assigned to a static member that was replaced",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_static_member_that_comes_back_takes_the_place_of_its_former_self",
     ),
     Mutant(
         "target-of-nothing-is-not-written",
@@ -1532,7 +1537,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            if partitions != group.targets.get(member_id):",
         "            if partitions and partitions != group.targets.get(member_id):",
         "a member that is to have nothing any more keeps what it has",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_member_that_is_to_have_nothing_has_an_empty_target",
     ),
     Mutant(
         "revocation-without-limit",
@@ -1540,7 +1545,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                self._sessions.await_revocation(group.group_id, after)\n",
         "                pass\n",
         "a member may take for ever to give up partitions",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_a_member_that_does_not_give_up_in_time_is_fenced",
     ),
     Mutant(
         "added-partitions-do-not-count",
@@ -1548,7 +1553,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if changed or metadata_hash != epochs.metadata_hash:\n            epoch += 1",
         "        if changed:\n            epoch += 1",
         "partitions that are added to a topic are not assigned",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_static_member_that_comes_back_takes_the_place_of_its_former_self",
     ),
     Mutant(
         "assignor-that-is-off",
@@ -1556,7 +1561,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "name = preferred if preferred in assignors else next(iter(assignors))",
         "name = preferred or next(iter(assignors))",
         "a group breaks whose members ask for an assignor that was turned off",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_an_assignor_that_was_turned_off_is_not_asked",
     ),
     Mutant(
         "invalid-pattern-is-stored",
@@ -1564,7 +1569,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                    compile_pattern(new)\n",
         "",
         "a member subscribes to what is no pattern and never hears of it",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_heartbeats.py -k test_a_pattern_that_is_none",
     ),
     Mutant(
         "new-topics-unseen",
@@ -1572,7 +1577,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            self.version_with_new_topics = image.offset\n        changed",
         "            pass\n        changed",
         "a pattern does not find new topics for a quarter of an hour",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_topic_that_a_pattern_matches_no_more_is_subscribed_to_by_nobody",
     ),
     Mutant(
         "old-hashes",
@@ -1580,7 +1585,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        self.hashes.forget(changed)\n",
         "",
         "partitions that are added to a topic are not assigned",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_static_member_that_comes_back_takes_the_place_of_its_former_self",
     ),
     Mutant(
         "deleted-topics-unseen",
@@ -1588,7 +1593,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        changed |= {name for topic_id in delta.topics.deleted_topic_ids",
         "        _ = {name for topic_id in delta.topics.deleted_topic_ids",
         "a deleted topic stays in the assignment",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_topics_that_change_are_noticed_by_a_group_at_rest",
     ),
     Mutant(
         "upgrade-leaves-the-parked",
@@ -1596,7 +1601,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            group.fail_parked(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)\n",
         "",
         "requests parked in a classic group are never answered when it becomes a consumer group",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_a_group_that_has_no_generation_yet_becomes_a_consumer_group",
     ),
     Mutant(
         "upgrade-watches-nobody",
@@ -1604,7 +1609,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            self._sessions.keep_alive(group.group_id, member.member_id, member.session_timeout_ms)\n",
         "",
         "a classic member that dies while its group is upgraded stays for ever",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_an_upgrade_that_cannot_be_written_leaves_no_sessions",
     ),
     Mutant(
         "upgrade-against-the-policy",
@@ -1612,7 +1617,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if not self._settings.migration_policy.upgrade:",
         "        if False:",
         "a group is upgraded although group.consumer.migration.policy forbids it",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_the_policy_forbids",
     ),
     Mutant(
         "upgrade-of-a-large-group",
@@ -1620,7 +1625,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if len(group.members) > self._settings.consumer_max_size:",
         "        if False:",
         "a classic group becomes a consumer group of more members than that may have",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_a_classic_group_that_is_too_large_for_a_consumer_group_stays_what_it_is",
     ),
     Mutant(
         "upgrade-loses-user-data",
@@ -1628,7 +1633,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if assignment.user_data:",
         "        if False:",
         "an upgrade throws away what a custom assignor keeps in the assignment",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_what_an_assignor_keeps_in_the_assignment_is_not_thrown_away",
     ),
     Mutant(
         "downgrade-of-a-large-group",
@@ -1636,7 +1641,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        return members <= self._settings.max_size",
         "        return True",
         "a consumer group becomes a classic one of more members than that may have",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_a_consumer_group_that_is_too_large_for_a_classic_one_stays_what_it_is",
     ),
     Mutant(
         "downgrade-of-an-empty-group",
@@ -1644,7 +1649,8 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "classic == remaining and remaining > 0 and self",
         "classic == remaining and self",
         "a consumer group whose last member leaves becomes a classic group",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k "
+        "test_a_group_that_the_last_member_of_the_consumer_protocol_leaves_alone_stays_a_consumer_group",
     ),
     Mutant(
         "downgrade-without-a-rebalance",
@@ -1652,7 +1658,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            self._rebalances.prepare(classic, rebalance)\n",
         "            pass\n",
         "the partitions of the last consumer member go to nobody",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_the_last_member_of_the_consumer_protocol_leaves_a_classic_group",
     ),
     Mutant(
         "downgrade-watches-nobody",
@@ -1660,7 +1666,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            self._rebalances.keep_alive(classic, member)\n",
         "            pass\n",
         "a classic member that dies while its group is downgraded stays for ever",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_a_classic_member_that_dies_is_fenced_after_an_upgrade_and_after_a_downgrade",
     ),
     Mutant(
         "downgrade-restarts-generations",
@@ -1668,7 +1674,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            generation_id=group.epochs.group,",
         "            generation_id=0,",
         "members of the classic protocol are told that their generation is an old one",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_a_static_member_goes_back_to_the_classic_protocol",
     ),
     Mutant(
         "classic-heartbeat-keeps-nobody-alive",
@@ -1676,7 +1682,8 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        self._consumer.sessions.keep_alive(group.group_id, member.member_id, classic.session_timeout_ms)\n        code",
         "        code",
         "classic members of a consumer group are expelled although they send heartbeats",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k "
+        "test_a_classic_member_that_joins_and_does_not_sync_is_fenced_and_one_that_does_is_not",
     ),
     Mutant(
         "classic-member-hears-of-nothing",
@@ -1684,7 +1691,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if member.member_epoch < group.epochs.target or member.state",
         "        if member.state",
         "a classic member is not told that there is a new assignment",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_a_classic_group_becomes_a_consumer_group",
     ),
     Mutant(
         "classic-member-of-another-epoch",
@@ -1692,7 +1699,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if generation != member.member_epoch:",
         "        if generation > member.member_epoch:",
         "a classic member of an older generation is told that all is well",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_classic_members_join_and_leave_a_consumer_group",
     ),
     Mutant(
         "classic-member-need-not-sync",
@@ -1700,7 +1707,8 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                sessions.await_sync(group_id, after.member_id, request.rebalance_timeout_ms)\n",
         "",
         "a classic member that joins and never syncs keeps its partitions",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k "
+        "test_a_classic_member_that_joins_and_does_not_sync_is_fenced_and_one_that_does_is_not",
     ),
     Mutant(
         "synced-member-is-expelled",
@@ -1708,7 +1716,8 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                sessions.synced(group_id, member.member_id)\n",
         "",
         "a classic member that has synced is expelled for not syncing",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k "
+        "test_a_classic_member_that_joins_and_does_not_sync_is_fenced_and_one_that_does_is_not",
     ),
     Mutant(
         "joined-member-is-expelled",
@@ -1716,7 +1725,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "            sessions.joined(group_id, after.member_id)\n",
         "",
         "a classic member that has joined again is expelled for not joining",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_a_classic_member_that_joined_again_in_time_is_not_fenced_for_it",
     ),
     Mutant(
         "sync-of-an-old-assignment",
@@ -1724,7 +1733,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        if group.epochs.target > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:",
         "        if False:",
         "a classic member is given an assignment that is no longer the newest",
-        "coordinator/group/consumer/test_migration.py",
+        "coordinator/group/consumer/test_migration.py -k test_a_classic_member_does_not_sync_with_an_assignment_of_the_past",
     ),
     Mutant(
         "assignment-tombstone",
@@ -1732,7 +1741,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "                group.put_member(member.without_assignment())\n",
         "                pass\n",
         "a member whose assignment was deleted keeps its partitions",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_member_whose_assignment_was_deleted_has_none",
     ),
     Mutant(
         "consumer-tombstone-takes-the-classic-group",
@@ -1743,7 +1752,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        value = cast(ConsumerGroupMetadataValue, value)",
         "            self._groups.remove(group_id)\n            return\n        value = cast(ConsumerGroupMetadataValue, value)",
         "a tombstone that compaction moved behind it deletes a classic group of the same name",
-        "coordinator/group/consumer",
+        "coordinator/group/consumer/test_fences.py -k test_a_tombstone_of_a_consumer_group_spares_the_classic_one_of_its_name",
     ),
     Mutant(
         "hash-in-order-of-arrival",
@@ -1751,7 +1760,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "for name in sorted(topics)])))",
         "for name in topics])))",
         "two brokers compute different hashes of the same topics, so that a move of the coordinator rebalances",
-        "coordinator/group/consumer/test_metadata_hash.py",
+        "coordinator/group/consumer/test_metadata_hash.py -k test_a_hash_does_not_depend_on_the_order_of_topics_or_replicas",
     ),
     Mutant(
         "racks-do-not-count",
@@ -1759,7 +1768,7 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        for rack in sorted(broker.rack for",
         "        for rack in (broker.rack for",
         "the hash of a topic depends on the order of its replicas, unlike in Kafka",
-        "coordinator/group/consumer/test_metadata_hash.py",
+        "coordinator/group/consumer/test_metadata_hash.py -k test_a_hash_does_not_depend_on_the_order_of_topics_or_replicas",
     ),
 )
 
@@ -1770,7 +1779,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        producer_epoch=epoch,\n        last_producer_epoch=NO_PRODUCER_EPOCH,\n",
         "        producer_epoch=epoch,\n",
         "a fenced producer is taken for one that repeats its InitProducerId",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_fenced_producer_is_not_taken_for_one_that_repeats_itself",
     ),
     Mutant(
         "requests-of-a-fenced-epoch",
@@ -1778,7 +1787,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    if owner_epoch != producer_epoch:\n        raise fenced(transaction, producer_epoch)",
         "    if owner_epoch < producer_epoch:\n        raise fenced(transaction, producer_epoch)",
         "a producer that was fenced adds partitions and ends transactions",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_fencing_leaves_nothing_to_the_old_epoch",
     ),
     Mutant(
         "requests-of-another-producer",
@@ -1786,7 +1795,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    if owner_id != producer_id:\n        raise wrong_id",
         "    if False:\n        raise wrong_id",
         "a producer with another id ends the transaction",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_only_the_producer_that_holds_the_id_may_ask",
     ),
     Mutant(
         "initialized-while-being-ended",
@@ -1797,7 +1806,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        raise RuntimeError",
         "    if transaction.state is TransactionState.ONGOING:\n        raise RuntimeError",
         "a producer begins anew while the markers of its last transaction are being written",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_nobody_begins_anew_while_a_transaction_is_being_ended",
     ),
     Mutant(
         "added-while-being-ended",
@@ -1805,7 +1814,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    if transaction.state in PREPARED:\n        raise concurrent(transaction)\n    if transaction.kept:",
         "    if transaction.kept:",
         "partitions are added to a transaction that is being ended",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_transaction_from_begin_to_end",
     ),
     Mutant(
         "timed-out-in-its-last-millisecond",
@@ -1813,7 +1822,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "self.start_ms + self.timeout_ms < now_ms",
         "self.start_ms + self.timeout_ms <= now_ms",
         "a transaction is aborted in the last millisecond of its time",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_service.py -k test_a_transaction_has_all_of_its_time",
     ),
     Mutant(
         "two-phase-times-out",
@@ -1821,7 +1830,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "self.state is TransactionState.ONGOING and self.timeout_ms != NEVER_MS and",
         "self.state is TransactionState.ONGOING and",
         "a transaction of a two-phase commit is aborted by the clock after 25 days",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_two_phase.py -k test_the_clock_does_not_end_it",
     ),
     Mutant(
         "ongoing-id-expires",
@@ -1829,7 +1838,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        return self.state in AT_REST and self.last_update_ms <=",
         "        return self.last_update_ms <=",
         "a transactional id with an open transaction expires",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_service.py -k test_an_id_with_an_open_transaction_does_not_expire",
     ),
     Mutant(
         "id-expires-a-moment-late",
@@ -1837,7 +1846,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "self.last_update_ms <= now_ms - expiration_ms",
         "self.last_update_ms < now_ms - expiration_ms",
         "an id outlives transactional.id.expiration.ms",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_service.py -k test_ids_expire_in_their_time_and_not_all_at_once",
     ),
     Mutant(
         "no-epoch-of-its-own",
@@ -1845,7 +1854,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        producer_epoch=min(transaction.producer_epoch + 1, MAX_EPOCH),\n        last_producer_epoch=transaction.producer_epoch,",
         "        last_producer_epoch=transaction.producer_epoch,",
         "a late record of one transaction gets into the next",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_transaction_from_begin_to_end",
     ),
     Mutant(
         "last-epoch-is-handed-out",
@@ -1853,7 +1862,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    return epoch >= MAX_EPOCH - 1",
         "    return epoch >= MAX_EPOCH",
         "no epoch is left to fence a producer with",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_used_up_epochs_need_a_new_id",
     ),
     Mutant(
         "any-id-may-go-on",
@@ -1861,7 +1870,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        or producer_id == transaction.owner[0]\n",
         "        or True\n",
         "a producer that lost its id long ago takes the transactional id over",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_producer_that_goes_on_names_its_epoch_and_may_repeat_itself",
     ),
     Mutant(
         "any-epoch-may-go-on",
@@ -1869,7 +1878,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    if expected[1] == transaction.last_producer_epoch:\n",
         "    if expected[1] <= transaction.last_producer_epoch:\n",
         "a zombie that initializes itself again gets the epoch of its successor",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_producer_that_goes_on_names_its_epoch_and_may_repeat_itself",
     ),
     Mutant(
         "lost-rotation",
@@ -1877,7 +1886,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        or (producer_id == transaction.previous_producer_id and is_exhausted(epoch))\n",
         "",
         "a producer whose epochs were used up is fenced when the answer got lost",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_used_up_epochs_need_a_new_id",
     ),
     Mutant(
         "fenced-without-a-bump",
@@ -1885,7 +1894,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    epoch = min(transaction.producer_epoch + 1, MAX_EPOCH)\n",
         "    epoch = transaction.producer_epoch\n",
         "a producer whose transaction was aborted over its head goes on writing",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_fencing_leaves_nothing_to_the_old_epoch",
     ),
     Mutant(
         "time-begins-anew",
@@ -1893,7 +1902,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        start_ms=transaction.start_ms if ongoing else now_ms,",
         "        start_ms=now_ms,",
         "a transaction that adds partitions now and then never times out",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_transaction_from_begin_to_end",
     ),
     Mutant(
         "commit-after-an-abort",
@@ -1901,7 +1910,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        if commit is (state is TransactionState.COMPLETE_COMMIT):\n            return transaction\n        raise",
         "        return transaction\n        raise",
         "a producer is told that what was aborted is committed",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_transaction_from_begin_to_end",
     ),
     Mutant(
         "commit-after-an-abort-of-old",
@@ -1909,7 +1918,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    if state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT):\n        return transaction",
         "    if state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):\n        return transaction",
         "below version 2 a producer is told that what was aborted is committed",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_transaction_from_begin_to_end",
     ),
     Mutant(
         "any-epoch-repeats-the-end",
@@ -1917,7 +1926,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        valid = repeated or producer_epoch == current\n",
         "        valid = producer_epoch <= current\n",
         "a producer that was fenced long ago is told that its transaction is committed",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_version_2_rotates_the_id_when_its_epochs_are_used_up",
     ),
     Mutant(
         "zombie-ends-the-transaction",
@@ -1925,7 +1934,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    else:\n        valid = producer_epoch == current\n    if not valid:",
         "    else:\n        valid = producer_epoch <= current\n    if not valid:",
         "a producer of an older epoch ends the transaction of its successor",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_who_was_fenced_ends_nothing",
     ),
     Mutant(
         "partitions-of-the-last-transaction",
@@ -1933,7 +1942,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        partitions=NO_PARTITIONS,\n        last_update_ms=now_ms,\n    )\n\n\ndef check_producer",
         "        last_update_ms=now_ms,\n    )\n\n\ndef check_producer",
         "verification lets records into partitions of the transaction before",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_a_transaction_from_begin_to_end",
     ),
     Mutant(
         "rotation-is-forgotten",
@@ -1941,7 +1950,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    producer_id, producer_epoch = transaction.owner if rotated else (transaction.producer_id, transaction.producer_epoch)\n",
         "    producer_id, producer_epoch = transaction.producer_id, transaction.producer_epoch\n",
         "a producer that was given a new id is refused with it",
-        "coordinator/transaction/test_state.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_state.py -k test_version_2_rotates_the_id_when_its_epochs_are_used_up",
     ),
     Mutant(
         "markers-of-an-earlier-transaction",
@@ -1949,7 +1958,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        if self.transactions.get(prepared.transactional_id) is not prepared:",
         "        if self.transactions.get(prepared.transactional_id) is None:",
         "markers of an earlier transaction complete the present one",
-        "coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_service.py -k test_a_late_repetition_of_complete_leaves_the_next_transaction_alone",
     ),
     Mutant(
         "verified-before-the-commit",
@@ -1957,7 +1966,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         '        """\n        current = self.transactions.committed(transactional_id)',
         '        """\n        current = self.transactions.get(transactional_id)',
         "verification answers from state that is not committed",
-        "coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_service.py -k test_verification_knows_what_is_committed_alone",
     ),
     Mutant(
         "verified-while-being-ended",
@@ -1965,7 +1974,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        if current.state in PREPARED:\n            raise step.concurrent(current)\n",
         "",
         "records get into a transaction whose markers are being written",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_nothing_is_verified_for_a_transaction_that_is_being_ended",
     ),
     Mutant(
         "verified-of-a-former-producer",
@@ -1973,7 +1982,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        if current.kept:\n            raise step.only_to_be_ended(current)\n",
         "",
         "the producer that keeps a prepared transaction writes into it",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_two_phase.py -k test_nobody_writes_into_a_kept_transaction",
     ),
     Mutant(
         "any-partition-is-verified",
@@ -1981,7 +1990,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "ErrorCode.NONE if partition in current.partitions else ErrorCode.TRANSACTION_ABORTABLE for",
         "ErrorCode.NONE for",
         "records hang in a partition that gets no marker",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_a_transaction_leaves_its_markers",
     ),
     Mutant(
         "markers-before-the-commit",
@@ -1989,7 +1998,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "            self._journal.record(offset, _nothing, lambda: self._on_prepared(self.topic_partition, transaction))\n",
         "            self._on_prepared(self.topic_partition, transaction)\n",
         "markers are written for a decision that may yet be taken back",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record",
     ),
     Mutant(
         "decided-transactions-hang",
@@ -2000,7 +2009,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    def on_metadata",
         "            pass\n\n    def on_metadata",
         "a transaction that was decided before the coordinator moved is never ended",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_the_next_coordinator_goes_on_with_what_was_decided",
     ),
     Mutant(
         "abort-of-another-transaction",
@@ -2008,7 +2017,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        if current is None or not current.timed_out(now_ms):",
         "        if current is None:",
         "a transaction that began while an id was fetched for aborting the one before is aborted in its place",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_an_abort_that_waited_for_an_id_spares_the_next_transaction",
     ),
     Mutant(
         "all-expire-at-once",
@@ -2016,7 +2025,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "                if len(expired) == limit:\n                    break\n",
         "",
         "a million ids that expire together do so in one batch, which does not fit",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_ids_expire_in_their_time_and_not_all_at_once",
     ),
     Mutant(
         "version-2-in-a-log-of-version-0",
@@ -2032,7 +2041,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)",
         "codes.get(partition, ErrorCode.NONE)",
         "a marker that was not answered counts as written",
-        "coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_service.py -k test_a_transaction_is_complete_when_its_markers_are_written",
     ),
     Mutant(
         "former-job-goes-on",
@@ -2040,7 +2049,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        if former is not None:\n            self._end(former, False)\n",
         "",
         "markers of a transaction that is another's by now are sent for ever",
-        "coordinator/transaction/test_markers.py",
+        "coordinator/transaction/test_markers.py -k test_a_later_transaction_of_the_same_id_takes_the_place_of_the_former",
     ),
     Mutant(
         "deposed-coordinator-writes-markers",
@@ -2048,7 +2057,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "            if key[0] == coordinator:\n                self._end(job, False)",
         "            if False:\n                self._end(job, False)",
         "a deposed coordinator goes on sending markers",
-        "coordinator/transaction/test_markers.py",
+        "coordinator/transaction/test_markers.py -k test_a_partition_that_moved_is_forgotten_and_the_others_are_not",
     ),
     Mutant(
         "fenced-markers-are-sent-again",
@@ -2056,7 +2065,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "            elif code in _FENCED:",
         "            elif False:",
         "a fenced coordinator sends its markers for ever",
-        "coordinator/transaction/test_markers.py",
+        "coordinator/transaction/test_markers.py -k test_a_fenced_marker_is_somebody_elses_business",
     ),
     Mutant(
         "fenced-markers-count",
@@ -2064,7 +2073,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "                self._end(job, False)\n                return\n            else:",
         "                job.pending.discard(partition)\n            else:",
         "a marker that was refused counts as written",
-        "coordinator/transaction/test_markers.py",
+        "coordinator/transaction/test_markers.py -k test_a_fenced_marker_is_somebody_elses_business",
     ),
     Mutant(
         "lost-markers",
@@ -2072,7 +2081,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "            for job, partitions in batch:\n                self._later(job, partitions)\n",
         "            pass\n",
         "markers that got lost on the way are not sent again",
-        "coordinator/transaction/test_markers.py",
+        "coordinator/transaction/test_markers.py -k test_what_gets_lost_is_sent_again_as_often_as_it_takes",
     ),
     Mutant(
         "refused-markers",
@@ -2080,7 +2089,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "                again.add(partition)\n",
         "                pass\n",
         "markers for a partition whose leader moved are not sent again",
-        "coordinator/transaction/test_markers.py",
+        "coordinator/transaction/test_markers.py -k test_only_the_partitions_that_have_it_not_are_asked_again",
     ),
     Mutant(
         "marker-of-a-deleted-partition",
@@ -2104,7 +2113,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "            self._busy.add(node)\n",
         "            pass\n",
         "markers of a turn of the loop go out one request each",
-        "coordinator/transaction/test_markers.py",
+        "coordinator/transaction/test_markers.py -k test_what_is_decided_while_a_request_is_under_way_waits_for_its_answer",
     ),
     Mutant(
         "request-of-any-size",
@@ -2112,7 +2121,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "            if len(batch) == _PER_REQUEST:\n                break\n",
         "",
         "a marker request has no bound",
-        "coordinator/transaction/test_markers.py",
+        "coordinator/transaction/test_markers.py -k test_a_request_has_a_bound",
     ),
     Mutant(
         "markers-of-the-last-leadership",
@@ -2128,7 +2137,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        if self.runtime.leader_epoch(topic_partition) is None:\n            self._markers.forget(topic_partition)\n",
         "",
         "a coordinator that was unloaded goes on sending markers",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_a_new_leadership_writes_the_markers_under_its_own_epoch_and_a_lost_one_none",
     ),
     Mutant(
         "markers-stop-at-old-news",
@@ -2136,7 +2145,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "        if self.runtime.leader_epoch(topic_partition) is None:\n            self._markers.forget(topic_partition)\n",
         "        self._markers.forget(topic_partition)\n",
         "late news of an older epoch stop the markers of the present coordinator for good",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_a_new_leadership_writes_the_markers_under_its_own_epoch_and_a_lost_one_none",
     ),
     Mutant(
         "completed-by-an-older-leadership",
@@ -2161,7 +2170,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "            if done.error is None and done.result():\n",
         "            if done.error is None:\n",
         "a transaction is completed whose markers were refused",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_a_transaction_is_complete_when_its_markers_are_written",
     ),
     Mutant(
         "longest-transaction",
@@ -2169,7 +2178,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "0 < timeout_ms <= self._settings.max_timeout_ms:",
         "0 < timeout_ms < self._settings.max_timeout_ms:",
         "a timeout of just transaction.max.timeout.ms is refused",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_limits",
     ),
     Mutant(
         "two-phase-for-everybody",
@@ -2177,7 +2186,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "            if two_phase and not self._settings.two_phase_commit:",
         "            if False:",
         "anybody has transactions without a timeout",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_limits",
     ),
     Mutant(
         "lost-producer-id",
@@ -2185,7 +2194,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "                result.fail(new_id.error)\n",
         "                pass\n",
         "a producer is never answered when no new id could be had",
-        "coordinator/transaction/test_service.py coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_service.py -k test_whoever_needs_an_id_that_cannot_be_had_hears_of_it",
     ),
     Mutant(
         "kept-by-a-dead-producer",
@@ -2203,7 +2212,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "timeout_ms=NEVER_MS if transaction.timeout_ms == NEVER_MS else timeout_ms,",
         "timeout_ms=timeout_ms,",
         "a prepared transaction is aborted by the clock after its producer's successor kept it",
-        "coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_two_phase.py -k test_what_may_take_for_ever_goes_on_doing_so",
     ),
     Mutant(
         "aborted-by-the-dead",
@@ -2211,7 +2220,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    if expected is not None and not _is_owner(ongoing, expected):\n        raise",
         "    if False:\n        raise",
         "a dead producer that comes back aborts what an outer coordinator has yet to decide",
-        "coordinator/transaction/test_two_phase.py",
+        "coordinator/transaction/test_two_phase.py -k test_the_dead_producer_cannot_have_it_aborted",
     ),
     Mutant(
         "marker-in-the-epoch-of-the-records",
@@ -2235,7 +2244,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    return 1 if needs_tags else 0",
         "    return 0",
         "what was begun before transaction.version went down cannot be ended after a move",
-        "coordinator/transaction/test_records.py coordinator/transaction/test_service.py",
+        "coordinator/transaction/test_records.py -k test_what_the_feature_asks_for",
     ),
 )
 
@@ -2246,7 +2255,7 @@ _SERVER: Final[tuple[Mutant, ...]] = (
         "                coordinator.unload(topic_partition, None)\n",
         "                pass\n",
         "a coordinator's topic that was deleted and created again is served with the state of the old one",
-        "server/test_coordinators.py",
+        "server/test_coordinators.py -k test_a_topic_that_is_deleted_and_made_anew_in_one_image_is_loaded_anew",
     ),
     Mutant(
         "follower-goes-on",
@@ -2262,7 +2271,7 @@ _SERVER: Final[tuple[Mutant, ...]] = (
         "            if self._closed:\n                self._groups.close()\n",
         "",
         "a broker that shuts down makes a group coordinator that loads",
-        "server/test_coordinators.py",
+        "server/test_coordinators.py -k test_after_the_end_nothing_is_loaded",
     ),
     Mutant(
         "awaited-topic",
@@ -2270,7 +2279,7 @@ _SERVER: Final[tuple[Mutant, ...]] = (
         "            self._arrived([wait for wait, topic in self._awaited.items() if topic in image.topics.by_name])\n",
         "            pass\n",
         "the first FindCoordinator of a cluster waits for its whole time-out",
-        "server/test_coordinators.py",
+        "server/test_coordinators.py -k test_whoever_waits_for_a_topic_hears_of_it_in_time_or_at_the_end",
     ),
     Mutant(
         "close-answers-nobody",
@@ -2278,7 +2287,7 @@ _SERVER: Final[tuple[Mutant, ...]] = (
         "        self._arrived(list(self._awaited))\n",
         "",
         "whoever waits for a coordinator's topic keeps the broker from shutting down",
-        "server/test_coordinators.py",
+        "server/test_coordinators.py -k test_whoever_waits_for_a_topic_hears_of_it_in_time_or_at_the_end",
     ),
     Mutant(
         "awaited-topic-timer",
@@ -2286,7 +2295,7 @@ _SERVER: Final[tuple[Mutant, ...]] = (
         "        wait.add_callback(lambda _: timer.cancel())\n",
         "",
         "a timer stays behind for each wait that was answered",
-        "server/test_coordinators.py",
+        "server/test_coordinators.py -k test_whoever_waits_for_a_topic_hears_of_it_in_time_or_at_the_end",
     ),
     Mutant(
         "lost-verification",
@@ -2303,7 +2312,7 @@ _SERVER: Final[tuple[Mutant, ...]] = (
         "        if partition.leader_epoch != leader_epoch:\n            raise",
         "        if False:\n            raise",
         "a coordinator of a former leadership appends to the log of the present one",
-        "server/test_coordinators.py",
+        "server/test_coordinators.py -k test_a_coordinator_of_a_former_leadership_writes_nothing_and_hears_of_it",
     ),
     Mutant(
         "read-pins-its-segments",
@@ -2327,7 +2336,7 @@ _SERVER: Final[tuple[Mutant, ...]] = (
         "log.log_end_offset - log.recovery_point >= log.config.flush_messages:",
         "False:",
         "flush.messages does not count for coordinators' topics",
-        "server/test_coordinators.py",
+        "server/test_coordinators.py -k test_flush_messages_holds_for_coordinators",
     ),
 )
 

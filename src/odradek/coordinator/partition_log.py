@@ -31,7 +31,7 @@ class PartitionLog:
     """Implements `coordinator.shard.CoordinatorLog` for as long as this broker leads the partition in the epoch it was opened in."""
 
     def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, *, runs: bool = False) -> None:
-        """With `runs` it is read as such."""
+        """With `runs` the log is read as LoadedRun, else as decoded batches."""
         self._manager = manager
         self._partition = partition
         self._run_job = run_job

@@ -196,7 +196,7 @@ class CoordinatorRuntime(Generic[S]):
         return operation(self._context(topic_partition).shard)
 
     def each_active(self, operation: Callable[[S], T]) -> list[T]:
-        """As `read_all`, on those that are there, whatever is still being loaded."""
+        """As `read_all`, but leaves out the partitions that are still being loaded."""
         return [operation(context.shard) for context in self._active()]
 
     def read_all(self, operation: Callable[[S], T]) -> list[T]:

@@ -405,8 +405,13 @@ def test_a_new_leadership_writes_the_markers_under_its_own_epoch_and_a_lost_one_
     world.add(who, P0)
     world.leaders.answer = lambda: "lost"
     world.end(who, commit=True)
+    world.log.reads = []
     world.load()
     world.leaders.answer = lambda: "yes"
+    world.clock.advance_s(1)
+    assert world.leaders.markers == {}, "nothing is sent before the state is loaded"
+    reads, world.log.reads = world.log.reads, None
+    world.log.read(0, world.log.log_end_offset, 1 << 20).add_callback(lambda found: reads[0].complete(found.result()))
     world.clock.advance_s(1)
     assert world.leaders.markers[P0] == [(who.producer_id, 1, True, 2)]
     again = world.begin()

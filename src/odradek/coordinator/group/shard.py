@@ -198,7 +198,7 @@ class GroupShard:
             self._memory.admit(more)
 
     def member_bytes(self) -> int:
-        """What all members take, roughly, and groups that nobody has stored anything in."""
+        """About how many bytes all members take, and groups without stored offsets."""
         stored = self.offsets.offsets
         counted = [group for group in self.groups if not group.is_empty or not stored.topics(group.group_id, committed=False)]
         return sum([group_bytes(group) for group in counted])

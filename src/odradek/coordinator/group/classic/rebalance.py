@@ -192,7 +192,7 @@ class Rebalances:
         self._timers.cancel(_heartbeat_key(group.group_id, member_id))
 
     def forget_group(self, group: ClassicGroup) -> None:
-        """It never was: nobody is waited for, unless another group of that name has come since."""
+        """The group could not be stored: its timers end, unless another group of that name has taken its place."""
         if self._groups.find(group.group_id) is None:
             self._timers.cancel(_join_key(group.group_id))
             self._timers.cancel(_sync_key(group.group_id))

@@ -108,7 +108,7 @@ class ConsumerGroup:
         return self._epochs.committed(_EPOCHS) or Epochs()
 
     def metadata_expired(self, now_ms: int) -> bool:
-        """Also when the epoch that was decided with the last look has been taken back."""
+        """Whether the topics are to be looked at again; also when the epoch that the last look decided has been taken back."""
         return now_ms >= self.refresh_at_ms or self.epochs.group < self.refresh_epoch
 
     def request_refresh(self) -> None:

@@ -143,7 +143,7 @@ class ConsumerGroups:
         return CoordinatorResult(records, response, on_committed=committed if records else None)
 
     def restore_sessions(self, seen: ConsumerGroup, member_id: str) -> None:
-        """A step of the member has been taken back: only who is there is watched, but everybody who is. `seen`: where the step began."""
+        """Sets the sessions right after a member's step was taken back: members are watched, nobody else is. `seen`: its group."""
         group_id = seen.group_id
         group = self._groups.find(group_id)
         if not isinstance(group, ConsumerGroup):

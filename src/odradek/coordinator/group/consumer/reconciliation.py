@@ -52,14 +52,14 @@ def reconcile(member: ConsumerMember, target: Target, reported: Reported | None,
 
 
 def _may_own(partitions: Owned, reported: Reported | None) -> bool:
-    """Whether the member owns some of them by what it says; what it says nothing about it may own."""
+    """Whether the member may still own some of them: it reports that it does, or reports nothing."""
     if reported is None:
         return True
     return any(partition in partitions.get(topic_id, ()) for topic_id, owned in reported.items() for partition in owned)
 
 
 def _drop_unsubscribed(member: ConsumerMember, target: Target, reported: Reported | None) -> ConsumerMember:
-    """Topics that it no longer subscribes to are given up at once, whenever the target follows."""
+    """Gives up topics that the member no longer subscribes to at once; the target assignment may follow later."""
     dropped = [topic_id for topic_id in member.assigned if topic_id not in target.subscribed]
     if not dropped:
         return member

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 Records = list[CoordinatorRecord]
 _NEVER_MS = 2**31 - 1
-"""How long metadata that do not change need not be looked at."""
+"""Topics are looked at again when they change; otherwise after this."""
 
 
 class RegexChange(Enum):
