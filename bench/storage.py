@@ -104,7 +104,7 @@ def bench_reads(log: Log) -> None:
             found.release()
             moved += len(data)
             offset = max(header.next_offset for _, header in iter_headers(data))
-            if log.segments.index_at(offset) != log.segment_at(segment.base_offset):
+            if log.segments.index_at(offset) != log.segments.index_at(segment.base_offset):
                 break
     print(f"read everything in slices of 1 MiB  {moved / (time.perf_counter() - began) / 1e6:,.0f} MB/s")
 

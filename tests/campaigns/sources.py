@@ -19,7 +19,8 @@ from odradek.storage.disk import OsDisk
 from odradek.storage.loader import load_log
 from odradek.storage.log import Log
 from odradek.storage.options import LogOptions
-from tests.storage.support import ManualClock, marker
+from tests.clock import ManualClock
+from tests.storage.support import marker
 
 EPOCHS = 4
 JVM_PARTITIONS = 8

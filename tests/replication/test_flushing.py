@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.replication.flushing import Flusher
-from odradek.storage.loader import LogOptions
+from odradek.storage.options import LogOptions
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.replication.support import Brokers, Node, PartitionMetadata

@@ -14,6 +14,7 @@ from odradek.storage.append import AppendOrigin
 from odradek.storage.loader import load_log
 from odradek.storage.log import Log
 from odradek.storage.options import LogOptions
+from tests.clock import START_MS, ManualClock
 
 NOW_MS = START_MS
 TOPIC_ID = UUID(int=0x1234567890)

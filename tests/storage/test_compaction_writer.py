@@ -10,9 +10,10 @@ from odradek.records.batch import encode_batch, iter_headers
 from odradek.records.compaction import OffsetMap
 from odradek.records.runs import RunFilter
 from odradek.storage.compaction.writer import CleanedSegment
-from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
 from odradek.storage.segment import SegmentLimits
-from odradek.testing.disk import VirtualDisk
+from odradek.storage.txn_index import AbortedTransaction
+from odradek.testing.disk import NONE, VirtualDisk
 
 NOW = 1_700_000_000_000
 
@@ -54,3 +55,19 @@ def test_runs_and_single_batches_make_the_same_segment(interval: int, cut: int) 
     expected = contents(disks[0], single)
     assert contents(disks[1], runs) == expected
     assert expected[5], "there are index entries to compare"
+
+
+def test_a_completed_segment_and_all_its_indexes_survive_a_power_cut() -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/data")
+    disk.fsync_dir("/")
+    cleaned = CleanedSegment(disk, "/data", 0, SegmentLimits(0, 1 << 20), 512)
+    for number in range(20):
+        data = encode_batch([(NOW, b"k", b"v" * 40, ())], base_offset=number)
+        cleaned.append(memoryview(data), number, NOW)
+    cleaned.complete([AbortedTransaction(9, 3, 7, 8)], NOW)
+    survivor = disk.crash(random.Random(1), names=NONE, data=NONE)
+    for suffix in SEGMENT_SUFFIXES:
+        content = disk.read_bytes(cleaned.path(suffix))
+        assert content, suffix
+        assert survivor.read_bytes(cleaned.path(suffix)) == content, suffix

@@ -25,7 +25,8 @@ from odradek.storage.producer_snapshot import ProducerSnapshotEntry, encode_snap
 from odradek.storage.starting_state import StartingState, starting_state
 from odradek.testing.disk import ALL, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.campaigns.crash_model import Found
-from tests.storage.support import PARTITION, TOPIC_ID, ManualClock, batch, marker, open_log, open_transactions, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import PARTITION, TOPIC_ID, batch, marker, open_log, open_transactions, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)

@@ -24,7 +24,8 @@ from odradek.storage.loader import load_log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.meta_properties import read_meta_properties
 from odradek.storage.options import LogOptions
-from tests.storage.support import ManualClock, batch, marker, open_transactions, read_all, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import batch, marker, open_transactions, read_all, topic_config
 from tests.storage.test_model import _no_broker
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]

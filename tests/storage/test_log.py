@@ -270,9 +270,9 @@ def test_the_largest_timestamp_of_what_was_cut_is_forgotten(disk: VirtualDisk, c
     assert log.offset_for_max_timestamp() == (NOW_MS + 201, 5, 0)
     assert log.offset_for_timestamp(NOW_MS + 202) is None
     log.update_high_watermark(6)
-    clock.now_ms = NOW_MS + 201 + 1000
+    clock.advance_ms(201 + 1000)
     assert log.delete_old_segments() == 0
-    clock.now_ms += 1
+    clock.advance_ms(1)
     assert log.delete_old_segments() == 1
 
 
@@ -644,7 +644,7 @@ def test_a_repeated_batch_is_answered_with_the_time_of_the_first(disk: VirtualDi
     log = open_log(disk, clock, topic_config(message_timestamp_type="LogAppendTime"))
     sent = batch(2, producer_id=7, producer_epoch=0, sequence=0)
     first = log.append_as_leader(sent, 0)
-    clock.now_ms += 5_000
+    clock.advance_ms(5_000)
     again = log.append_as_leader(sent, 0)
     assert (again.duplicate, again.first_offset, again.log_append_time_ms) == (True, 0, first.log_append_time_ms)
     assert first.log_append_time_ms == NOW_MS

@@ -23,7 +23,8 @@ from odradek.storage.meta_properties import (
 )
 from odradek.storage.names import parse_directory_name
 from odradek.testing.disk import DIRECTORIES, NONE, VirtualDisk
-from tests.storage.support import PARTITION, TOPIC_ID, ManualClock, batch, read_all, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import PARTITION, TOPIC_ID, batch, read_all, topic_config
 from tests.storage.test_model import _no_broker
 
 CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
@@ -547,7 +548,7 @@ def test_a_file_that_cannot_be_removed_stops_no_other() -> None:
     logs.delete_log(TopicPartition("t", 0))
     deleted = [name for name in disk.listdir(log.directory) if name.endswith(".deleted")]
     assert logs.due_deletions() is None
-    clock.now_ms += 60_000
+    clock.advance_ms(60_000)
     deletion = logs.due_deletions()
     assert deletion is not None
     disk.fail(f"{log.directory}/{deleted[0]}", "remove")

@@ -11,7 +11,8 @@ from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
 from odradek.testing.disk import VirtualDisk
-from tests.storage.support import ManualClock, batch, marker, open_log, open_transactions, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import batch, marker, open_log, open_transactions, topic_config
 
 
 @pytest.fixture
@@ -291,10 +292,10 @@ def test_verifications_that_nobody_used_expire() -> None:
     log = open_log(VirtualDisk(), clock, verify_transactions=True)
     kept, late = (log.start_verification(producer_id, 0, 0) for producer_id in (7, 8))
     data = [batch(1, producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True) for producer_id in (7, 8)]
-    clock.now_ms += 86_399_999
+    clock.advance_ms(86_399_999)
     log.remove_expired_producers()
     log.append_as_leader(data[0], 0, verification_guard=kept)
-    clock.now_ms += 1
+    clock.advance_ms(1)
     log.remove_expired_producers()
     with pytest.raises(KafkaError) as caught:
         log.append_as_leader(data[1], 0, verification_guard=late)

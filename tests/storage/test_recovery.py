@@ -13,7 +13,8 @@ from odradek.base.errors import StorageError
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.testing.disk import NONE, VirtualDisk
-from tests.storage.support import DIRECTORY, NOW_MS, ManualClock, append_transactions, batch, marker, open_log, read_all, topic_config
+from tests.clock import ManualClock
+from tests.storage.support import DIRECTORY, NOW_MS, append_transactions, batch, marker, open_log, read_all, topic_config
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100)
 

@@ -127,13 +127,13 @@ def test_flush_messages_and_flush_ms(world: World) -> None:
     world.configure(flush_messages=13)
     assert not world.log.needs_flush(world.clock.time_ms())
     world.configure(flush_ms=1000)
-    assert not world.log.needs_flush(world.clock.now_ms)
-    assert world.log.needs_flush(world.clock.now_ms + 1000)
-    world.clock.now_ms += 1000
+    assert not world.log.needs_flush(world.clock.time_ms())
+    assert world.log.needs_flush(world.clock.time_ms() + 1000)
+    world.clock.advance_ms(1000)
     world.log.flush()
     world.append()
-    assert not world.log.needs_flush(world.clock.now_ms + 999), "the clock of flush.ms begins with the last flush"
-    assert world.log.needs_flush(world.clock.now_ms + 1000)
+    assert not world.log.needs_flush(world.clock.time_ms() + 999), "the clock of flush.ms begins with the last flush"
+    assert world.log.needs_flush(world.clock.time_ms() + 1000)
 
 
 def test_max_message_bytes(world: World) -> None:
