@@ -36,7 +36,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "end-moves-before-write",
         "storage/log.py",
         "            position = segment.size\n            segment.file.pwritev(chunks, position)",
-        "            position = segment.size\n            self.log_end_offset = last_offset + 1\n            segment.file.pwritev(chunks, position)",
+        "            position = segment.size\n            self.log_end_offset = last_offset + 1\n"
+        "            segment.file.pwritev(chunks, position)",
         "after a failed write the log end offset counts a batch that is not there",
         "storage/test_log.py::test_a_failing_disk_is_reported_and_answered_as_storage_error",
     ),
@@ -115,7 +116,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "truncation-keeps-recovery-point",
         "storage/flushing.py",
-        "        self.recovery_point = min(self.recovery_point, log_end_offset)\n        self._index_point = min(self._index_point, active_base)",
+        "        self.recovery_point = min(self.recovery_point, log_end_offset)\n"
+        "        self._index_point = min(self._index_point, active_base)",
         "        self._index_point = min(self._index_point, active_base)",
         "records written in the place of truncated ones count as flushed",
         "storage/test_log.py::test_nothing_beyond_a_truncation_counts_as_flushed",
@@ -191,7 +193,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if batch.max_timestamp >= timestamp:",
         "a lookup by time decompresses batches below the log start",
         "storage/test_log.py -k timestamp",
-        equivalent="_first_record passes over the offsets below the log start, so that such a batch is read in vain and the next one is found",
+        equivalent="_first_record passes over the offsets below the log start, so that such a batch is read in vain",
     ),
     Mutant(
         "timestamp-lookup-first-record-of-batch",
@@ -238,7 +240,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "cut-bytes-are-not-synced",
         "storage/segment.py",
-        "            # As in recovery: what is cut must not come back behind what is written in its place.\n            self.file.fsync()\n",
+        "            # As in recovery: what is cut must not come back behind what is written in its place.\n"
+        "            self.file.fsync()\n",
         "",
         "after a power cut records that were truncated stand behind those written in their place",
         "storage/test_power_cuts.py::test_what_was_truncated_does_not_come_back_behind_what_is_written_in_its_place",
@@ -678,7 +681,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "one-failed-deletion-ends-all",
         "storage/deletions.py",
         "                    self._disk.remove(path)\n            except OSError as error:\n                errors.append(error)",
-        "                    self._disk.remove(path)\n            except OSError as error:\n                errors.append(error)\n                break",
+        "                    self._disk.remove(path)\n            except OSError as error:\n                errors.append(error)\n"
+        "                break",
         "one file that cannot be removed keeps all others on the disk",
         "storage/test_log_manager.py::test_a_file_that_cannot_be_removed_stops_no_other",
     ),
@@ -808,7 +812,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "swapped-files-go-before-the-directory-is-durable",
         "storage/compaction/swap.py",
-        "        log.replace_segments(segment, [source.segment for source in sources])\n        return Swapped(disk, log, segment, deleted)",
+        "        log.replace_segments(segment, [source.segment for source in sources])\n"
+        "        return Swapped(disk, log, segment, deleted)",
         "        log.replace_segments(segment, [source.segment for source in sources])\n        log.delete_later(deleted)\n"
         "        return Swapped(disk, log, segment, [])",
         "the replaced segments are removed although a power cut may still take the new one",
