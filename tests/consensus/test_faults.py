@@ -11,9 +11,9 @@ from odradek.consensus.messages import ElectionState
 from odradek.consensus.voters import ReplicaKey
 from tests.campaigns.quorum import run
 from tests.consensus import simulation
-from tests.consensus.test_quorum import test_the_vote_is_durable_before_it_is_given as check_durable_vote
+from tests.consensus.test_quorum import test_a_vote_binds_the_next_life as check_remembered_vote
 
-SEEDS = range(1, 151)
+SEEDS = range(1, 251)
 """What vouches for the invariants is no more than what the core itself has to go through."""
 
 
@@ -108,7 +108,7 @@ def _leads_its_old_epoch_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_vote_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     _forgets_its_vote(monkeypatch)
     with pytest.raises(AssertionError, match=r"assert \[True, True, False\]"):
-        check_durable_vote()
+        check_remembered_vote()
 
 
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [

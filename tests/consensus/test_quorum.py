@@ -142,8 +142,10 @@ def test_a_lagging_follower_fetches_a_snapshot() -> None:
     assert away.log.start_offset == away.log.earliest_snapshot()[0]  # type: ignore[index]
 
 
-def test_the_vote_is_durable_before_it_is_given() -> None:
-    """A voter that crashes right after its vote must not vote for another in the same epoch."""
+def test_a_vote_binds_the_next_life() -> None:
+    """A voter that crashes right after its vote must not vote for another in the same epoch. (That the vote is on the disk before it is
+    given is the shell's to see to: tests/controller/test_kraft_durability.py.)
+    """
     from odradek.consensus.messages import RequestReceived, VoteRequest, VoteResponse
     from odradek.consensus.voters import ReplicaKey
 
@@ -158,8 +160,6 @@ def test_the_vote_is_durable_before_it_is_given() -> None:
 
         def answered(response: object) -> None:
             assert isinstance(response, VoteResponse)
-            assert node.election is not None
-            assert node.election.epoch == 7, "durable before the answer"
             granted.append(response.granted)
 
         node.receive(lambda token: RequestReceived(token, request), answered)

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError
-from odradek.consensus.messages import SnapshotChunk, VoteRequest, VoteResponse
-from odradek.consensus.voters import ReplicaKey, VoterHistory, VoterSet
+from odradek.base.errors import ErrorCode, KafkaError, StorageError
+from odradek.consensus.messages import ElectionState, SnapshotChunk, VoteRequest, VoteResponse
+from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey, VoterHistory, VoterSet
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft.background import Background
@@ -19,8 +19,9 @@ from odradek.controller.kraft.loader import MetadataLoader
 from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.periodic import AGAIN_AT_ONCE_S, PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
+from odradek.controller.kraft.quorum_state import read_quorum_state, write_quorum_state
 from odradek.controller.kraft.records import encode_metadata_batch
-from odradek.controller.kraft.snapshots import read_snapshot
+from odradek.controller.kraft.snapshots import encode_snapshot, read_snapshot, write_snapshot
 from odradek.controller.kraft.snapshotting import Snapshots
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import NoOpRecord
@@ -169,6 +170,68 @@ def test_the_newest_snapshot_and_what_follows_it_stay() -> None:
     node.stop()
     quorum.start()
     assert quorum.nodes[1].image.equal_state(image)
+
+
+def test_a_node_that_comes_back_from_a_snapshot_knows_what_it_holds_and_nothing_else() -> None:
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    for name in ("kept", "gone"):
+        node.submit(set_config(name, "1"))
+    former = node.image
+    node.submit(set_config("gone", None))
+    node.write_snapshot()
+    latest = node.log.latest_snapshot()
+    assert latest is not None
+    contents = node.log.read_snapshot(latest)
+    node.stop()
+    quorum.start()
+    restarted = quorum.nodes[1].controller
+    assert restarted is not None
+    assert restarted.core.state.configs.get((4, "")) == {"kept": "1"}, "the controller starts from the snapshot, too"
+    behind = MetadataLoader()
+    behind.image = former
+    behind.load_snapshot(latest, contents)
+    assert behind.image.configs.of(4, "") == {"kept": "1"}
+
+
+def test_a_log_whose_beginning_is_missing_is_refused() -> None:
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    node.submit(set_config("a", "1"))
+    node.write_snapshot()
+    latest = node.log.latest_snapshot()
+    assert latest is not None
+    node.log.restart_at(latest)
+    path = node.log.snapshot_path(latest)
+    node.stop()
+    quorum.disks[1].remove(path)
+    with pytest.raises(StorageError, match="no snapshot holds what came before"):
+        quorum.start()
+
+
+def test_a_snapshot_that_is_ahead_of_the_log_takes_its_place() -> None:
+    """The power went after a fetched snapshot got its name, and before the log began anew."""
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    node.submit(set_config("a", "1"))
+    contents = encode_snapshot(node.image.to_records(), epoch=1, last_contained_log_time_ms=0, now_ms=0)
+    end = node.next_offset
+    node.stop()
+    write_snapshot(quorum.disks[1], DIRECTORY, OffsetAndEpoch(1000, 1), contents)
+    quorum.start()
+    assert quorum.nodes[1].log.start_offset == 1000 > end
+    assert quorum.nodes[1].image.configs.of(4, "") == {"a": "1"}
+
+
+def test_the_directory_that_got_the_vote_stands_in_quorum_state() -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/data")
+    voted = ElectionState(9, -1, ReplicaKey(2, UUID(int=1 << 90)))
+    write_quorum_state(disk, "/data", voted, kraft_version=1, voters=(1, 2, 3))
+    assert read_quorum_state(disk, "/data") == voted
 
 
 # fsync ---------------------------------------------------------------------------------------------------------------------

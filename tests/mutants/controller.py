@@ -1019,6 +1019,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "            controller.deactivate()\n",
         "a standby goes on to submit its tasks",
         _SHELL,
+        equivalent="what a standby submits is refused without a word, and a task of a former term is not set again once a new one has begun",
     ),
     Mutant(
         "active-before-its-log-is-read",

@@ -55,7 +55,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        self._begun.append(step)\n        return await step.start()",
         "        made = await step.start()\n        self._begun.append(step)\n        return made",
         "a step that fails half way leaves its locks and ports",
-        _BOOT,
+        _PARTS,
     ),
     Mutant(
         "one-stop-that-fails-ends-the-stop",
