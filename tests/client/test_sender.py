@@ -184,100 +184,6 @@ class World:
                 assert offset < 0 or self.logs[partition].values[offset] == number
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
-@given(st.integers(0, 1 << 30), st.sampled_from([0.0, 0.1, 0.4]))
-def test_each_record_once_and_in_order(seed: int, trouble: float) -> None:
-    world = World(seed, trouble)
-    world.run(120)
-    world.check()
-    assert world.max_in_flight <= CONFIG.max_in_flight
-
-
-@settings(max_examples=40, derandomize=True, deadline=None)
-@given(st.integers(0, 1 << 30))
-def test_batches_that_are_too_large_are_split_without_losing_order(seed: int) -> None:
-    world = World(seed, 0.2, max_batch=90)
-    world.run(80)
-    world.check()
-    assert all(future.exception() is None for *_, future in world.placed)
-    assert all(log.too_large for log in world.logs)
-
-
-@settings(max_examples=40, derandomize=True, deadline=None)
-@given(st.integers(0, 1 << 30))
-def test_what_times_out_neither_doubles_nor_reorders_the_rest(seed: int) -> None:
-    world = World(seed, 0.5, config=CONFIG._replace(delivery_timeout_ms=120))
-    world.run(120)
-    world.check()
-
-
-@settings(max_examples=30, derandomize=True, deadline=None)
-@given(st.integers(0, 1 << 30))
-def test_one_in_flight_keeps_order_without_idempotence(seed: int) -> None:
-    config = CONFIG._replace(idempotent=False, max_in_flight=1)
-    world = World(seed, 0.3, partitions=1, config=config)
-    world.leaders = [0]
-    world.run(80)
-    first_seen = list(dict.fromkeys(world.written()))
-    assert first_seen == sorted(first_seen)
-
-
-def test_a_broker_that_lost_the_producer_state_gets_a_new_epoch() -> None:
-    world = World(1, 0.0, partitions=1)
-    world.leaders = [0]
-    world.send(5)
-    world.now += 10
-    world.turn()
-    world.deliver()
-    world.logs[0].producer = (-1, -1)
-    world.send(5)
-    world.run(0)
-    world.check()
-    assert world.sender.producer_epoch == 1
-    assert world.written() == list(range(10))
-
-
-@pytest.mark.parametrize("error", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_RECORD])
-def test_a_refused_batch_fails_and_the_next_goes_through(error: ErrorCode) -> None:
-    world = World(1, 0.0, partitions=1)
-    world.leaders = [0]
-    world.send(3)
-    world.now += 10
-    world.turn()
-    dispatch, _ = world.wire[0].popleft()
-    world.sender.on_response(dispatch, [BatchAnswer(error, message="no")], world.now)
-    failed = dispatch.batches[0].error
-    assert isinstance(failed, KafkaError)
-    assert failed.code is error
-    world.send(3)
-    world.run(0)
-    assert world.written() == [3, 4, 5]
-
-
-def test_nothing_is_dispatched_to_a_node_without_connection() -> None:
-    world = World(1, 0.0, partitions=1)
-    world.leaders = [0]
-    world.send(1)
-    world.sender.on_producer_id(7, 0)
-    work = world.sender.poll(view_of([0]), lambda _: False, 100)
-    assert work.connect == {0}
-    assert not work.dispatches
-
-
-@settings(max_examples=40, derandomize=True, deadline=None)
-@given(st.integers(0, 1 << 30), st.sampled_from([0.0, 0.2]))
-def test_refused_batches_take_nobody_with_them(seed: int, trouble: float) -> None:
-    world = World(seed, trouble)
-    for log in world.logs:
-        log.poison = frozenset(range(3, 1000, 29))
-    world.run(80)
-    world.check()
-    for partition, number, future in world.placed:
-        error = future.exception()
-        assert error is None or (isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_RECORD)
-        assert (error is None) == (number in world.written(partition))
-
-
 class Flight(World):
     """One partition and batches of one record each; the test answers."""
 
@@ -522,3 +428,97 @@ class TestPace:
         assert len(world.sender.incomplete()) == 6
         world.answer()
         assert len(world.sender.incomplete()) == 5
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(st.integers(0, 1 << 30), st.sampled_from([0.0, 0.1, 0.4]))
+def test_each_record_once_and_in_order(seed: int, trouble: float) -> None:
+    world = World(seed, trouble)
+    world.run(120)
+    world.check()
+    assert world.max_in_flight <= CONFIG.max_in_flight
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_batches_that_are_too_large_are_split_without_losing_order(seed: int) -> None:
+    world = World(seed, 0.2, max_batch=90)
+    world.run(80)
+    world.check()
+    assert all(future.exception() is None for *_, future in world.placed)
+    assert all(log.too_large for log in world.logs)
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_what_times_out_neither_doubles_nor_reorders_the_rest(seed: int) -> None:
+    world = World(seed, 0.5, config=CONFIG._replace(delivery_timeout_ms=120))
+    world.run(120)
+    world.check()
+
+
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_one_in_flight_keeps_order_without_idempotence(seed: int) -> None:
+    config = CONFIG._replace(idempotent=False, max_in_flight=1)
+    world = World(seed, 0.3, partitions=1, config=config)
+    world.leaders = [0]
+    world.run(80)
+    first_seen = list(dict.fromkeys(world.written()))
+    assert first_seen == sorted(first_seen)
+
+
+def test_a_broker_that_lost_the_producer_state_gets_a_new_epoch() -> None:
+    world = World(1, 0.0, partitions=1)
+    world.leaders = [0]
+    world.send(5)
+    world.now += 10
+    world.turn()
+    world.deliver()
+    world.logs[0].producer = (-1, -1)
+    world.send(5)
+    world.run(0)
+    world.check()
+    assert world.sender.producer_epoch == 1
+    assert world.written() == list(range(10))
+
+
+@pytest.mark.parametrize("error", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_RECORD])
+def test_a_refused_batch_fails_and_the_next_goes_through(error: ErrorCode) -> None:
+    world = World(1, 0.0, partitions=1)
+    world.leaders = [0]
+    world.send(3)
+    world.now += 10
+    world.turn()
+    dispatch, _ = world.wire[0].popleft()
+    world.sender.on_response(dispatch, [BatchAnswer(error, message="no")], world.now)
+    failed = dispatch.batches[0].error
+    assert isinstance(failed, KafkaError)
+    assert failed.code is error
+    world.send(3)
+    world.run(0)
+    assert world.written() == [3, 4, 5]
+
+
+def test_nothing_is_dispatched_to_a_node_without_connection() -> None:
+    world = World(1, 0.0, partitions=1)
+    world.leaders = [0]
+    world.send(1)
+    world.sender.on_producer_id(7, 0)
+    work = world.sender.poll(view_of([0]), lambda _: False, 100)
+    assert work.connect == {0}
+    assert not work.dispatches
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(st.integers(0, 1 << 30), st.sampled_from([0.0, 0.2]))
+def test_refused_batches_take_nobody_with_them(seed: int, trouble: float) -> None:
+    world = World(seed, trouble)
+    for log in world.logs:
+        log.poison = frozenset(range(3, 1000, 29))
+    world.run(80)
+    world.check()
+    for partition, number, future in world.placed:
+        error = future.exception()
+        assert error is None or (isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_RECORD)
+        assert (error is None) == (number in world.written(partition))

@@ -13,7 +13,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="for piece in pieces if batch.has_sequence else reversed(pieces):",
         after="for piece in pieces:",
         breaks="The pieces of a split batch without sequences go out in reverse.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="repeats-do-not-wait",
@@ -21,7 +21,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="return not any(sequence_before(other.base_sequence, head.base_sequence) for other in state.in_flight)",
         after="return True",
         breaks="Repeated batches do not wait for earlier sequences.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="renumber-in-flight",
@@ -29,7 +29,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if not state.reset_wanted or state.in_flight:",
         after="if not state.reset_wanted:",
         breaks="Batches are numbered anew while earlier ones of the partition are uncertain on the wire.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="no-new-epoch",
@@ -37,7 +37,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._next_epoch()\n",
         after="            pass\n",
         breaks="Sequences start at 0 again within the same epoch, and the broker takes the records for repetitions.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="acked-one-too-many",
@@ -45,7 +45,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="increment_sequence(batch.base_sequence, batch.record_count - 1)",
         after="increment_sequence(batch.base_sequence, batch.record_count)",
         breaks="A lost producer state is not recognised, and the batch is sent again without end.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="sequence-of-timed-out-reused",
@@ -53,7 +53,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self._give_up(batch, self._timeout(batch, now_ms), certain=False)",
         after="self._give_up(batch, self._timeout(batch, now_ms), certain=True)",
         breaks="The sequence of a batch that timed out, and may have been written, is given to the next, which the broker then takes for a repetition.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="sequence-of-middle-reused",
@@ -61,7 +61,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if certain and after == state.next_sequence and not state.reset_wanted:",
         after="if certain and not state.reset_wanted:",
         breaks="A refused batch hands back its sequence although later ones are in use.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="request-size-ignored",
@@ -69,7 +69,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if batches and total + len(head.payload) > self._config.max_request_size:",
         after="if batches and total > self._config.max_request_size:",
         breaks="A request grows beyond max.request.size.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="first-batch-too-large",
@@ -77,7 +77,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if batches and total + len(head.payload) > self._config.max_request_size:",
         after="if total + len(head.payload) > self._config.max_request_size:",
         breaks="A batch of nearly max.request.size is never sent.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="one-request-too-many",
@@ -85,7 +85,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="self._nodes.get(leader, 0) < self._config.max_in_flight",
         after="self._nodes.get(leader, 0) <= self._config.max_in_flight",
         breaks="A node has more requests in flight than max.in.flight.requests.per.connection.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="partition-in-flight-after-move",
@@ -93,7 +93,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        return len(state.in_flight) < self._config.max_in_flight\n\n    def _next_expiry",
         after="        return True\n\n    def _next_expiry",
         breaks="After a change of leader more batches of a partition are on the wire than the broker remembers for duplicates.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="never-wakes-for-expiry",
@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="return max(0, min(heads) + self._config.delivery_timeout_ms - now_ms) if heads else FOREVER",
         after="return FOREVER",
         breaks="A record that cannot be sent is not failed at delivery.timeout.ms.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="no-back-off",
@@ -109,7 +109,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="batch.retry_at_ms = now_ms + self._backoff.delay_ms(batch.attempts)",
         after="batch.retry_at_ms = now_ms",
         breaks="A failed batch is sent again without a pause.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="one-retry-too-many",
@@ -117,7 +117,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="batch.attempts >= self._config.retries",
         after="batch.attempts > self._config.retries",
         breaks="A batch is sent once more than retries allows.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="expired-batch-is-repeated",
@@ -125,7 +125,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if self._is_expired(batch, now_ms) or batch.attempts",
         after="if batch.attempts",
         breaks="A batch whose delivery.timeout.ms is over is sent again.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="echo-taken-for-loss",
@@ -133,7 +133,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.base_sequence == expected:",
         after="if True:",
         breaks="The echo of an earlier failure costs a new epoch.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="pieces-cost-no-memory",
@@ -141,7 +141,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._accumulator.used += piece.size\n",
         after="",
         breaks="After a split buffer.memory admits more than it says.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="given-up-keeps-memory",
@@ -149,7 +149,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self._released(batch)\n        batch.fail(error, record_errors)",
         after="        batch.fail(error, record_errors)",
         breaks="A failed batch keeps its share of buffer.memory for ever.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="duplicate-is-a-failure",
@@ -157,7 +157,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):",
         after="if error is ErrorCode.NONE:",
         breaks="A record that was written, as the broker knows, is reported as failed.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="node-stays-busy",
@@ -165,7 +165,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self._nodes[dispatch.node_id] -= 1\n",
         after="",
         breaks="After a few requests nothing is sent to a node any more.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="stale-only-by-the-last",
@@ -173,7 +173,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            stale = stale or answer.error in LEADERSHIP_ERRORS\n            self._answered",
         after="            stale = answer.error in LEADERSHIP_ERRORS\n            self._answered",
         breaks="The metadata is not refreshed when another batch of the request was accepted.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="no-metadata-without-leader",
@@ -181,7 +181,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                needs_metadata = True\n",
         after="                needs_metadata = False\n",
         breaks="Records for a partition without leader wait until the metadata grows old.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="epoch-overflows",
@@ -189,7 +189,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if self.producer_epoch >= _MAX_EPOCH:",
         after="if self.producer_epoch > _MAX_EPOCH:",
         breaks="The producer epoch grows beyond 32767.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="other-topics-fail-too",
@@ -197,7 +197,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="while topic_partition.topic == topic and queue:",
         after="while queue:",
         breaks="One topic that may not be written fails the records of all.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="abort-leaves-the-queue",
@@ -205,7 +205,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self.queues.clear()\n",
         after="",
         breaks="A closed producer goes on sending what it has reported as failed.",
-        tests="client/test_sender.py client/test_splitting.py client/test_accumulator.py",
+        tests="client/test_splitting.py client/test_sender.py client/test_accumulator.py",
     ),
     Mutant(
         name="offset-of-the-batch",
@@ -213,7 +213,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="batch.base_offset + first if",
         after="batch.base_offset + self._index if",
         breaks="The records of a later piece get offsets counted from that piece by their index in the whole batch.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="run-looks-at-its-first-piece",
@@ -221,7 +221,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="for batch, first, record_count in parts:",
         after="for batch, first, record_count in parts[:1]:",
         breaks="A run of records is reported as written when only its first piece was.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="nobody-told-of-room",
@@ -245,7 +245,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="return waiting + [batch for state in self._partitions.values() for batch in state.in_flight]",
         after="return waiting",
         breaks="flush() returns before what is on the wire is acknowledged.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="buffer-memory-exceeded",
@@ -261,7 +261,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="not last.has_sequence and last.attempts == 0 and last.payload is None",
         after="last.attempts == 0",
         breaks="A record is added to a batch that is encoded already, and is lost.",
-        tests="client/test_sender.py client/test_splitting.py client/test_accumulator.py",
+        tests="client/test_splitting.py client/test_sender.py client/test_accumulator.py",
     ),
     Mutant(
         name="repeats-at-the-front",
@@ -269,7 +269,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        queue.insert(position, batch)",
         after="        queue.appendleft(batch)",
         breaks="Repeated batches go out in the order in which they failed.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="old-records-linger-on",
@@ -725,7 +725,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            try:\n                callback()\n            except Exception:",
         after="            try:\n                callback()\n            except ZeroDivisionError:",
         breaks="A callback of the user that raises keeps other records from being settled.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="split-callbacks-lost",
@@ -733,7 +733,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        self.pieces = tuple(pieces)\n        self.payload = None\n        self._run_callbacks()",
         after="        self.pieces = tuple(pieces)\n        self.payload = None",
         breaks="Who waits for a record of a batch that was split is never told.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
         name="run-done-with-its-first-piece",
@@ -741,6 +741,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if next(arrived) == len(parts):",
         after="if next(arrived) == 1:",
         breaks="flush() returns when the first piece of a split batch is acknowledged.",
-        tests="client/test_sender.py client/test_splitting.py",
+        tests="client/test_splitting.py client/test_sender.py",
     ),
 )
