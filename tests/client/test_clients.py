@@ -77,6 +77,17 @@ def test_a_small_buffer_only_slows_down(bootstrap: str, topic: str) -> None:
     assert len(read_all(bootstrap, topic)) == 500
 
 
+def test_after_a_flush_records_linger_again(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as lingering, Producer(bootstrap_servers=bootstrap) as other:
+        lingering.send(topic, "a", partition=0)
+        lingering.flush()
+        late = lingering.send(topic, "b", partition=0)
+        for _ in range(5):
+            other.send(topic, "c", partition=0).result(30)
+        assert not late.done()
+    assert late.result(0).offset == 6
+
+
 def test_asyncio_clients(bootstrap: str, topic: str) -> None:
     async def scenario() -> list[bytes | None]:
         async with AsyncProducer(bootstrap_servers=bootstrap) as producer:

@@ -302,7 +302,7 @@ class TestErrors:
         world = World()
         pauses: list[int] = []
         for _ in range(3):
-            world.answer(fetched(error=ErrorCode.KAFKA_STORAGE_ERROR))
+            world.answer(fetched(error=ErrorCode.OFFSET_NOT_AVAILABLE))
             plans, _, wake = world.fetcher.plan(world.view, world.now)
             assert plans == []
             pauses.append(wake)
@@ -311,7 +311,7 @@ class TestErrors:
         assert pauses == sorted(pauses)
         assert pauses[2] > 2 * pauses[0]
         world.answer(fetched(data(0, b"a")))
-        world.answer(fetched(error=ErrorCode.KAFKA_STORAGE_ERROR))
+        world.answer(fetched(error=ErrorCode.OFFSET_NOT_AVAILABLE))
         assert world.fetcher.plan(world.view, world.now)[2] <= BACK_OFF_MS[1], "a success ends the row of failures"
 
     def test_others_of_the_request_are_not_delayed(self) -> None:

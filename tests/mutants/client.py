@@ -589,7 +589,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                    left.pop(partition, None)\n",
         after="",
         breaks="A repeated DeleteRecords deletes again what was done: with -1 also what was written since.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_admin.py",
     ),
     Mutant(
         name="not-controller-is-final",
@@ -597,7 +597,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if not isinstance(error, KafkaError) or error.code is ErrorCode.NOT_CONTROLLER:\n                    await self.cluster.refresh([])",
         after="if not isinstance(error, KafkaError):\n                    await self.cluster.refresh([])",
         breaks="Admin goes on asking a controller that has been replaced.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_admin.py",
     ),
     Mutant(
         name="config-of-any-broker",
@@ -605,7 +605,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before='node = await (self._broker(int(resource.name)) if resource.kind == "broker" and resource.name else self.cluster.any_node())',
         after="node = await self.cluster.any_node()",
         breaks="The configuration of a broker is asked of another.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_admin.py",
     ),
     Mutant(
         name="dials-without-pause",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -27,7 +28,7 @@ from odradek.testing.embedded import EmbeddedBroker  # noqa: E402
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    broker = EmbeddedBroker({"auto.create.topics.enable": "false"}, directory=str(tmp_path_factory.mktemp("broker")))
+    broker = EmbeddedBroker(directory=str(tmp_path_factory.mktemp("broker")))
     broker.start()
     yield broker.bootstrap_servers
     broker.stop()
@@ -113,8 +114,10 @@ class TestSink:
 
         def batches() -> Iterator[object]:
             yield rows(value=pa.array([b"x" * 5000], pa.binary()))
-            for _ in range(100):
-                yield small
+            with Producer(bootstrap_servers=bootstrap) as other:
+                for _ in range(20):
+                    other.send(name, b"one more answer of the broker").result(30)
+                    yield small
 
         with pytest.raises(KafkaError) as caught:
             topic.write(*batches())
@@ -196,7 +199,8 @@ class TestBatch:
     def test_reads_large_compressed_partitions_to_the_end(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)
         with Producer(bootstrap_servers=bootstrap, compression_type="zstd", batch_size=400_000, max_request_size=900_000) as producer:
-            producer.send_many(name, [b"%07d" % number + bytes(1000) for number in range(6000)], partition=0)
+            noise = random.Random(1)
+            producer.send_many(name, [b"%07d" % number + noise.randbytes(1000) for number in range(6000)], partition=0)
         options = read_options(topic.options(), streaming=False)
         read = read_range(options, OffsetRange(topic[0], 0, 6000))
         assert [int(value[:7]) for batch in read for value in batch.column("value").to_pylist()] == list(range(6000))
