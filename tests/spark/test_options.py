@@ -64,6 +64,8 @@ def test_writing_takes_topic_and_client_keys() -> None:
 def test_offsets_given_for_other_partitions_are_refused() -> None:
     with pytest.raises(ValueError, match="leaves out t-1"):
         resolve("startingOffsets", {A: 1}, {A: 0, B: 0}, {A: 5, B: 5})
+    with pytest.raises(ValueError, match="names t-1, which are not read"):
+        resolve("startingOffsets", {A: 1, B: 1}, {A: 0}, {A: 5})
     assert resolve("startingOffsets", {A: -2, B: -1}, {A: 1, B: 0}, {A: 5, B: 6}) == {A: 1, B: 6}
 
 
@@ -73,6 +75,8 @@ def test_lost_records_are_an_error_or_left_out() -> None:
         within_log(wanted, {A: 5}, {A: 9}, fail_on_data_loss=True)
     with pytest.raises(DataLoss, match="ends at 7"):
         within_log(wanted, {A: 0}, {A: 7}, fail_on_data_loss=True)
+    with pytest.raises(DataLoss, match="ends at 8"):
+        within_log(wanted, {A: 0}, {A: 8}, fail_on_data_loss=True)
     assert within_log(wanted, {A: 5}, {A: 7}, fail_on_data_loss=False) == [OffsetRange(A, 5, 7)]
     assert within_log(wanted, {A: 9}, {A: 9}, fail_on_data_loss=False) == []
 
@@ -90,6 +94,12 @@ def test_a_limit_is_shared_fairly_and_never_stalls(sizes: list[tuple[int, int]],
     assert rows > 0 or waiting == 0
     if sum(size for _, size in sizes) <= limit:
         assert chosen == end
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "many"])
+def test_a_limit_lets_something_through(limit: str) -> None:
+    with pytest.raises(ConfigError, match="maxOffsetsPerTrigger must be a number of at least 1"):
+        read_options({**BASE, "maxOffsetsPerTrigger": limit}, streaming=True)
 
 
 def test_stream_offsets_have_the_connectors_form() -> None:

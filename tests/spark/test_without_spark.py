@@ -14,11 +14,11 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
-from odradek.base.errors import ErrorCode  # noqa: E402
+from odradek.base.errors import ErrorCode, OdradekError  # noqa: E402
 from odradek.base.ids import TopicPartition  # noqa: E402
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer  # noqa: E402
 from odradek.client.core.partitioner import partition_for_key  # noqa: E402
-from odradek.spark.batch import BatchReader, RangePartition, read_range  # noqa: E402
+from odradek.spark.batch import BatchReader, RangePartition, open_consumer, read_range  # noqa: E402
 from odradek.spark.options import read_options, write_options  # noqa: E402
 from odradek.spark.ranges import DataLoss, OffsetRange  # noqa: E402
 from odradek.spark.sink import write_rows  # noqa: E402
@@ -347,3 +347,19 @@ class TestStream:
         stream.stop()
         assert stream.initialOffset() == {name: {"0": 0}}, "and it connects again when it is asked again"
         stream.stop()
+
+    def test_a_stopped_query_closes_its_connections(self, bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        opened: list[Consumer] = []
+
+        def remember(*arguments: Any, **more: Any) -> Consumer:
+            opened.append(open_consumer(*arguments, **more))
+            return opened[-1]
+
+        monkeypatch.setattr("odradek.spark.stream.open_consumer", remember)
+        topic = Topic(bootstrap, name, 1)
+        stream = topic.stream()
+        stream.initialOffset()
+        stream.stop()
+        [consumer] = opened
+        with pytest.raises(OdradekError, match="closed"):
+            consumer.end_offsets([topic[0]])
