@@ -126,6 +126,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         after="if batch.attempts",
         breaks="A batch whose delivery.timeout.ms is over is sent again.",
         tests="client/test_splitting.py client/test_sender.py",
+        equivalent="The next look gives up what has expired before it sends anything.",
     ),
     Mutant(
         name="echo-taken-for-loss",
