@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from odradek.cli import start
 from odradek.cli.main import main
 from odradek.client import Admin, NewTopic
 from odradek.testing.embedded import EmbeddedBroker
@@ -38,6 +39,11 @@ def bootstrap() -> Iterator[str]:
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
     """Runs `odradek` in this process with some standard input."""
+
+    def started(_: object) -> None:
+        raise AssertionError("a broker has been started that should have refused; it would run until a signal")
+
+    monkeypatch.setattr(start, "announce", started)
 
     def run(*arguments: str, stdin: bytes = b"") -> Answer:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
