@@ -638,7 +638,7 @@ def spelled(text: str, folder: Path, port: int) -> str:
     return re.sub(r"(?<![\w}])@", str(folder), text).replace(":%", f":{port}")
 
 
-def said(answer: str) -> str:
+def pattern(answer: str) -> str:
     """The pattern of an answer: all of one line, and nothing beside it."""
     return ".*".join(re.escape(part) for part in answer.split("<*>")) + "\n"
 
@@ -649,7 +649,7 @@ def test_a_mistake_is_answered_in_one_line(
 ) -> None:
     monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", bootstrap)
     answer = command(*shlex.split(spelled(mistake.typed, folder, taken)))
-    assert re.fullmatch(said(spelled(mistake.answer, folder, taken)), answer.err), answer.err
+    assert re.fullmatch(pattern(spelled(mistake.answer, folder, taken)), answer.err), answer.err
     assert (answer.status, answer.out) == (mistake.status, "")
     assert not (folder / "data").exists(), "what failed left something behind"
 
@@ -804,6 +804,34 @@ def test_the_port_of_a_controller_is_taken_for_one(typed: str, command: Command)
         f"odradek {typed.split()[0]}: UNSUPPORTED_VERSION: the broker does not serve METADATA; an older broker, or a controller's port? "
         "-b HOST:PORT names a listener for clients\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("quorum", "options", "said"),
+    [
+        ("controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9094", (), "controller.quorum.voters: names 2 beside this node; <*>"),
+        (
+            "controller.quorum.bootstrap.servers=127.0.0.1:9093",
+            ("--no-initial-controllers",),
+            "node 1 was formatted to join a quorum of other controllers, and <*>: format it with --standalone",
+        ),
+        (
+            "controller.quorum.bootstrap.servers=127.0.0.1:9093",
+            ("-I", "1@127.0.0.1:9093:JEXY6aqzQY-32P5TStzaFg,2@127.0.0.1:9094:MvDxzVmcRsaTz33bUuRU6A"),
+            "the metadata quorum has the voters 1, 2: <*>",
+        ),
+    ],
+)
+def test_a_node_of_several_is_formatted_and_not_started(
+    quorum: str, options: tuple[str, ...], said: str, tmp_path: Path, command: Command
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(NODE.replace("@", str(tmp_path)).replace("controller.quorum.bootstrap.servers=127.0.0.1:9093", quorum))
+    assert command("storage", "format", "-c", str(file), "-t", "x", *options).status == 0
+    answer = command("start", str(file))
+    assert (answer.status, answer.out) == (1, "")
+    assert re.search("clusters of several nodes are not served yet", answer.err)
+    assert re.fullmatch(pattern(f"odradek start: {said}"), answer.err.splitlines()[-1] + "\n"), answer.err
 
 
 def test_a_person_waits_five_seconds_and_not_thirty() -> None:

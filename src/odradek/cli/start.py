@@ -118,7 +118,7 @@ def load(options: Options) -> BrokerConfig:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the broker; the exit status, when it has shut down in order. OdradekError or OSError when it cannot start or go on."""
+    """Runs the broker; the exit status, when it has shut down in order. OdradekError when it cannot start or go on."""
     if "-h" in arguments or "--help" in arguments:
         print(help_page("odradek start [OPTIONS] [FILE]", ABOUT, ("Options", OPTIONS)))
         return 0
@@ -133,21 +133,15 @@ def main(arguments: list[str]) -> int:
     alone = options.properties is None
     try:
         run(config, format_if_empty=alone, quiet=alone or options.quiet, on_ready=None if options.quiet else announce)
-    except (OdradekError, OSError) as error:
+    except OdradekError as error:
         hint = way_out(error, options, config)
         if not hint:
             raise
-        raise OdradekError(with_way_out(_shown(error), hint)) from None
+        raise OdradekError(with_way_out(str(error), hint)) from None
     return 0
 
 
-def _shown(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
-    return str(error)
-
-
-def way_out(error: Exception, options: Options, config: BrokerConfig) -> str:
+def way_out(error: OdradekError, options: Options, config: BrokerConfig) -> str:
     """What to do about an error of the start; "" when its text says that, or nobody knows."""
     from odradek.controller.format import ForeignDirectory
     from odradek.network.acceptor import ListenError
@@ -158,7 +152,8 @@ def way_out(error: Exception, options: Options, config: BrokerConfig) -> str:
         return _other_address(error, options)
     if isinstance(error, NotFormatted):
         return _format_command(error, options, config)
-    if isinstance(error, (DirectoryInUse, ForeignDirectory, UnusableDirectory)) or (isinstance(error, OSError) and error.filename):
+    of_the_disk = isinstance(error.__cause__, OSError) and error.__cause__.filename
+    if isinstance(error, (DirectoryInUse, ForeignDirectory, UnusableDirectory)) or of_the_disk:
         return _other_directory(options)
     return ""
 

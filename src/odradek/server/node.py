@@ -54,7 +54,7 @@ class Node:
 
 
 def problem_of(error: BaseException, directory: str | None = None) -> OdradekError:
-    """The error as one line. One of the disk names its file, or else `directory`."""
+    """The error as one line. One of the disk names its file, or else `directory`, and has the OSError as its cause."""
     if isinstance(error, KafkaError) and isinstance(error.__cause__, OSError):
         # A log has turned what its disk said into an answer for clients.
         error = error.__cause__
@@ -64,4 +64,6 @@ def problem_of(error: BaseException, directory: str | None = None) -> OdradekErr
         return StorageError(f"{type(error).__name__}: {error}")
     where = error.filename or directory
     reason = error.strerror or str(error)
-    return StorageError(f"{where}: {reason}" if where else reason)
+    problem = StorageError(f"{where}: {reason}" if where else reason)
+    problem.__cause__ = error
+    return problem

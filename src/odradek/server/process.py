@@ -38,7 +38,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_ready: Callable[[Broker], object] | None = None) -> None:
-    """Runs a broker until a signal; OdradekError or OSError when it cannot start or go on, after all that was started has been stopped."""
+    """Runs a broker until a signal; OdradekError when it cannot start or go on, after all that was started has been stopped."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
