@@ -273,7 +273,7 @@ def test_files_are_sent_in_pieces_and_released(run: Run, cached: bool) -> None:
             client.send(b"fetch")  # the connection goes on
             await client.frame()
             await until(lambda: all(file.released == 2 for file in files))
-            assert acceptor._response_bytes == 0  # pyright: ignore[reportPrivateUsage]
+            assert (acceptor.owed.of_files, acceptor.owed.in_memory) == (0, 0)
 
     run(main())
 
@@ -295,12 +295,12 @@ def test_peers_that_never_read_hold_little_memory_and_release_on_loss(run: Run) 
                 writers.append(writer)
             await until(lambda: len(files) == 20)
             await asyncio.sleep(0.1)
-            held = acceptor._response_bytes  # pyright: ignore[reportPrivateUsage]
+            held = acceptor.owed.of_files
             assert 0 < held <= 4 * MIB + 20 * 64 * 1024
             for writer in writers:
                 writer.transport.abort()
             await until(lambda: all(file.released == 1 for file in files))
-            assert acceptor._response_bytes == 0  # pyright: ignore[reportPrivateUsage]
+            assert (acceptor.owed.of_files, acceptor.owed.in_memory) == (0, 0)
 
     run(main())
 

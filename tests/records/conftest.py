@@ -11,6 +11,8 @@ import pytest
 
 from odradek.records import native
 
+from .oracle import Oracle
+
 _BUILDS: dict[str, ModuleType | None] = {}
 
 
@@ -30,3 +32,11 @@ def build(request: pytest.FixtureRequest) -> Iterator[str]:
     native.codec = codec
     yield name
     native.codec = before
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[Oracle]:
+    """The JVM's record classes, for all tests of the room."""
+    asked = Oracle()
+    yield asked
+    asked.close()

@@ -12,9 +12,9 @@ from odradek.records.compaction import FilteredBatch, OffsetMap, filter_batch
 from odradek.records.compression import Compression
 from odradek.records.patch import patched, seal, with_max_timestamp
 
+from .oracle import Oracle
 from .strategies import RawRecord
-from .test_jvm import Oracle, text
-from .test_jvm import oracle as oracle
+from .test_jvm import text
 
 pytestmark = pytest.mark.jvm
 

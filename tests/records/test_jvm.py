@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,44 +12,12 @@ from odradek.records.compression import Compression
 from odradek.records.patch import patched
 from odradek.records.validation import AppendRules, RecordValidationError, validate_append
 
+from .oracle import Oracle
 from .strategies import RawRecord, mutated, random_records
 
 pytestmark = pytest.mark.jvm
 
 NOW = 1_700_000_000_000
-_ROOT = Path(__file__).parents[2]
-_LIBS = os.environ.get("ODRADEK_JVM_LIBS", str(_ROOT / ".cache/jvm/libs"))
-
-
-class Oracle:
-    """Questions to the JVM, a line each."""
-
-    def __init__(self) -> None:
-        source = Path(__file__).with_name("jvm") / "RecordsOracle.java"
-        command = ["java", "-cp", f"{_LIBS}/*", str(source)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-    def ask(self, *words: object) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(*words, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline().rstrip("\n")
-        assert answer, "the JVM has gone"
-        return answer
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(30)
-
-
-@pytest.fixture(scope="session")
-def oracle() -> Iterator[Oracle]:
-    asked = Oracle()
-    yield asked
-    asked.close()
 
 
 def octets(value: bytes | None) -> str:

@@ -25,5 +25,9 @@ OWN_DEFAULTS: dict[str, OwnDefault] = {
     "max.connections": OwnDefault("10000", "2147483647", "nothing is unbounded: each connection holds a buffer"),
     "socket.receive.buffer.bytes": OwnDefault("-1", "102400", _SOCKETS),
     "socket.send.buffer.bytes": OwnDefault("-1", "102400", _SOCKETS),
-    "queued.max.request.bytes": OwnDefault("536870912", "-1", "requests being received and processed share a memory budget"),
+    "queued.max.request.bytes": OwnDefault(
+        "536870912",
+        "-1",
+        "requests being received and processed share a memory budget; the answers that peers have not taken share an eighth of it",
+    ),
 }

@@ -27,7 +27,7 @@ from odradek.coordinator.records import RecordSerde
 from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult, CoordinatorShard
 from odradek.coordinator.timers import Expire, Timers
 from odradek.records import native
-from odradek.records.batch import encode_keyed
+from odradek.records.batch import HEADER_SIZE, encode_keyed
 from odradek.records.compression import Compression
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ logger = logging.getLogger(__name__)
 S = TypeVar("S", bound=CoordinatorShard)
 T = TypeVar("T")
 
-BATCH_OVERHEAD = 61
 _RECORD_OVERHEAD = 32
 """More than length, attributes, deltas and header count of a record ever take."""
 
@@ -231,7 +230,7 @@ class ShardContext(Generic[S]):
             return self._take_nothing(result, deferred)
         size = native.codec.total_size(encoded) + _RECORD_OVERHEAD * len(encoded)
         try:
-            limit = self.log.max_batch_bytes - BATCH_OVERHEAD
+            limit = self.log.max_batch_bytes - HEADER_SIZE
         except KafkaError as error:
             # The partition is somebody else's, or its disk has failed, and the news is on its way.
             return self._refuse(result, append_error(error), deferred)

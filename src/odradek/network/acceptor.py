@@ -15,9 +15,10 @@ from typing import Protocol
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
-from odradek.network.connection import SMALL_PIECE, Answer, Chunk, Connection
+from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.frames import BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
+from odradek.network.owed import OwedAnswers
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class Acceptor:
         self.handler = handler
         self.limits = limits
         self.pool = BufferPool(limits.request_memory)
+        self.owed: OwedAnswers[Connection] = OwedAnswers(limits.response_memory, clock, self._close_debtor)
         self.quiet_log = QuietLog(logger, clock)
         self.connections: dict[Connection, None] = {}
         """The open ones, oldest first (a set would go through them in the order of their addresses in memory)."""
@@ -92,7 +94,6 @@ class Acceptor:
         self._writers: list[Connection] = []
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
-        self._response_bytes = 0
         self._index = 0
         self._next_slot = 0.0
         self._sweep: TimerHandle | None = None
@@ -178,8 +179,10 @@ class Acceptor:
         self._index += 1
         connection.connection_id = f"{local[0]}:{local[1]}-{host}:{peer[1]}-{self._index}"
         limits = self.limits
-        if limits.send_buffer > 0 and (own := transport.get_extra_info("socket")) is not None:
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
+        if (own := transport.get_extra_info("socket")) is not None:
+            transport.set_write_buffer_limits(high=0)
+            if limits.send_buffer > 0:
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None
         count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
         if len(self.connections) > limits.max_connections:
@@ -241,15 +244,14 @@ class Acceptor:
         for connection, answer in answers:
             connection.send_parked(answer)
 
-    def take_piece(self, wanted: int) -> int:
-        """Memory for file bytes on their way out: `wanted`, or SMALL_PIECE when the budget is used up."""
-        if self._response_bytes + wanted > self.limits.response_memory:
-            wanted = SMALL_PIECE
-        self._response_bytes += wanted
-        return wanted
-
-    def give_back_piece(self, size: int) -> None:
-        self._response_bytes -= size
+    def _close_debtor(self, connection: Connection, size: int) -> None:
+        self.quiet_log.warning(
+            "closing %s: it does not take its answer, %d bytes of the %d that all connections may owe",
+            connection.connection_id,
+            size,
+            self.owed.most,
+        )
+        connection.abort()
 
     # -- sweep -----------------------------------------------------------------------------------------------------------------
 
@@ -279,5 +281,6 @@ class Acceptor:
                     "closing %s: %d bytes of a request in %.0f s", connection.connection_id, pending, now - connection.partial_since
                 )
                 connection.abort()
-        if self.connections:
+        self.pool.release_spare()
+        if self.connections or self.pool.retained:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)

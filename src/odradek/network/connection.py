@@ -4,8 +4,9 @@
                             \\--transport above its high mark--> draining --drained--> reading
 
 While a request is being answered, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
-An answer is a list of chunks: bytes, memoryviews, or slices of files, which are read as the socket drains (1 MiB at a time, less when
-the process-wide budget for such pieces is used up) and released when they have been read or when the connection is gone.
+An answer is a list of chunks: bytes, memoryviews, or slices of files, which are read as the socket drains, piece by piece, and released
+when they have been read or when the connection is gone. The transport's high mark is zero: what the kernel does not take is owed, and
+counts in `network.owed`, which also says how large a piece may be.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PIECE = 1024 * 1024
-SMALL_PIECE = 64 * 1024
 _SHORT_ANSWER = 4096
 """Bytes up to which an answer waits for those to the requests that arrived along with its own."""
 _MUCH = 64 * 1024
@@ -51,6 +50,7 @@ class FileChunk(Protocol):
         ...
 
 
+_Bytes: TypeAlias = "bytes | bytearray | memoryview"
 Chunk: TypeAlias = "bytes | bytearray | memoryview | FileChunk"
 Answer: TypeAlias = "Sequence[Chunk] | Deferred[Sequence[Chunk] | None] | None"
 """Whole frames, size included; None where the protocol wants no answer. Chunks never alias the request's bytes."""
@@ -70,9 +70,11 @@ class Connection(asyncio.BufferedProtocol):
         "_acceptor",
         "_busy",
         "_chunks",
+        "_handed",
         "_in_process",
+        "_kept",
+        "_of_files",
         "_outgoing",
-        "_piece_in_flight",
         "_position",
         "_reading_executor",
         "_receiver",
@@ -103,7 +105,9 @@ class Connection(asyncio.BufferedProtocol):
         self._chunks: list[Chunk] | None = None  # the answer's rest, last chunk first
         self._position = 0  # within the chunk being sent
         self._outgoing = b""  # short answers that leave at the end of the loop's turn
-        self._piece_in_flight = 0
+        self._kept = 0  # bytes made in memory among the rest of the answer
+        self._handed = 0  # ... and those that the transport has and the kernel has not
+        self._of_files = 0  # bytes of files that the executor reads, or the transport has and the kernel has not
         self._reading_executor = False
         self.delayed = False  # not read yet, because of the connection rate
         self.connection_id = ""
@@ -142,6 +146,10 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- asyncio's side --------------------------------------------------------------------------------------------------------
 
+    def unsent(self) -> int:
+        """Bytes that were handed to the transport and not taken by the kernel."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._acceptor.connected(self, self._transport)
@@ -177,8 +185,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._write_paused = False
         self.active = True
-        self._acceptor.give_back_piece(self._piece_in_flight)
-        self._piece_in_flight = 0
+        self._taken()
         if self._chunks is not None:
             self._pump()
         if self._busy and self._chunks is None and not self._in_process:
@@ -250,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
         outgoing, self._outgoing = self._outgoing, b""
         transport = self._transport
         if outgoing and transport is not None and not transport.is_closing():
-            transport.write(outgoing)
+            self._hand_over(transport, [outgoing], len(outgoing), 0)
 
     def turn_over(self) -> None:
         """Writes what was left to the end of the loop's turn; a peer that does not take it gets no further requests answered."""
@@ -351,16 +358,37 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             release_chunks(answer)
             return
+        in_memory = sum([len(chunk) for chunk in answer if isinstance(chunk, (bytes, bytearray, memoryview))])
         for chunk in answer:
             if not isinstance(chunk, (bytes, bytearray, memoryview)):
                 break
         else:
-            transport.writelines(cast("Sequence[bytes | bytearray | memoryview]", answer))
+            self._hand_over(transport, cast("Sequence[_Bytes]", answer), in_memory, 0)
             return
         self._chunks = list(answer)
         self._chunks.reverse()
         self._position = 0
+        self._kept = in_memory
         self._pump()
+
+    def _hand_over(self, transport: asyncio.Transport, pieces: Sequence[_Bytes], in_memory: int, of_files: int) -> None:
+        """Has the pieces sent; what the kernel does not take at once is owed."""
+        transport.writelines(pieces)
+        if self._write_paused:
+            self._handed += in_memory
+            self._owe(of_files)
+
+    def _owe(self, of_files: int) -> None:
+        """Counts what is owed, and so many more bytes of files."""
+        owed = self._acceptor.owed
+        self._of_files += of_files
+        owed.of_files += of_files
+        owed.owes(self, self._handed + self._kept)
+
+    def _taken(self) -> None:
+        """What was handed over is owed no more."""
+        self._handed = 0
+        self._owe(-self._of_files)
 
     def _pump(self) -> None:
         """Hands the transport as much as it takes; file chunks piece by piece."""
@@ -369,30 +397,26 @@ class Connection(asyncio.BufferedProtocol):
             if transport is None or transport.is_closing():
                 self._drop_answer()
                 return
-            room = self._acceptor.take_piece(PIECE)
-            pieces, size = self._gather(self._chunks, room)
+            kept = self._kept
+            pieces, of_files = self._gather(self._chunks, self._acceptor.owed.piece())
             if pieces:
-                self._piece_in_flight += room
-                transport.writelines(pieces)
-                if not self._write_paused:
-                    self._acceptor.give_back_piece(self._piece_in_flight)
-                    self._piece_in_flight = 0
-            else:
-                self._acceptor.give_back_piece(room)
-                if size < 0:
-                    self._fail_read()
-                    return
+                self._hand_over(transport, pieces, kept - self._kept, of_files)
+            elif of_files < 0:
+                self._fail_read()
+                return
         if self._chunks is not None and not self._chunks:
             self._chunks = None
 
-    def _gather(self, chunks: list[Chunk], room: int) -> tuple[list[bytes | bytearray | memoryview], int]:
-        """Takes pieces off the answer, about `room` bytes of file content at most; (nothing, -1) when a file cannot be read."""
-        pieces: list[bytes | bytearray | memoryview] = []
+    def _gather(self, chunks: list[Chunk], room: int) -> tuple[list[_Bytes], int]:
+        """Takes pieces off the answer, and says how many bytes are of files: `room` at most, -1 when a file cannot be read."""
+        pieces: list[_Bytes] = []
+        of_files = 0
         while chunks and room > 0:
             chunk = chunks[-1]
             if isinstance(chunk, (bytes, bytearray, memoryview)):
                 pieces.append(chunk)
                 chunks.pop()
+                self._kept -= len(chunk)
                 continue
             wanted = min(room, chunk.size - self._position)
             try:
@@ -408,8 +432,9 @@ class Connection(asyncio.BufferedProtocol):
                 return [], -1
             pieces.append(piece)
             room -= wanted
+            of_files += wanted
             self._advance(chunks, chunk, wanted)
-        return pieces, 0
+        return pieces, of_files
 
     def _advance(self, chunks: list[Chunk], chunk: FileChunk, size: int) -> None:
         self._position += size
@@ -420,6 +445,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _read_in_executor(self, chunk: FileChunk, size: int) -> None:
         self._reading_executor = True
+        self._owe(size)
         future = self._acceptor.loop.run_in_executor(None, chunk.read, self._position, size)
         future.add_done_callback(self._read_done)
 
@@ -439,10 +465,9 @@ class Connection(asyncio.BufferedProtocol):
         if not piece:
             self._fail_read()
             return
+        self._taken()
         self._advance(chunks, chunk, len(piece))
-        self._transport.writelines([piece])
-        if self._write_paused:
-            self._piece_in_flight += self._acceptor.take_piece(len(piece))
+        self._hand_over(self._transport, [piece], 0, len(piece))
         self._pump()
         if self._chunks is None and not self._write_paused:
             self._answered()
@@ -455,9 +480,8 @@ class Connection(asyncio.BufferedProtocol):
     def _drop_answer(self) -> None:
         if self._reading_executor:
             return  # the file is in use; `_read_done` comes back here
-        if self._piece_in_flight:
-            self._acceptor.give_back_piece(self._piece_in_flight)
-            self._piece_in_flight = 0
+        self._kept = 0
+        self._taken()
         chunks, self._chunks = self._chunks, None
         if chunks:
             release_chunks(chunks)

@@ -59,6 +59,7 @@ class BufferPool:
         self.in_use = 0
         self._retained_limit = retained
         self._retained = 0
+        self._spare = 0  # the least that was retained since `release_spare`
         self._free: dict[int, list[_Buffer]] = {}
         self._waiting: list[Callable[[], object]] = []
         self.overdrawn_by: object | None = None
@@ -79,6 +80,7 @@ class BufferPool:
         free = self._free.get(capacity)
         if free:
             self._retained -= capacity
+            self._spare = min(self._spare, self._retained)
             return free.pop()
         return _Buffer(capacity)
 
@@ -102,6 +104,20 @@ class BufferPool:
         if self._waiting:
             self._wake()
 
+    def release_spare(self) -> None:
+        """Frees the buffers that nobody has needed since the last call."""
+        for capacity, free in self._free.items():
+            while free and capacity <= self._spare:
+                free.pop()
+                self._spare -= capacity
+                self._retained -= capacity
+        self._spare = self._retained
+
+    @property
+    def retained(self) -> int:
+        """Bytes of buffers that are kept for the next takers."""
+        return self._retained
+
     def settle(self, owner: object) -> None:
         """The owner holds no partial frame any more: the right to overdraw passes on."""
         if self.overdrawn_by is owner:
@@ -124,7 +140,7 @@ class FrameReceiver:
     `eager_bytes`: how much of a declared size may be allocated before its bytes have arrived. 0 for strangers; clients trust their broker.
     """
 
-    __slots__ = ("_buffer", "_eager_bytes", "_end", "_frame_end", "_hint", "_max_size", "_pool", "_start")
+    __slots__ = ("_buffer", "_eager_bytes", "_end", "_filled", "_frame_end", "_hint", "_max_size", "_pool", "_start")
 
     def __init__(self, pool: BufferPool, max_size: int, *, eager_bytes: int = 0) -> None:
         self._pool = pool
@@ -134,6 +150,7 @@ class FrameReceiver:
         self._start = 0  # first byte not consumed
         self._end = 0  # first byte not received
         self._frame_end = -1  # end of the frame at _start, -1 while its size is unknown
+        self._filled = False  # the last space was filled to its end
         self._hint = pool.base_capacity
 
     @property
@@ -179,13 +196,18 @@ class FrameReceiver:
 
     def received(self, size: int) -> None:
         self._end += size
+        self._filled = self._end in (self._frame_end, self.capacity)
 
     def reserve(self) -> bool:
         """Makes room for more bytes; False when the budget does not allow it."""
         buffer = self._buffer
         if buffer is None:
             pool = self._pool
-            self._buffer = pool.take(self._hint) or pool.take(pool.base_capacity) or pool.take_floor()
+            if self._filled:
+                # Event loops look for more at once where a read filled its space, and mostly find nothing: that look needs no large buffer.
+                self._buffer = pool.take_floor()
+            else:
+                self._buffer = pool.take(self._hint) or pool.take(pool.base_capacity) or pool.take_floor()
             return True
         capacity = len(buffer.data)
         total = self._frame_end - self._start if self._frame_end > 0 else SIZE.size

@@ -14,8 +14,8 @@ class AcceptorLimits:
     """Sizes are bytes, times seconds. The names in brackets are Kafka's configuration keys.
 
     Deviations from Kafka, all finite where Kafka has no limit: `request_memory` (queued.max.request.bytes), `frame_grace_s` and
-    `frame_min_rate` (a frame must be complete within the grace plus size / rate), `response_memory` (file bytes in memory on their way out;
-    beyond it every connection may still hold `SMALL_PIECE`).
+    `frame_min_rate` (a frame must be complete within the grace plus size / rate), `response_memory` (answers that peers have not taken
+    yet, all connections together, see `network.owed`; an eighth of queued.max.request.bytes).
     """
 
     __slots__ = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.records import _frames, _raw, _runs
+from odradek.records import _frames, _raw, _runs, layout
 
 KEYED_END = _END = 0
 KEYED_MORE = _MORE = 1
@@ -15,7 +15,7 @@ KEYED_OTHER = _OTHER = 2
 KEYED_BATCH = _BATCH = 3
 KEYED_MALFORMED = _MALFORMED = 4
 
-_HEADER = 61
+_HEADER = layout.HEADER_SIZE
 _OFFSET = 8
 _LONGEST = 4096
 _LEAST_KEY = 6

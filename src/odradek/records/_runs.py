@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.records import _checksum, _compaction, _frames, _raw
+from odradek.records import _checksum, _compaction, _frames, _raw, layout
 
 if TYPE_CHECKING:
     # For the compiler; the interpreter never comes to where it is used.
@@ -18,7 +18,7 @@ _checksum.prepare()
 
 _MAX64 = 0x7FFFFFFFFFFFFFFF
 _MAX_RELATIVE_OFFSET = 0x7FFFFFFF
-_HEADER = 61
+_HEADER = layout.HEADER_SIZE
 
 
 def is_compiled() -> bool:

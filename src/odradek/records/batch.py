@@ -13,12 +13,11 @@ from typing import NamedTuple, cast
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.records import crc32c, native
 from odradek.records.compression import DEFAULT_LIMIT, Compression, compress, decompress
+from odradek.records.layout import HEADER_SIZE as HEADER_SIZE
 
 Buffer = bytes | bytearray | memoryview
 Headers = Sequence[tuple[str, bytes | None]]
 
-HEADER_SIZE = 61
-"""Bytes before the first record of a batch of magic 2 (RECORD_BATCH_OVERHEAD)."""
 LOG_OVERHEAD = 12
 """Base offset and batch length: what the batch length does not count."""
 MAGIC_OFFSET = 16

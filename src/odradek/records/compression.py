@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 import cramjam
+import lz4.block
 
 from odradek.base.errors import ErrorCode, KafkaError
 
@@ -53,6 +54,7 @@ _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_ROOM = 16
 """Room for the blocks of a frame is taken at once when it is no more than this many times the frame."""
+_LZ4_HIGHEST = 12
 _LZ4_STORED = 1 << 31
 """The bit of a block's size that tells that the block is not compressed."""
 
@@ -75,8 +77,7 @@ def compress(data: Buffer, compression: Compression, level: int | None = None) -
         return bytes(cramjam.gzip.compress(data, level))
     if compression == Compression.ZSTD:
         return bytes(cramjam.zstd.compress(data, level))
-    # The LZ4 library calls 1..2 fast and 3..12 high compression; Java's 9 means "fast" unless a level was asked for.
-    return _compress_lz4(data, 1 if level == default else min(level, 12))
+    return _compress_lz4(data, level)
 
 
 def decompress(data: Buffer, compression: Compression, limit: int = DEFAULT_LIMIT) -> bytes | bytearray | memoryview:
@@ -120,15 +121,20 @@ def _into(codec: Callable[[Buffer, bytearray], int], data: Buffer, compression: 
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    """A frame of independent blocks of 64 KiB without checksums, as the JVM writes it: the batch has a CRC already."""
+    """A frame of independent blocks of 64 KiB without checksums, as the JVM writes it: the batch has a CRC already.
+
+    Kafka's default level means the fast compressor, any other the one of high compression (Lz4BlockOutputStream). Its highest level is 12
+    (LZ4HC_CLEVEL_MAX); those above mean the same.
+    """
     view = memoryview(data)
     parts: list[bytes | memoryview] = [_LZ4_HEADER]
+    fast = level == LEVELS[Compression.LZ4][2]
     for start in range(0, len(view), _LZ4_BLOCK):
         raw = view[start : start + _LZ4_BLOCK]
-        if level < 3:
-            block = bytes(cramjam.lz4.compress_block(raw, store_size=False))
+        if fast:
+            block = lz4.block.compress(raw, store_size=False)
         else:
-            block = bytes(cramjam.lz4.compress_block(raw, mode="high_compression", compression=level, store_size=False))
+            block = lz4.block.compress(raw, mode="high_compression", compression=min(level, _LZ4_HIGHEST), store_size=False)
         if len(block) < len(raw):
             parts.append(len(block).to_bytes(4, "little"))
             parts.append(block)

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.records import native
-from odradek.records.batch import Buffer
+from odradek.records.batch import HEADER_SIZE, Buffer
 
 
 class ScanEnd(IntEnum):
@@ -73,7 +73,7 @@ def scan_batches(
     segment its base offset, then `Scan.next_offset` of the call before. A batch that is not right is never among those reported. Only
     headers and CRCs are looked at, never records. Raises ValueError for a range outside the buffer.
     """
-    most = max(min(limit, (len(buffer) - start) // 61 + 1), 0)
+    most = max(min(limit, (len(buffer) - start) // HEADER_SIZE + 1), 0)
     codec = native.codec
     columns = memoryview(bytearray(codec.COLUMNS * most * 8)).cast("q")
     stop = len(buffer) if end is None else end

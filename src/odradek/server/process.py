@@ -59,6 +59,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from odradek.server.broker import Broker
+    from odradek.server.memory import MemoryKeeper, find_trim
 
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[None] = loop.create_future()
@@ -84,6 +85,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
 
     broker.services.dynamic_config.subscribe(("background.threads",), resize)
     broker.on_fatal = lambda error: None if stopped.done() else stopped.set_exception(error)
+    memory = MemoryKeeper(loop, broker.clock, find_trim())
     starting = asyncio.ensure_future(broker.start())
     try:
         await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -93,10 +95,12 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
         else:
             starting.result()
             _settle_memory()
+            memory.start()
             if on_ready is not None and not stopped.done():
                 on_ready(broker)
         await stopped
     finally:
+        memory.stop()
         await broker.stop()
         if stopped.done():
             stopped.exception()  # is raised, or is the same as what ended the start

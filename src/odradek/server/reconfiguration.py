@@ -17,16 +17,22 @@ if TYPE_CHECKING:
     from odradek.storage.log_manager import LogManager
 
 _CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "max.connection.creation.rate")
+_UNLIMITED = 1 << 62
+_ANSWERS_PART = 8
+"""Answers may owe this part of the memory that requests may have: they leave as they are made, so long as peers read."""
 
 
 def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
     """What listeners allow their peers."""
     overrides = (entry.rpartition(":") for entry in config.text("max.connections.per.ip.overrides").split(",") if entry.strip())
     memory = config.integer("queued.max.request.bytes")
+    if memory <= 0:
+        memory = _UNLIMITED
     idle_ms = config.integer("connections.max.idle.ms")
     return AcceptorLimits(
         request_size=config.integer("socket.request.max.bytes"),
-        request_memory=memory if memory > 0 else 1 << 62,
+        request_memory=memory,
+        response_memory=memory // _ANSWERS_PART,
         idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
         max_connections=config.integer("max.connections"),
         max_connections_per_ip=config.integer("max.connections.per.ip"),

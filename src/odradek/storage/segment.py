@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from odradek.base.disk import Disk, File
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.batch import HEADER_SIZE
 from odradek.records.scan import Scan, index_entries
 from odradek.storage.index import CorruptIndexError, OffsetIndex, TimeIndex
 from odradek.storage.names import (
@@ -31,7 +32,6 @@ _SCAN_BYTES = 4096
 _SCAN_HEADER = struct.Struct(">qiibIhiqq")
 """Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp: 43 of the 61 header bytes."""
 _LOG_OVERHEAD = 12
-_SMALLEST_BATCH = 61
 _SMALLEST_MESSAGE = 26
 """Of magic 0; a message of magic 0 or 1, compressed or not, passes for a batch of one record with its last offset."""
 _MESSAGE_HEADER = struct.Struct(">bq")
@@ -321,7 +321,7 @@ class Segment:
         return self.time_index.lookup(timestamp)[1]
 
     def _begins_batch(self, position: int, offset: int) -> bool:
-        if not 0 < position <= self.size - _SMALLEST_BATCH:
+        if not 0 < position <= self.size - HEADER_SIZE:
             return False
         head = self.file.pread(_SCAN_HEADER.size, position)
         fields: tuple[int, ...] = _SCAN_HEADER.unpack(head)
@@ -329,7 +329,7 @@ class Segment:
         size = length + _LOG_OVERHEAD
         return (
             magic == 2
-            and _SMALLEST_BATCH <= size <= self.size - position
+            and HEADER_SIZE <= size <= self.size - position
             and delta >= 0
             and self.base_offset <= base_offset <= offset <= self.base_offset + MAX_RELATIVE_OFFSET
         )
@@ -354,7 +354,7 @@ class Segment:
 
     def batch_at(self, position: int) -> BatchPosition:
         """The batch that begins at `position`."""
-        for batch in _walk(self, position, self.size, _SMALLEST_BATCH):
+        for batch in _walk(self, position, self.size, HEADER_SIZE):
             return batch
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.log_path}: no batch at position {position}")
 
@@ -527,7 +527,7 @@ def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterato
     while position + _SMALLEST_MESSAGE <= end:
         at = position - window_start
         if at + _SCAN_HEADER.size > len(window):
-            window = file.pread(max(read_ahead, _SMALLEST_BATCH), position)
+            window = file.pread(max(read_ahead, HEADER_SIZE), position)
             window_start, at = position, 0
             if len(window) < _SCAN_HEADER.size:
                 # The last one, of magic 0 or 1, may be shorter; a file may also have been cut meanwhile.
@@ -536,7 +536,7 @@ def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterato
                 window = window.ljust(_SCAN_HEADER.size, b"\0")
         base_offset, length, epoch, magic, _, attributes, delta, base_timestamp, max_timestamp = unpack(window, at)
         size = length + _LOG_OVERHEAD
-        if magic != 2 or size < _SMALLEST_BATCH or delta < 0:
+        if magic != 2 or size < HEADER_SIZE or delta < 0:
             if not 0 <= magic < 2 or size < _SMALLEST_MESSAGE:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,

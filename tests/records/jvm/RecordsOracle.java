@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
@@ -20,6 +21,7 @@ import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.requests.ProduceResponse;
 import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.PrimitiveRef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
@@ -32,6 +34,7 @@ import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 
 /**
  * The JVM's record codec behind standard input and output, one line a question, one line an answer:
+ *   C codec level hex                                            -> how many bytes the codec makes of them at the level
  *   D hex                                                        -> records of all batches
  *   E magic codec baseOffset records                             -> hex of a batch
  *   V targetCodec compacted logAppendTime before after now hex   -> what LogValidator makes of a client's batch
@@ -52,6 +55,7 @@ public class RecordsOracle {
             String answer;
             try {
                 answer = switch (words[0]) {
+                    case "C" -> "ok " + compressedSize(words);
                     case "D" -> "ok " + decode(HEX.parseHex(words[1]));
                     case "E" -> "ok " + encode(words);
                     case "F" -> "ok " + filter(words);
@@ -68,6 +72,21 @@ public class RecordsOracle {
             out.println(answer);
             out.flush();
         }
+    }
+
+    private static int compressedSize(String[] words) throws Exception {
+        int level = Integer.parseInt(words[2]);
+        Compression compression = switch (words[1]) {
+            case "gzip" -> Compression.gzip().level(level).build();
+            case "lz4" -> Compression.lz4().level(level).build();
+            case "snappy" -> Compression.snappy().build();
+            default -> Compression.zstd().level(level).build();
+        };
+        ByteBufferOutputStream output = new ByteBufferOutputStream(1024);
+        try (OutputStream stream = compression.wrapForOutput(output, RecordBatch.MAGIC_VALUE_V2)) {
+            stream.write(HEX.parseHex(words[3]));
+        }
+        return output.position();
     }
 
     private static byte[] bytes(String text) {

@@ -1,0 +1,272 @@
+"""Lets thousands of connections ask for much and read nothing, and checks that the broker's memory and its other clients stay as they are.
+
+    python -m tests.campaigns.slow_readers --readers 5000 --seed 1 [--kind records|answers|mixed]
+
+Each reader asks for 50 MB of records (`records`), or for an answer of 400 KB that is made in memory (`answers`: metadata of topics that
+do not exist), and takes no byte of it. Some more (patient readers) ask for records and take them slowly, to the end. A fast
+neighbour fetches and asks for versions all the while. Named checks:
+  no-crash            the broker is alive at the end and stops in good order;
+  memory-bounded      its peak memory is below what it was before, its budget for answers, and a few KiB for each connection;
+  memory-given-back   within 60 s after the readers have gone it holds 1.5 times of what it was before at most;
+  neighbour-unharmed  the neighbour is answered within the deadline and gets the right bytes, and goes on at a good part of its speed;
+  patience-rewarded   patient readers of records get their bytes, all and the right ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import resource
+import select
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.peers import OdradekBroker
+from odradek.protocol.headers import encode_request_header
+from odradek.protocol.messages.fetch import FetchRequest
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.schema import Message
+
+MIB = 1 << 20
+TOPIC = "load"
+RECORD = 500_000
+RECORDS = 120
+WANTED = 50_000_000
+BUDGET = 64 * MIB
+PER_READER = 12 * 1024
+"""What an open connection may cost beyond the budget: its objects, what the broker keeps of its request, its last few bytes."""
+DEADLINE_S = 10.0
+GIVEN_BACK_S = 60.0
+LEAST_SPEED = 0.2
+"""Of the neighbour's speed when it is alone."""
+
+
+class Plan(NamedTuple):
+    readers: int = 5000
+    kind: str = "mixed"
+    patient: int = 20
+    hold_s: float = 10.0
+    """How long all of them stay once the last has asked."""
+
+
+def request(message: Message, version: int) -> bytes:
+    data = encode_request_header(message.API_KEY, version, 1, "slow") + message.encode(version)
+    return struct.pack(">i", len(data)) + data
+
+
+def fetch(size: int) -> bytes:
+    partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=size)
+    topic = FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])
+    return request(FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=size, topics=[topic]), 11)
+
+
+def unknown_topics() -> bytes:
+    """A request whose answer is about as long as itself."""
+    topics = [MetadataRequest.MetadataRequestTopic(name=f"{number:04}".ljust(200, "x")) for number in range(2000)]
+    return request(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 8)
+
+
+def answer(connection: socket.socket, most: int = 1 << 18, pause_s: float = 0.0) -> bytes:
+    """One answer, taken `most` bytes at a time; ConnectionError when it is cut off."""
+    connection.settimeout(DEADLINE_S)
+    data = bytearray()
+    size = 4
+    while len(data) < size:
+        piece = connection.recv(min(most, size - len(data)))
+        if not piece:
+            raise ConnectionError(f"closed after {len(data)} bytes")
+        data += piece
+        if len(data) == 4 == size:
+            size += struct.unpack(">i", data)[0]
+        if pause_s:
+            time.sleep(pause_s)
+    return bytes(data[4:])
+
+
+class Neighbour(threading.Thread):
+    """Asks for versions and for 8 MB of records in turn, and compares each answer with the first."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(name="neighbour")
+        self.stopping = threading.Event()
+        self.port = port
+        self.rounds = 0
+        self.slowest_s = 0.0
+        self.problems: list[str] = []
+        self._spent_s = 0.0
+
+    @property
+    def rounds_per_second(self) -> float:
+        return self.rounds / self._spent_s if self._spent_s else 0.0
+
+    def start_anew(self) -> None:
+        self.rounds, self._spent_s, self.slowest_s = 0, 0.0, 0.0
+
+    def run(self) -> None:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), DEADLINE_S) as connection:
+                first: dict[bytes, bytes] = {}
+                requests = (struct.pack(">ihhih", 10, 18, 0, 7, -1), fetch(8_000_000))
+                while not self.stopping.is_set():
+                    for asked in requests:
+                        begin = time.monotonic()
+                        connection.sendall(asked)
+                        data = answer(connection)
+                        spent = time.monotonic() - begin
+                        self.slowest_s = max(self.slowest_s, spent)
+                        self._spent_s += spent
+                        if first.setdefault(asked, data) != data:
+                            self.problems.append("other bytes than before")
+                            return
+                    self.rounds += 1
+        except OSError as error:
+            self.problems.append(str(error) or "not answered in time")
+
+
+class Patient(threading.Thread):
+    """Takes 2 MB of records 16 KiB at a time, with pauses."""
+
+    def __init__(self, port: int, expected: bytes) -> None:
+        super().__init__(name="patient")
+        self.port = port
+        self.expected = expected
+        self.problem: str | None = None
+
+    def run(self) -> None:
+        try:
+            with socket.socket() as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.connect(("127.0.0.1", self.port))
+                connection.sendall(fetch(2_000_000))
+                if answer(connection, 16 * 1024, 0.05) != self.expected:
+                    self.problem = "not the bytes that it asked for"
+        except OSError as error:
+            self.problem = str(error)
+
+
+def prepare(broker: OdradekBroker, rng: random.Random) -> None:
+    """A topic with 60 MB of records that do not compress."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for _ in range(RECORDS):
+        producer.produce(TOPIC, rng.randbytes(RECORD), partition=0)
+    if producer.flush(60):
+        raise TimeoutError("the records could not be produced")
+
+
+def crowd(plan: Plan, port: int, rng: random.Random) -> list[socket.socket]:
+    """Connections that have asked, and never read."""
+    kinds = {"records": fetch(WANTED), "answers": unknown_topics()}
+    sockets = []
+    for _ in range(plan.readers):
+        asked = kinds[plan.kind] if plan.kind in kinds else rng.choice(list(kinds.values()))
+        connection = socket.create_connection(("127.0.0.1", port), DEADLINE_S)
+        connection.sendall(asked)
+        sockets.append(connection)
+    return sockets
+
+
+def closed(sockets: list[socket.socket]) -> int:
+    """How many the broker has closed."""
+    poll = select.poll()
+    for connection in sockets:
+        poll.register(connection, select.POLLRDHUP)
+    return len(poll.poll(0))
+
+
+def wait_until_below(broker: OdradekBroker, limit: float, within_s: float) -> tuple[int, float]:
+    """The memory at the end, and how long it took (or `within_s`)."""
+    begin = time.monotonic()
+    while (now := broker.rss_bytes()) > limit and time.monotonic() - begin < within_s:
+        time.sleep(0.25)
+    return now, time.monotonic() - begin
+
+
+def campaign(plan: Plan, seed: int, folder: Path) -> list[str]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = plan.readers + 2000
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard >= 0 else wanted, hard))
+    rng = random.Random(seed)
+    broker = OdradekBroker(folder, {"socket.send.buffer.bytes": "102400"})
+    broker.start()
+    problems: list[str] = []
+    sockets: list[socket.socket] = []
+    neighbour = Neighbour(broker.port)
+    try:
+        prepare(broker, rng)
+        with socket.create_connection(("127.0.0.1", broker.port), DEADLINE_S) as connection:
+            connection.sendall(fetch(2_000_000))
+            expected = answer(connection)
+        neighbour.start()
+        time.sleep(3)
+        alone, before = neighbour.rounds_per_second, broker.rss_bytes()
+        neighbour.start_anew()
+        patients = [Patient(broker.port, expected) for _ in range(plan.patient)]
+        for patient in patients[::2]:
+            patient.start()
+        begin = time.monotonic()
+        sockets = crowd(plan, broker.port, rng)
+        asked_s = time.monotonic() - begin
+        for patient in patients[1::2]:
+            patient.start()
+        time.sleep(plan.hold_s)
+        refused = closed(sockets)
+        during, slowest_s = neighbour.rounds_per_second, neighbour.slowest_s
+        for patient in patients:
+            patient.join()
+        for connection in sockets:
+            connection.close()
+        peak = broker.peak_rss_bytes()
+        after, took_s = wait_until_below(broker, before * 1.5, GIVEN_BACK_S)
+        neighbour.stopping.set()
+        neighbour.join()
+        print(
+            f"{plan.readers} readers of {plan.kind} within {asked_s:.1f} s, {refused} closed; memory {before >> 20} -> {peak >> 20} -> "
+            f"{after >> 20} MiB in {took_s:.1f} s; neighbour {alone:.1f} -> {during:.1f} rounds/s, slowest {slowest_s * 1000:.0f} ms"
+        )
+        if peak > before + BUDGET * 1.5 + plan.readers * PER_READER:
+            problems.append(f"memory-bounded: {peak >> 20} MiB at the peak, {before >> 20} before")
+        if after > before * 1.5:
+            problems.append(f"memory-given-back: {after >> 20} MiB of {peak >> 20} stay, {before >> 20} before")
+        if during < alone * LEAST_SPEED:
+            problems.append(f"neighbour-unharmed: {during:.1f} rounds/s where it made {alone:.1f}")
+        problems += [f"neighbour-unharmed: {problem}" for problem in neighbour.problems]
+        problems += [f"patience-rewarded: {patient.problem}" for patient in patients if patient.problem]
+        if (status := broker.stop()) != 0:
+            problems.append(f"no-crash: the shutdown ended with status {status}\n{broker.log_tail()}")
+    finally:
+        neighbour.stopping.set()
+        for connection in sockets:
+            with contextlib.suppress(OSError):
+                connection.close()
+        broker.kill()
+    return problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="connections that ask for much and read nothing")
+    parser.add_argument("--readers", type=int, default=Plan().readers)
+    parser.add_argument("--kind", choices=("records", "answers", "mixed"), default=Plan().kind)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="odradek-slow-readers-") as folder:
+        problems = campaign(Plan(options.readers, options.kind), options.seed, Path(folder))
+    for problem in problems:
+        print(problem)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
