@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -431,5 +432,85 @@ def test_nothing_is_answered_before_serving_begins(run: Run) -> None:
             async with peer(bound) as client:
                 client.send(b"now")
                 assert await client.frame() == b"now"
+
+    run(main())
+
+
+async def quiet_peer(port: int, body: bytes) -> asyncio.StreamWriter:
+    """A peer with small buffers that has asked, and takes nothing."""
+    own = socket.socket()
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    own.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(own, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=own, limit=1024)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(framed(body))
+    del reader
+    return writer
+
+
+def test_those_that_take_no_large_answer_are_closed_for_others_who_never_wait(run: Run) -> None:
+    async def main() -> None:
+        asked: list[int] = []
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            if frame[:1] != b"x":
+                return echo(connection, frame)
+            asked.append(connection.peer_port)
+            return [framed(bytes(frame) * MIB)]
+
+        limits = AcceptorLimits(response_memory=8 * MIB, send_buffer=16 * 1024)
+        async with listening(handle, limits) as (acceptor, bound), peer(bound) as neighbour:
+            writers = []
+            for number in range(1, 13):
+                writers.append(await quiet_peer(bound.port, b"x"))
+                await until(lambda number=number: len(asked) == number)
+                neighbour.send(b"hello")
+                assert await neighbour.frame() == b"hello"
+                assert acceptor.owed.in_memory <= 4 * MIB
+            ports = [writer.get_extra_info("sockname")[1] for writer in writers]
+            await until(lambda: len(acceptor.connections) <= 4)
+            assert [connection.peer_port for connection in acceptor.connections][1:] == ports[-3:], "the latest are there"
+            for writer in writers:
+                writer.transport.abort()
+            await until(lambda: len(acceptor.connections) == 1)
+            assert acceptor.owed.in_memory == 0
+
+    run(main())
+
+
+def test_a_large_answer_is_owed_until_its_peer_has_taken_it(run: Run) -> None:
+    async def main() -> None:
+        file = FakeFile(2 * MIB)
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return [struct.pack(">i", 3 * MIB + file.size), b"h" * MIB, file, b"t" * 2 * MIB]
+
+        async with listening(handle, AcceptorLimits(send_buffer=16 * 1024)) as (acceptor, bound), peer(bound) as client:
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.send(b"fetch")
+            await until(lambda: acceptor.owed.in_memory > 2 * MIB)
+            assert acceptor.owed.in_memory in (3 * MIB + 4, 2 * MIB), "what waits behind the file counts as well"
+            client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            body = await client.frame()
+            assert (body[:MIB], body[-2 * MIB :]) == (b"h" * MIB, b"t" * 2 * MIB)
+            await until(lambda: (acceptor.owed.in_memory, acceptor.owed.of_files) == (0, 0))
+
+    run(main())
+
+
+def test_a_connection_that_has_sent_much_keeps_little(run: Run) -> None:
+    """Event loops look for more after a read that filled its space: that look takes no large buffer."""
+
+    async def main() -> None:
+        async with listening(lambda connection, frame: [framed(b"ok")]) as (acceptor, bound):
+            clients = [await asyncio.open_connection("127.0.0.1", bound.port) for _ in range(20)]
+            for reader, writer in clients:
+                writer.write(framed(b"y" * 400_000))
+                assert await reader.readexactly(6) == framed(b"ok")
+            await asyncio.sleep(0)
+            assert acceptor.pool.in_use <= 20 * 4096
+            for _, writer in clients:
+                writer.transport.abort()
 
     run(main())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.server.clock import LoopClock
 from odradek.server.process import run_loop
+from tests.clock import ManualClock
 from tests.network.support import Handle, framed, listening, until
 
 HEARTBEAT = 12
@@ -72,24 +74,95 @@ def test_messages_go_out_and_come_back() -> None:
     talk(test, handle)
 
 
-def test_no_more_than_allowed_is_on_the_wire() -> None:
-    seen: list[int] = []
-    waiting: list[Deferred[object]] = []
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
 
-    def handle(_: Connection, frame: memoryview) -> Answer:
-        seen.append(len(frame))
-        return None
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[bytes] = []
+        self.closed = False
 
-    async def test(connection: ClientConnection) -> None:
-        for _ in range(10):
-            connection.send(HEARTBEAT, 0, [b"x"])
-        assert not connection.can_send
-        await until(lambda: len(seen) == 2)
-        await asyncio.sleep(0.05)
-        assert len(seen) == 2
-        assert not waiting
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.requests.append(b"".join(list_of_data))
 
-    talk(test, handle, max_in_flight=2)
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def abort(self) -> None:
+        self.closed = True
+
+
+def receive(connection: ClientConnection, data: bytes) -> None:
+    space = connection.get_buffer(-1)
+    space[: len(data)] = data
+    del space
+    connection.buffer_updated(len(data))
+
+
+def test_no_more_than_allowed_is_on_the_wire_and_each_answer_lets_the_next_out() -> None:
+    connection = ClientConnection(ManualClock(), "me", max_in_flight=2)
+    wire = Wire()
+    connection.connection_made(wire)
+    assert connection.can_send
+    answers = [connection.send(HEARTBEAT, 0, [b"%d" % number]) for number in range(10)]
+    assert not connection.can_send
+    assert connection.in_flight == 10
+    for number in range(10):
+        assert [request[-1:] for request in wire.requests] == [b"%d" % sent for sent in range(min(number + 2, 10))]
+        receive(connection, response(number, b"%d!" % number))
+        assert bytes(answers[number].result()) == b"%d!" % number
+    assert connection.can_send
+    assert connection.in_flight == 0
+
+
+def test_a_connection_that_does_not_take_more_holds_requests_back() -> None:
+    connection = ClientConnection(ManualClock(), "me")
+    wire = Wire()
+    connection.connection_made(wire)
+    connection.pause_writing()
+    connection.send(HEARTBEAT, 0, [b"x"])
+    assert wire.requests == []
+    connection.resume_writing()
+    assert len(wire.requests) == 1
+
+
+def test_a_request_in_the_queue_runs_out_of_time_as_one_on_the_wire_does() -> None:
+    clock = ManualClock()
+    connection = ClientConnection(clock, "me", max_in_flight=1)
+    wire = Wire()
+    connection.connection_made(wire)
+    first = connection.send(HEARTBEAT, 0, [b"1"], timeout_s=60)
+    second = connection.send(HEARTBEAT, 0, [b"2"], timeout_s=5)
+    clock.advance(4.9)
+    assert not first.done
+    clock.advance(60)
+    assert wire.closed
+    assert isinstance(first.error, RequestTimedOut)
+    assert isinstance(second.error, RequestTimedOut)
+
+
+def test_an_answer_in_time_moves_the_deadline_to_the_next_request() -> None:
+    clock = ManualClock()
+    connection = ClientConnection(clock, "me")
+    wire = Wire()
+    connection.connection_made(wire)
+    connection.send(HEARTBEAT, 0, [b"1"], timeout_s=5)
+    clock.advance(3)
+    second = connection.send(HEARTBEAT, 0, [b"2"], timeout_s=5)
+    receive(connection, response(0))
+    clock.advance(4.9)
+    assert not second.done
+    clock.advance(0.2)
+    assert isinstance(second.error, RequestTimedOut)
+
+
+def test_the_queue_has_an_end() -> None:
+    connection = ClientConnection(ManualClock(), "me", max_in_flight=1, max_queued=2)
+    connection.connection_made(Wire())
+    sent = [connection.send(HEARTBEAT, 0, [b"x"]) for _ in range(4)]
+    assert [each.done for each in sent] == [False, False, False, True]
+    assert isinstance(sent[3].error, ConnectionLost)
+    assert not isinstance(sent[3].error, RequestTimedOut)
 
 
 def test_a_request_without_an_answer_is_done_when_it_is_sent() -> None:

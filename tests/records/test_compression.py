@@ -52,8 +52,9 @@ def test_every_cut_is_invalid(codec: Compression) -> None:
 
 
 def test_a_snappy_block_that_lies_about_its_size_allocates_nothing() -> None:
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as raised:
         decompress(b"\xff\xff\xff\x7f\x00\x00", Compression.SNAPPY)
+    assert raised.value.code == ErrorCode.INVALID_RECORD
 
 
 def test_foreign_framings() -> None:

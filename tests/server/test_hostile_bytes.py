@@ -6,11 +6,13 @@ The rows on framing and parsing; those about records, ACLs and SASL stand with t
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import tracemalloc
 
 import pytest
 
+from odradek.network.frames import FLOOR_CAPACITY
 from odradek.network.limits import AcceptorLimits
 from odradek.server.process import run_loop
 from tests.network.support import Peer, framed, peer, until
@@ -138,19 +140,31 @@ def test_a_software_name_that_is_none_is_an_invalid_request() -> None:
 
 def test_a_thousand_declarations_of_99_mib_cost_their_floor() -> None:
     async def main() -> None:
+        # Half of the peers, since each has two ends here, in one process.
+        count = 500
+        loop = asyncio.get_running_loop()
+        sockets = [socket.socket() for _ in range(count)]
         limits = AcceptorLimits(frame_grace_s=1.0)
-        async with dispatching(limits) as (acceptor, bound):
-            writers: list[asyncio.StreamWriter] = []
-            for _ in range(400):
-                _, writer = await asyncio.open_connection("127.0.0.1", bound.port)
-                writer.write(struct.pack(">i", 99 * MIB) + b"\x00\x12")
-                writers.append(writer)
-            async with peer(bound) as neighbour:
+        async with dispatching(limits) as (acceptor, bound), peer(bound) as neighbour:
+            tracemalloc.start()
+            try:
+                for each in sockets:
+                    each.setblocking(False)
+                    await loop.sock_connect(each, ("127.0.0.1", bound.port))
+                    await loop.sock_sendall(each, struct.pack(">i", 99 * MIB) + b"\x00\x12")
+                waiting = acceptor.connections
+                await until(lambda: sum(connection.bytes_pending == 6 for connection in waiting) == count)
                 await alive(neighbour)
+                await until(lambda: acceptor.pool.in_use <= (count + 1) * FLOOR_CAPACITY)
+                held, _ = tracemalloc.get_traced_memory()
+                assert held <= count * (FLOOR_CAPACITY + 8 * 1024) + acceptor.pool.retained + 2 * MIB
                 await until(lambda: len(acceptor.connections) == 1)
+                assert acceptor.pool.in_use <= FLOOR_CAPACITY, "the deadline for the rest ends them, and all of it is given back"
                 await alive(neighbour)
-            for writer in writers:
-                writer.close()
+            finally:
+                tracemalloc.stop()
+                for each in sockets:
+                    each.close()
 
     run_loop(asyncio.wait_for(main(), 30))
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek.base.ids import TopicPartition
 from odradek.cli.main import COMMANDS, usage
 from odradek.cli.start import UsageError, default_data_dir, load, parse
+from odradek.client import Consumer, Producer
 
 LISTENERS = "listeners=PLAINTEXT://localhost:0"
 
@@ -71,15 +73,27 @@ def test_a_start_without_arguments_formats_and_names_what_it_did(tmp_path: Path)
     assert (data / ".kafka_cleanshutdown").exists()
 
 
-def test_it_comes_back_after_kill(tmp_path: Path) -> None:
+def test_it_comes_back_after_kill_with_what_was_acknowledged(tmp_path: Path) -> None:
     arguments = ("--data-dir", str(tmp_path / "data"), "--override", LISTENERS)
-    with started(*arguments) as (process, _):
+    with started(*arguments) as (process, lines):
+        with Producer(bootstrap_servers=lines[1].rpartition("//")[2]) as producer:
+            assert producer.send("orders", b"kept").result(30).offset == 0
         process.kill()
         process.wait()
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
-    with started(*arguments) as (process, _):
+    with started(*arguments) as (process, lines):
+        bootstrap = lines[1].rpartition("//")[2]
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            assert producer.send("orders", b"next").result(30).offset == 1
+        with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("orders", 0)])
+            values: list[bytes | None] = []
+            while len(values) < 2:
+                values += [record.value for record in consumer.poll(30)]
+        assert values == [b"kept", b"next"]
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
 def test_a_second_broker_on_the_same_directory_refuses(tmp_path: Path) -> None:

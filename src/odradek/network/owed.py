@@ -7,7 +7,7 @@ budget is for each of the two kinds:
   none. So peers that stand still never use all of it up, those that read get on, and nobody has to be closed.
 - **Bytes made in memory** (a large Metadata answer) cannot come in pieces. While they fill more than half of what they may, a new answer
   closes the connections that have taken nothing for `PATIENCE_S`; while they fill more than all of it, those that have taken nothing for
-  longest. So nobody waits for a peer that does not read. Up to `EXEMPT` bytes of a connection count for nothing: short answers close nobody.
+  longest. So nobody waits for a peer that does not read. Up to `EXEMPT` bytes of a connection do not count: short answers close nobody.
 """
 
 from __future__ import annotations

@@ -6,11 +6,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from odradek.protocol.errors import ProtocolError
 from odradek.protocol.schema import Chunk
-
-SIZE_PREFIX: Final = 4
-"""Bytes of the size that opens a frame."""
 
 _SIZE: Final = struct.Struct(">i")
 
@@ -18,19 +14,6 @@ _SIZE: Final = struct.Struct(">i")
 def encode_size(size: int) -> bytes:
     """The prefix of a frame of `size` bytes."""
     return _SIZE.pack(size)
-
-
-def decode_size(buffer: bytes | bytearray | memoryview, offset: int = 0, *, limit: int) -> int | None:
-    """The size of the frame that starts at `offset`, None while its prefix is incomplete.
-
-    Raises ProtocolError for a negative size or one above `limit` bytes, before anything is allocated for the frame.
-    """
-    if len(buffer) - offset < SIZE_PREFIX:
-        return None
-    (size,) = _SIZE.unpack_from(buffer, offset)
-    if not 0 <= size <= limit:
-        raise ProtocolError(f"a frame of {size} bytes (limit {limit})")
-    return int(size)
 
 
 def chunk_size(chunk: Chunk) -> int:

@@ -1,0 +1,154 @@
+"""Answers that peers do not take: who gets smaller pieces, and who is closed when there is no room."""
+
+from __future__ import annotations
+
+from odradek.network.owed import EXEMPT, LARGEST_PIECE, PATIENCE_S, SMALLEST_PIECE, OwedAnswers
+from tests.clock import ManualClock
+
+MIB = 1 << 20
+BUDGET = 8 * MIB
+"""4 MiB for each kind."""
+
+
+class Peer:
+    """A connection; the test says what it has not taken."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.left = 0
+
+    def unsent(self) -> int:
+        return self.left
+
+
+class World:
+    def __init__(self, budget: int = BUDGET) -> None:
+        self.clock = ManualClock()
+        self.closed: list[tuple[str, int]] = []
+        self.owed: OwedAnswers[Peer] = OwedAnswers(budget, self.clock, lambda peer, size: self.closed.append((peer.name, size)))
+
+    def ask(self, name: str, size: int) -> Peer:
+        peer = Peer(name)
+        peer.left = size
+        self.owed.owes(peer, size)
+        return peer
+
+
+def test_pieces_of_files_get_smaller_as_readers_stand_still_and_never_vanish() -> None:
+    world = World(64 * MIB)
+    assert world.owed.piece() == LARGEST_PIECE
+    sizes = []
+    for _ in range(5000):
+        sizes.append(world.owed.piece())
+        world.owed.of_files += sizes[-1]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == SMALLEST_PIECE
+    assert sum(sizes) <= 32 * MIB + 5000 * SMALLEST_PIECE
+    world.owed.of_files = 0
+    assert world.owed.piece() == LARGEST_PIECE
+
+
+def test_answers_in_memory_do_not_make_pieces_smaller() -> None:
+    world = World(64 * MIB)
+    world.ask("a", 20 * MIB)
+    assert world.owed.piece() == LARGEST_PIECE
+
+
+def test_nobody_is_closed_while_there_is_room_however_long_it_stands_still() -> None:
+    world = World()
+    world.ask("a", MIB)
+    world.clock.advance(1000)
+    world.ask("b", MIB)
+    assert world.closed == []
+    assert world.owed.in_memory == 2 * MIB
+
+
+def test_above_half_those_that_stood_still_for_long_are_closed_and_no_others() -> None:
+    world = World()
+    world.ask("first", MIB)
+    world.clock.advance(0.5)
+    world.ask("second", MIB)
+    world.clock.advance(PATIENCE_S - 0.5)
+    world.ask("third", MIB)
+    assert world.closed == [("first", MIB)]
+    assert world.owed.in_memory == 2 * MIB
+    world.clock.advance(0.4)
+    world.ask("fourth", MIB)
+    assert world.closed == [("first", MIB)], "second has not stood still for long enough"
+    assert world.owed.in_memory == 3 * MIB
+
+
+def test_above_all_of_it_those_that_stood_still_for_longest_are_closed_at_once() -> None:
+    world = World()
+    for name in ("a", "b", "c", "d"):
+        world.ask(name, MIB)
+        world.clock.advance(0.1)
+    assert world.closed == []
+    world.ask("e", 2 * MIB)
+    assert world.closed == [("a", MIB), ("b", MIB)]
+    assert world.owed.in_memory == world.owed.most
+
+
+def test_a_peer_that_takes_its_answer_slowly_outlives_those_that_take_nothing() -> None:
+    world = World()
+    slow = world.ask("slow", MIB)
+    world.ask("still", MIB)
+    for number in range(20):
+        world.clock.advance(PATIENCE_S)
+        slow.left -= 1000
+        world.ask(f"new {number}", MIB)
+    assert "slow" not in [name for name, _ in world.closed]
+    assert world.closed[0] == ("still", MIB)
+    assert world.owed.in_memory <= world.owed.most
+
+
+def test_when_all_take_something_the_budget_holds_nevertheless() -> None:
+    world = World()
+    peers = [world.ask(str(number), MIB) for number in range(4)]
+    world.clock.advance(1)
+    for peer in peers:
+        peer.left -= 1
+    world.ask("more", MIB)
+    assert len(world.closed) == 1
+    assert world.owed.in_memory == world.owed.most
+
+
+def test_an_answer_larger_than_the_budget_goes_out_alone() -> None:
+    world = World()
+    world.ask("a", MIB)
+    huge = world.ask("huge", 10 * MIB)
+    assert world.closed == [("a", MIB)]
+    world.owed.owes(huge, 0)
+    assert world.owed.in_memory == 0
+
+
+def test_short_answers_count_for_nothing_and_close_nobody() -> None:
+    world = World()
+    world.ask("large", 4 * MIB)
+    world.clock.advance(PATIENCE_S)
+    for number in range(1000):
+        world.ask(f"short {number}", EXEMPT)
+    assert world.closed == []
+    assert world.owed.in_memory == 4 * MIB
+    world.ask("longer", EXEMPT + 1)
+    assert world.closed == [("large", 4 * MIB)]
+
+
+def test_what_was_taken_is_owed_no_more() -> None:
+    world = World()
+    peer = world.ask("a", 3 * MIB)
+    world.owed.owes(peer, MIB)
+    assert world.owed.in_memory == MIB
+    world.owed.owes(peer, 0)
+    world.owed.owes(peer, 0)
+    assert world.owed.in_memory == 0
+
+
+def test_who_owes_less_than_before_closes_nobody() -> None:
+    world = World()
+    still = world.ask("still", MIB)
+    large = world.ask("large", 3 * MIB)
+    world.clock.advance(PATIENCE_S)
+    world.owed.owes(large, 2 * MIB)
+    assert world.closed == []
+    assert still.left == MIB
