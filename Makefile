@@ -83,6 +83,7 @@ bench: $(VENV)/.installed-dev | java jvm
 campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.frames
 	$(BIN)/python -m tests.campaigns.hostile
+	$(BIN)/python -m tests.campaigns.slow_readers --readers 5000
 	$(BIN)/python -m tests.campaigns.batches
 	$(BIN)/python -m tests.campaigns.quorum
 	$(BIN)/python -m tests.campaigns.kills

@@ -51,3 +51,43 @@ def test_other_exceptions_keep_where_they_came_from() -> None:
         result.fail(error)
     assert result.error is not None
     assert result.error.__traceback__ is not None
+
+
+def test_the_first_result_stays_and_everybody_hears_it_once_in_order() -> None:
+    heard: list[tuple[str, int]] = []
+    deferred: Deferred[int] = Deferred()
+    deferred.add_callback(lambda done: heard.append(("first", done.result())))
+    deferred.add_callback(lambda done: heard.append(("second", done.result())))
+    with pytest.raises(RuntimeError, match="not there yet"):
+        deferred.result()
+    assert deferred.complete(1)
+    assert not deferred.complete(2)
+    assert not deferred.fail(KafkaError(ErrorCode.INVALID_REQUEST))
+    deferred.add_callback(lambda done: heard.append(("late", done.result())))
+    assert heard == [("first", 1), ("second", 1), ("late", 1)]
+    assert deferred.result() == 1
+    assert deferred.error is None
+
+
+def test_a_failure_stays_a_failure() -> None:
+    deferred: Deferred[int] = Deferred()
+    error = ValueError("no")
+    assert deferred.fail(error)
+    assert not deferred.complete(1)
+    assert deferred.error is error
+    with pytest.raises(ValueError, match="no"):
+        deferred.result()
+
+
+def test_a_result_does_not_hold_those_who_waited_for_it() -> None:
+    request = Request()
+    held = weakref.ref(request)
+    deferred: Deferred[int] = Deferred()
+    deferred.add_callback(lambda done, request=request: None)  # type: ignore[misc]
+    del request
+    gc.disable()
+    try:
+        deferred.complete(1)
+        assert held() is None
+    finally:
+        gc.enable()

@@ -18,7 +18,6 @@ import argparse
 import contextlib
 import random
 import resource
-import select
 import socket
 import struct
 import sys
@@ -177,14 +176,6 @@ def crowd(plan: Plan, port: int, rng: random.Random) -> list[socket.socket]:
     return sockets
 
 
-def closed(sockets: list[socket.socket]) -> int:
-    """How many the broker has closed."""
-    poll = select.poll()
-    for connection in sockets:
-        poll.register(connection, select.POLLRDHUP)
-    return len(poll.poll(0))
-
-
 def wait_until_below(broker: OdradekBroker, limit: float, within_s: float) -> tuple[int, float]:
     """The memory at the end, and how long it took (or `within_s`)."""
     begin = time.monotonic()
@@ -222,7 +213,6 @@ def campaign(plan: Plan, seed: int, folder: Path) -> list[str]:
         for patient in patients[1::2]:
             patient.start()
         time.sleep(plan.hold_s)
-        refused = closed(sockets)
         during, slowest_s = neighbour.rounds_per_second, neighbour.slowest_s
         for patient in patients:
             patient.join()
@@ -233,7 +223,7 @@ def campaign(plan: Plan, seed: int, folder: Path) -> list[str]:
         neighbour.stopping.set()
         neighbour.join()
         print(
-            f"{plan.readers} readers of {plan.kind} within {asked_s:.1f} s, {refused} closed; memory {before >> 20} -> {peak >> 20} -> "
+            f"{plan.readers} readers of {plan.kind} within {asked_s:.1f} s; memory {before >> 20} -> {peak >> 20} -> "
             f"{after >> 20} MiB in {took_s:.1f} s; neighbour {alone:.1f} -> {during:.1f} rounds/s, slowest {slowest_s * 1000:.0f} ms"
         )
         if peak > before + BUDGET * 1.5 + plan.readers * PER_READER:

@@ -16,6 +16,7 @@ from tests.campaigns import (
     kills,
     power_cuts,
     rebalances,
+    slow_readers,
 )
 
 
@@ -34,6 +35,12 @@ def test_a_file_system_that_is_cut_off_takes_nothing_acknowledged_along(tmp_path
 
 def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
     assert hostile.campaign(500, 1, tmp_path) == []
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("kind", ["records", "answers"])
+def test_a_few_hundred_slow_readers_harm_nobody_and_leave_no_memory_behind(tmp_path: Path, kind: str) -> None:
+    assert slow_readers.campaign(slow_readers.Plan(400, kind, patient=6, hold_s=3), 1, tmp_path) == []
 
 
 def test_a_few_hundred_crash_states_of_the_log_layer() -> None:

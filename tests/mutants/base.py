@@ -13,7 +13,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "entries[-1][0] >= offset:",
         "entries[-1][0] > offset:",
         "the record at the offset that never happened stays applied",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "commit-takes-one-too-many",
@@ -21,7 +21,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "while entries and entries[0][0] < offset:",
         "while entries and entries[0][0] <= offset:",
         "the first uncommitted record can no longer be taken back",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "revert-oldest-first",
@@ -29,7 +29,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "entries.pop()[1]()",
         "entries.popleft()[1]()",
         "two changes of one key are taken back in the wrong order",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "revert-records-itself",
@@ -37,7 +37,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "recording, self.recording = self.recording, False",
         "recording, self.recording = self.recording, True",
         "taking back is journaled again",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "replay-records",
@@ -45,7 +45,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if not self.recording:\n            return\n        if self._entries",
         "        if self._entries",
         "a replay of committed records fills the journal",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "committed-forgets-to-drop",
@@ -53,7 +53,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "                former.clear()\n                return\n",
         "                return\n",
         "the former value of a committed change is shown for ever, and leaks",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "undo-does-not-count-down",
@@ -61,7 +61,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        def undo() -> None:\n            self._uncommitted -= 1\n            for key",
         "        def undo() -> None:\n            for key",
         "after a change is taken back nothing is ever forgotten",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "clear-without-journal",
@@ -69,7 +69,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        for key in list(self._items):\n            del self[key]",
         "        self._items.clear()",
         "a dictionary that was cleared does not come back",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "offsets-may-go-back",
@@ -77,7 +77,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if self._entries and self._entries[-1][0] > offset:",
         "if self._entries and self._entries[-1][0] > offset + 1:",
         "a journal out of order is taken",
-        "base consensus/test_undo.py",
+        "base",
     ),
     Mutant(
         "complete-twice",

@@ -30,6 +30,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "return least > now_ms - rules.before_max_ms and greatest < now_ms",
         "timestamps at the limits are refused",
         "records/test_validation.py",
+        "False only has every record looked at, and none of them is found at fault",
+    ),
+    Mutant(
+        "future-limit-is-beyond",
+        "records/validation.py",
+        "_wrap(-difference) > rules.after_max_ms:",
+        "_wrap(-difference) >= rules.after_max_ms:",
+        "a record at the limit is named among those beyond it",
+        "records/test_validation.py",
     ),
     Mutant(
         "size-limit-exact",

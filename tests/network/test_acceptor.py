@@ -147,7 +147,7 @@ def test_a_malformed_request_and_a_failing_handler_close_only_their_connection(r
 
 def test_declared_but_unsent_bytes_cost_next_to_nothing(run: Run) -> None:
     async def main() -> None:
-        limits = AcceptorLimits(frame_grace_s=0.2)
+        limits = AcceptorLimits(frame_grace_s=2.0)
         async with listening(limits=limits) as (acceptor, bound):
             writers = []
             for _ in range(100):
@@ -315,6 +315,22 @@ def test_a_file_that_cannot_be_read_closes_the_connection(run: Run, cached: bool
             return [struct.pack(">i", file.size), file]
 
         async with listening(handle) as (_, bound), peer(bound) as client:
+            client.send(b"fetch")
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await client.frame()
+            await until(lambda: file.released == 1)
+
+    run(main())
+
+
+def test_a_file_that_gives_fewer_bytes_than_it_has_closes_the_connection(run: Run) -> None:
+    class Short(FakeFile):
+        def read(self, offset: int, size: int) -> bytes:
+            return super().read(offset, size)[1:]
+
+    async def main() -> None:
+        file = Short(1000)
+        async with listening(lambda connection, frame: [struct.pack(">i", 1000), file]) as (_, bound), peer(bound) as client:
             client.send(b"fetch")
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await client.frame()

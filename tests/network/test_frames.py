@@ -135,3 +135,83 @@ def test_a_client_that_trusts_its_broker_takes_the_frame_s_size_at_once() -> Non
     feed(receiver, struct.pack(">i", 5 * MIB) + b"x")
     receiver.reserve()
     assert receiver.capacity == 5 * MIB + 4
+
+
+def test_a_frame_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() -> None:
+    assert feed(FrameReceiver(BufferPool(1 << 20), 100), framed(b"x" * 100)) == [b"x" * 100]
+    with pytest.raises(FrameSizeError, match="a frame of 101 bytes"):
+        feed(FrameReceiver(BufferPool(1 << 20), 100), framed(b"x" * 101))
+
+
+def test_who_waits_for_memory_is_woken_by_what_is_given_back() -> None:
+    pool = BufferPool(2 * MIB, base_capacity=MIB)
+    first, second = pool.take(MIB), pool.take(MIB)
+    assert first is not None
+    assert second is not None
+    assert pool.take(MIB) is None
+    woken: list[int] = []
+    pool.wait(lambda: woken.append(pool.in_use))
+    pool.give_back(first)
+    assert woken == [MIB]
+    pool.give_back(second)
+    assert woken == [MIB], "once"
+
+
+def test_the_right_to_overdraw_passes_on_when_its_owner_is_done() -> None:
+    pool = BufferPool(MIB, base_capacity=MIB)
+    taken = [pool.take(MIB), pool.take(MIB, "first")]
+    assert pool.take(MIB, "second") is None
+    woken: list[bool] = []
+    pool.wait(lambda: woken.append(pool.take(MIB, "second") is not None))
+    pool.settle("second")
+    assert woken == [], "it is another's"
+    pool.settle("first")
+    assert woken == [True]
+    assert pool.take(MIB, "third") is None
+    assert None not in taken
+
+
+def test_the_pool_keeps_so_much_and_no_more() -> None:
+    pool = BufferPool(1 << 30, retained=3 * MIB)
+    buffers = [pool.take(MIB) for _ in range(10)]
+    for buffer in buffers:
+        assert buffer is not None
+        pool.give_back(buffer)
+    assert pool.retained == 3 * MIB
+    assert pool.in_use == 0
+    odd = pool.take(MIB + 1)
+    assert odd is not None
+    pool.give_back(odd)
+    assert pool.retained == 3 * MIB, "odd sizes are not kept"
+
+
+def test_what_nobody_needs_is_freed_and_what_is_in_use_now_and_then_is_kept() -> None:
+    pool = BufferPool(1 << 30, retained=16 * MIB)
+    for buffer in [pool.take(MIB) for _ in range(8)]:
+        assert buffer is not None
+        pool.give_back(buffer)
+    pool.release_spare()
+    assert pool.retained == 8 * MIB, "they were needed since the last time"
+    for buffer in [pool.take(MIB) for _ in range(3)]:
+        assert buffer is not None
+        pool.give_back(buffer)
+    pool.release_spare()
+    assert pool.retained == 3 * MIB
+    pool.release_spare()
+    assert pool.retained == 0
+
+
+def test_a_peer_that_has_sent_much_gets_a_large_buffer_for_its_next_request_and_not_for_a_look() -> None:
+    pool = BufferPool(1 << 30)
+    receiver = FrameReceiver(pool, 10 * MIB)
+    feed(receiver, framed(b"x" * MIB))
+    assert receiver.capacity == 0
+    receiver.reserve()
+    assert receiver.capacity == FLOOR_CAPACITY
+    data = framed(b"y" * MIB)
+    receiver.space()[:] = data[:FLOOR_CAPACITY]
+    receiver.received(FLOOR_CAPACITY)
+    assert receiver.next_frame() is None
+    assert receiver.reserve()
+    assert receiver.capacity >= len(data), "all of it at once"
+    assert feed(receiver, data[FLOOR_CAPACITY:]) == [b"y" * MIB]

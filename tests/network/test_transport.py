@@ -253,3 +253,15 @@ def test_what_a_response_holds_stays_when_the_next_one_comes() -> None:
         assert [bytes(each.result()) for each in kept] == bodies
 
     talk(test)
+
+
+def test_what_an_answer_brings_about_does_not_overtake_the_queue() -> None:
+    connection = ClientConnection(ManualClock(), "me", max_in_flight=1)
+    wire = Wire()
+    connection.connection_made(wire)
+    first = connection.send(HEARTBEAT, 0, [b"1"])
+    first.add_callback(lambda _: connection.send(HEARTBEAT, 0, [b"3"]))
+    connection.send(HEARTBEAT, 0, [b"2"])
+    receive(connection, response(0))
+    receive(connection, response(1))
+    assert [request[-1:] for request in wire.requests] == [b"1", b"2", b"3"]

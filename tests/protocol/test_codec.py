@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.errors import ProtocolError
+from odradek.protocol import codegen
+from odradek.protocol.codegen import UUID_CACHE_LIMIT, uuid_of
 from odradek.protocol.errors import InvalidMessageError, UnsupportedVersionError
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -250,3 +252,76 @@ def test_fetch_responses_of_file_slices_know_their_size() -> None:
     partition = FetchResponse.PartitionData(partition_index=0, records=piece)
     chunks = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="t", partitions=[partition])]).encode_chunks(12)
     assert [chunk is piece for chunk in chunks] == [False, True, False]
+
+
+def test_unknown_tags_alone_are_held_to_the_same_order() -> None:
+    """Of a struct that has no tagged fields of its own."""
+    body = HeartbeatRequest().encode(4)[:-1]
+    assert HeartbeatRequest.decode(body + b"\2\x07\1x\x09\0", 4) == HeartbeatRequest()
+    for tags in (b"\2\x07\0\x07\0", b"\2\x09\0\x07\0", b"\1\x07\2x"):
+        with pytest.raises(ProtocolError, match="out of order or longer"):
+            HeartbeatRequest.decode(body + tags, 4)
+
+
+def test_a_struct_has_so_many_tagged_fields_and_no_more() -> None:
+    for message, version in ((HeartbeatRequest, 4), (ApiVersionsResponse, 3)):
+        body = message().encode(version)[:-1]
+        for count in (512, 513):
+            tags = encode_uvarint(count) + b"".join(encode_uvarint(100 + tag) + b"\0" for tag in range(count))
+            if count == 512:
+                assert message.decode(body + tags, version) == message()
+            else:
+                with pytest.raises(ProtocolError, match="513 tagged fields"):
+                    message.decode(body + tags, version)
+
+
+def test_what_is_null_where_it_must_not_be_is_refused_in_every_form() -> None:
+    for body, version in ((b"\xff\xff" + bytes(20), 0), (b"\0" + bytes(20), 4)):
+        with pytest.raises(ProtocolError, match="group_id: null"):
+            HeartbeatRequest.decode(body, version)
+
+
+def test_a_text_may_be_32767_bytes_long_and_no_longer() -> None:
+    for version in (0, 4):
+        request = HeartbeatRequest(group_id="g" * 32_767)
+        assert HeartbeatRequest.decode(request.encode(version), version) == request
+        with pytest.raises(InvalidMessageError):
+            HeartbeatRequest(group_id="g" * 32_768).encode(version)
+
+
+def test_an_empty_list_is_not_null() -> None:
+    for version in (1, 9):
+        assert MetadataRequest.decode(MetadataRequest(topics=[]).encode(version), version).topics == []
+        assert MetadataRequest.decode(MetadataRequest(topics=None).encode(version), version).topics is None
+
+
+def test_tagged_fields_are_written_in_ascending_order() -> None:
+    response = ApiVersionsResponse(
+        finalized_features_epoch=3,
+        zk_migration_ready=True,
+        supported_features=[ApiVersionsResponse.SupportedFeatureKey(name="f", min_version=0, max_version=1)],
+    )
+    encoded = response.encode(3)
+    assert encoded[len(ApiVersionsResponse().encode(3)) - 1 :][:2] == b"\3\0"
+    assert ApiVersionsResponse.decode(encoded, 3) == response
+
+
+def test_lists_are_made_anew_for_each_message() -> None:
+    one, two = FetchRequest(), FetchRequest()
+    one.topics.append(FetchRequest.FetchTopic())
+    assert two.topics == []
+    assert FetchRequest().topics == []
+
+
+def test_ids_are_kept_up_to_a_limit() -> None:
+    for number in range(3 * UUID_CACHE_LIMIT):
+        assert uuid_of(number.to_bytes(16, "big")).int == number
+    assert len(codegen._uuids) <= UUID_CACHE_LIMIT  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(ProtocolError, match="ends too early"):
+        uuid_of(b"short")
+
+
+def test_records_in_several_pieces_announce_the_sum_of_their_sizes() -> None:
+    whole = produce(b"abcdef").encode(9)
+    assert produce([b"abc", memoryview(b"def")]).encode(9) == whole
+    assert b"".join(produce([b"abc", b"", b"def"]).encode_chunks(9)) == whole  # type: ignore[arg-type]

@@ -243,3 +243,25 @@ def test_the_lz4_checksum_of_old_messages_is_mended() -> None:
 
 def test_the_build_under_test_is_the_one_asked_for(build: str) -> None:
     assert native.codec_is_compiled() == (build == "compiled")
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_records_of_log_append_time_have_the_headers_timestamp(compression: Compression) -> None:
+    batch = encode_batch([(5, None, b"a", ()), (9, None, b"b", ())], timestamp_type=1, compression=compression)
+    assert [record.timestamp for record in decode_records(batch)] == [9, 9]
+    assert [record.timestamp for record in decode_records(encode_batch([(5, None, b"a", ()), (9, None, b"b", ())]))] == [5, 9]
+
+
+def test_the_largest_timestamp_of_a_batch_need_not_be_its_last() -> None:
+    header = read_header(encode_batch([(5, None, b"", ()), (9, None, b"", ()), (7, None, b"", ())]))
+    assert (header.base_timestamp, header.max_timestamp) == (5, 9)
+
+
+def test_a_builder_fills_its_limit_to_the_byte() -> None:
+    one = len(encode_batch([(0, None, b"x" * 50, ())]))
+    two = len(encode_batch([(0, None, b"x" * 50, ())] * 2))
+    for limit, fits in ((two, True), (two - 1, False)):
+        builder = BatchBuilder(limit)
+        assert builder.append(0, None, b"x" * 50)
+        assert builder.append(0, None, b"x" * 50) == fits
+        assert len(builder.close()) == (two if fits else one)

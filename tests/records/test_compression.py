@@ -125,3 +125,15 @@ def test_many_small_lz4_blocks_take_no_more_room_than_they_fill() -> None:
     block = bytes(cramjam.lz4.compress_block(b"abc" * 100, store_size=False))
     frame = compress(b"", Compression.LZ4)[:7] + (len(block).to_bytes(4, "little") + block) * 2000 + bytes(4)
     assert bytes(decompress(frame, Compression.LZ4)) == b"abc" * 100 * 2000
+
+
+def test_lz4_blocks_hold_64_kib_at_most() -> None:
+    """So does the frame's header say, and the JVM's reader takes no more."""
+    frame = compress(random.Random(1).randbytes(200_000), Compression.LZ4)
+    sizes = []
+    position = 7
+    while size := int.from_bytes(frame[position : position + 4], "little"):
+        sizes.append(size & 0x7FFFFFFF)
+        position += 4 + sizes[-1]
+    assert sizes == [65_536, 65_536, 65_536, 200_000 - 3 * 65_536]
+    assert position + 4 == len(frame)

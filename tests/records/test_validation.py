@@ -228,3 +228,74 @@ def test_produce_requests_hold_one_batch() -> None:
         with pytest.raises(KafkaError) as raised:
             validate_produce_records(records, version)
         assert raised.value.code == code
+
+
+@pytest.mark.parametrize("compression", BOTH)
+@pytest.mark.parametrize("at_fault", [0, 1, 2])
+def test_one_record_from_the_future_or_too_old_is_enough_wherever_it_stands(compression: Compression, at_fault: int) -> None:
+    rules = RULES._replace(before_max_ms=1000, after_max_ms=2000)
+    for limit, beyond in ((NOW + 2000, NOW + 2001), (NOW - 1000, NOW - 1001)):
+        times = [NOW, NOW, NOW]
+        times[at_fault] = limit
+        assert not append(encode_batch([(time, b"k", b"", []) for time in times], compression=compression), rules).rewritten
+        times[at_fault] = beyond
+        with pytest.raises(RecordValidationError) as raised:
+            append(encode_batch([(time, b"k", b"", []) for time in times], compression=compression), rules)
+        assert raised.value.code == ErrorCode.INVALID_TIMESTAMP
+        assert [error.batch_index for error in raised.value.record_errors] == [at_fault]
+
+
+@pytest.mark.parametrize("compression", BOTH)
+def test_a_batch_of_exactly_the_limit_is_stored_and_one_byte_more_is_not(compression: Compression) -> None:
+    batch = encode_batch(RECORDS, compression=compression)
+    assert bytes(append(batch, AppendRules(len(batch))).batch) == batch
+    assert refused(batch, AppendRules(len(batch) - 1)) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_rewritten_batch_of_exactly_the_limit_is_stored() -> None:
+    batch = encode_batch([(NOW, None, b"v" * 10_000, ())], compression=Compression.ZSTD)
+    size = len(recompress(batch, Compression.NONE))
+    assert append(batch, AppendRules(size, compression=Compression.NONE)).rewritten
+    assert refused(batch, AppendRules(size - 1, compression=Compression.NONE)) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("compression", BOTH)
+def test_clients_choose_no_offsets(compression: Compression) -> None:
+    for offset in (-1, 1, 1 << 40):
+        assert refused(encode_batch(RECORDS, compression=compression, base_offset=offset)) == ErrorCode.INVALID_RECORD
+
+
+def test_clients_write_no_markers() -> None:
+    marker = encode_batch([(NOW, b"\0\0\0\1", b"\0" * 6, ())], control=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert refused(marker) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("compression", BOTH)
+def test_the_time_of_a_coordinators_batch_is_judged_as_any_other(compression: Compression) -> None:
+    batch = encode_batch([(NOW, b"k", b"v", ()), (NOW + 3_600_001, b"k", b"v", ())], compression=compression)
+    with pytest.raises(RecordValidationError) as raised:
+        append(batch, from_client=False)
+    assert raised.value.code == ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("version", [3, 6, 7, 9])
+def test_zstd_is_for_produce_7_and_later(version: int) -> None:
+    batch = encode_batch(RECORDS, compression=Compression.ZSTD)
+    if version >= 7:
+        assert validate_produce_records(batch, version).record_count == 3
+    else:
+        with pytest.raises(KafkaError) as raised:
+            validate_produce_records(batch, version)
+        assert raised.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("from_client", [True, False])
+def test_any_damage_to_what_the_checksum_covers_is_corruption(from_client: bool) -> None:
+    rules = RULES if from_client else RULES._replace(compression=Compression.GZIP)
+    batch = encode_batch([(NOW, b"key", b"value" * 3, [("h", b"x")])])
+    for at in (17, 19, len(batch) - 20, len(batch) - 12, len(batch) - 3):
+        damaged = bytearray(batch)
+        damaged[at] ^= 1
+        with pytest.raises(KafkaError) as raised:
+            append(damaged, rules, from_client)
+        assert raised.value.code == ErrorCode.CORRUPT_MESSAGE

@@ -12,6 +12,7 @@ import pytest
 from odradek.server.memory import INTERVAL_S, MemoryKeeper, find_trim
 from odradek.server.process import run_loop
 from tests.clock import ManualClock
+from tests.network.support import until
 
 
 def rss() -> int:
@@ -30,8 +31,7 @@ def test_it_trims_again_and_again_until_it_is_stopped() -> None:
         for _ in range(3):
             clock.advance(INTERVAL_S)
             await trims.get()
-            while not clock.pending:
-                await asyncio.sleep(0)
+            await until(lambda: bool(clock.pending))
         keeper.stop()
         clock.advance(10 * INTERVAL_S)
         assert trims.empty()
