@@ -1,4 +1,4 @@
-"""What the journal promises to those who keep their own state: offsets in order, the newest first, nothing kept while nothing is recorded."""
+"""What the journal promises: offsets in order, the newest taken back first, nothing kept while nothing is recorded."""
 
 from __future__ import annotations
 

@@ -199,6 +199,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if key_at < 0 or key_size > end - key_at + 1:",
         "a record is read beyond its end",
         "records/test_mutation.py records/test_batch.py",
+        "the size of the value would stand behind the end, and is refused there",
     ),
     Mutant(
         "bytes-behind-the-last-record",
