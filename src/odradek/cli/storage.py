@@ -110,7 +110,17 @@ def version_mapping(release_version: str | None) -> None:
         raise _Failure(f"{error}; there are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
     click.echo(f"{features.METADATA_VERSION}={level} ({release})")
     for name in features.FEATURES:
-        click.echo(f"{name}={features.default_feature_level(name, level)}")
+        default = features.default_feature_level(name, level)
+        click.echo(f"{name}={default}")
+        _note_unserved(name, default)
+
+
+def _note_unserved(name: str, level: int) -> None:
+    """Tells on standard error, beside Kafka's table, that Odradek formats no cluster with this level."""
+    from odradek.metadata import features
+
+    if not features.is_served(name, level):
+        click.echo(f"{name}={level} is not served by Odradek yet; it formats with {features.SERVED_LEVELS[name]}.", err=True)
 
 
 @command.command(name="feature-dependencies")
@@ -135,6 +145,7 @@ def feature_dependencies(texts: tuple[str, ...]) -> None:
         for other, least in needed:
             release = f" ({features.METADATA_VERSION_NAMES[least]})" if other == features.METADATA_VERSION else ""
             lines.append(f"    {other}={least}{release}")
+        _note_unserved(name, level)
     click.echo("\n".join(lines))
 
 

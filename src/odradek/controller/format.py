@@ -174,18 +174,16 @@ def bootstrap_records(release_version: str | None, chosen: Mapping[str, int]) ->
 
 
 def _check_features(chosen: Mapping[str, int], levels: Mapping[str, int]) -> None:
-    supported = features.supported_features()
+    known = features.known_features()
     for name, level in chosen.items():
-        if name not in supported:
-            names = ", ".join(sorted(each for each in supported if each != features.METADATA_VERSION))
+        if name not in known:
+            names = ", ".join(sorted(each for each in features.supported_features() if each != features.METADATA_VERSION))
             raise FormatError(f"Unsupported feature: {name}. Supported features are: {names}")
-        if level not in supported[name]:
+        if level not in known[name]:
             raise FormatError(f"Feature level {level} is not supported for feature {name}")
     for name, level in levels.items():
-        if level > features.SERVED_LEVELS.get(name, 0):
-            raise FormatError(
-                f"{name} {level} is not served by Odradek yet; the highest level it serves is {features.SERVED_LEVELS.get(name, 0)}."
-            )
+        if not features.is_served(name, level):
+            raise FormatError(f"{name} {level} is not served by Odradek yet; the highest level it serves is {features.SERVED_LEVELS[name]}.")
 
 
 def check_finalized(levels: Mapping[str, int]) -> list[str]:
@@ -193,13 +191,13 @@ def check_finalized(levels: Mapping[str, int]) -> list[str]:
 
     StorageError for a feature or a level that Kafka 4.3 does not know: records could mean something we would get wrong.
     """
-    supported = features.supported_features()
+    known = features.known_features()
     warnings: list[str] = []
     for name, level in sorted(levels.items()):
-        if name not in supported or (level != 0 and level not in supported[name]):
-            known = f"levels {supported[name].minimum} to {supported[name].maximum} are" if name in supported else "the feature is not"
-            raise StorageError(f"The cluster has finalized {name} at level {level}; {known} known to this version.")
-        if level > features.SERVED_LEVELS.get(name, level):
+        if name not in known or (level != 0 and level not in known[name]):
+            which = f"levels {known[name].minimum} to {known[name].maximum} are" if name in known else "the feature is not"
+            raise StorageError(f"The cluster has finalized {name} at level {level}; {which} known to this version.")
+        if not features.is_served(name, level):
             warnings.append(f"The cluster has finalized {name} at level {level}; it is kept, but what it stands for is not served yet.")
     return warnings
 

@@ -86,12 +86,32 @@ SERVED_LEVELS: dict[str, int] = {
 """The highest level of each feature that Odradek serves; metadata.version and kraft.version are served whole."""
 
 
-def supported_features() -> dict[str, VersionRange]:
-    """What Kafka 4.3 understands, metadata.version included (QuorumFeatures.defaultSupportedFeatureMap)."""
+def known_features() -> dict[str, VersionRange]:
+    """The levels of every feature of Kafka 4.3, metadata.version included (QuorumFeatures.defaultSupportedFeatureMap).
+
+    A level that is found finalized must be one of these; more than what `supported_features` says is not served.
+    """
     ranges = {METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION)}
     for name, versions in FEATURES.items():
         ranges[name] = VersionRange(versions[0].level, versions[-1].level)
     return ranges
+
+
+def is_served(name: str, level: int) -> bool:
+    """Whether Odradek does what a level that Kafka 4.3 knows stands for; level 0 asks for nothing."""
+    return level <= SERVED_LEVELS.get(name, level)
+
+
+def supported_features() -> dict[str, VersionRange]:
+    """The levels that Odradek serves: what it tells clients, and what it registers with controllers.
+
+    A feature of which only level 0 is served is left out, as Kafka leaves out its own that are not in production yet.
+    """
+    return {
+        name: VersionRange(levels.minimum, highest)
+        for name, levels in known_features().items()
+        if (highest := min(levels.maximum, SERVED_LEVELS.get(name, levels.maximum))) > 0
+    }
 
 
 def default_feature_level(name: str, metadata_version: int) -> int:

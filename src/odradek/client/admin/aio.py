@@ -255,7 +255,7 @@ class AsyncAdmin:
         return await self.cluster.retrying("describing the cluster", attempt)
 
     async def describe_features(self) -> list[FeatureLevels]:
-        """All features that a broker knows, by name."""
+        """All features that a broker supports, and those finalized at a level that it does not support (with the range 0 to 0), by name."""
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
 
         async def attempt() -> list[FeatureLevels]:
@@ -264,9 +264,9 @@ class AsyncAdmin:
             if response.error_code:
                 raise KafkaError(error_code(response.error_code), "the features of the cluster")
             finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
+            supported = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
             return sorted(
-                FeatureLevels(feature.name, feature.min_version, feature.max_version, finalized.get(feature.name, 0))
-                for feature in response.supported_features
+                FeatureLevels(name, *supported.get(name, (0, 0)), finalized.get(name, 0)) for name in supported.keys() | finalized.keys()
             )
 
         return await self.cluster.retrying("describing features", attempt)

@@ -123,9 +123,14 @@ def _check_directories(context: ControllerContext, request: BrokerRegistrationRe
 
 
 def _registered_features(context: ControllerContext, request: BrokerRegistrationRequest) -> list[RegisterBrokerRecord.BrokerFeature]:
-    """What the broker supports; UNSUPPORTED_VERSION when a finalized level is not in it."""
+    """What the broker supports; UNSUPPORTED_VERSION when a finalized level is not in it.
+
+    Levels that this controller does not serve itself were finalized by another implementation and are kept: no broker has to serve them.
+    """
     supported = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features}
     for name, level in context.state.features.items():
+        if not features.is_served(name, level):
+            continue
         minimum, maximum = supported.get(name, (0, 0))
         if not minimum <= level <= maximum:
             raise KafkaError(

@@ -17,6 +17,8 @@ from odradek.metadata.features import (
     VersionRange,
     controller_registration_supported,
     dependencies,
+    is_served,
+    known_features,
     metadata_would_be_lost,
     supported_features,
 )
@@ -69,12 +71,10 @@ def _update(context: ControllerContext, name: str, level: int, kind: int, propos
         raise _invalid(name, level, f"There is no upgrade type {kind}.")
     if level < 0:
         raise _invalid(name, level, "A level is at least 0.")
-    for node, supported in _supported_by(context, name):
-        if level not in supported:
-            raise _invalid(
-                name, level, f"{node} only supports levels {supported}." if supported.maximum else f"{node} does not support this feature."
-            )
     current = context.kraft_version if name == KRAFT_VERSION else context.state.features.get(name) or 0
+    # A level that another implementation has finalized may stay, whether it is served or not.
+    if level != current:
+        _check_supported(context, name, level)
     if level < current and kind == UPGRADE:
         raise _invalid(name, level, f"That is below the current level {current}, which takes a downgrade, safe or unsafe.")
     if level > current and kind != UPGRADE:
@@ -88,12 +88,19 @@ def _update(context: ControllerContext, name: str, level: int, kind: int, propos
             raise _invalid(name, level, "Odradek does not turn a static quorum into a dynamic one while it runs yet.")
     else:
         _check_dependencies(name, level, proposed)
-        served = SERVED_LEVELS.get(name, 0)
-        if level > current and level > served:
-            raise _invalid(name, level, f"Odradek does not serve it yet; the highest level that it serves is {served}.")
     if level == current:
         return []
     return [VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)]
+
+
+def _check_supported(context: ControllerContext, name: str, level: int) -> None:
+    if level in known_features().get(name, _NO_SUPPORT) and not is_served(name, level):
+        raise _invalid(name, level, f"Odradek does not serve it yet; the highest level that it serves is {SERVED_LEVELS[name]}.")
+    for node, supported in _supported_by(context, name):
+        if level not in supported:
+            raise _invalid(
+                name, level, f"{node} only supports levels {supported}." if supported.maximum else f"{node} does not support this feature."
+            )
 
 
 def _supported_by(context: ControllerContext, name: str) -> Iterator[tuple[str, VersionRange]]:
