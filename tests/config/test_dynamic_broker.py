@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import odradek
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, standalone_config
 from odradek.config.dynamic import DYNAMIC_KEYS, FIXED_AT_THE_START, THREAD_COUNTS, unserved_at_run_time
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
 from odradek.config.topic import SYNONYMS
 from odradek.config.unserved import UNSERVED
-from tests.config.test_without_effect import broker_source
+from tests.config.reads import modules, used_keys
 
 
 def dynamic(**static: str) -> DynamicBrokerConfig:
@@ -123,12 +126,11 @@ def test_pools_grow_and_shrink_by_two_at_most(count: str, said: str) -> None:
 
 
 def test_every_key_that_may_be_set_at_run_time_is_followed() -> None:
-    """A key is a topic's default, or somebody subscribes to it, or it is read each time anew, or it is refused."""
-    source = broker_source()
+    """A key is a topic's default, or its value is read, or it is refused."""
     topic_keys = {synonym for synonyms in SYNONYMS.values() for synonym, _ in synonyms}
     accepted = {key for key in DYNAMIC_KEYS if key in BROKER_CONFIG and unserved_at_run_time(key) is None}
-    read = {key for key in accepted if f'"{key}"' in source}
-    assert accepted - topic_keys - read - UNSERVED.keys() == set()
+    used = used_keys(modules(Path(odradek.__file__).parent), accepted)
+    assert accepted - topic_keys - used.keys() - UNSERVED.keys() == set()
     assert set(FIXED_AT_THE_START) <= DYNAMIC_KEYS
     assert set(THREAD_COUNTS) <= DYNAMIC_KEYS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,62 +16,85 @@ from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.topic import SYNONYMS, TOPIC_CONFIG, check_topic_overrides
 from odradek.config.unserved import UNSERVED, UNSERVED_SECURITY, UNSERVED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON, TopicWarnings, ineffective
+from tests.config.reads import module, modules, used_keys
 
 SOURCE = Path(odradek.__file__).parent
-_TABLES = {"deviations.py", "document.py", "dynamic.py", "rules.py", "topic.py", "unserved.py", "without_effect.py"}
-_ELSEWHERE = {"client", "spark", "cli", "testing", "protocol"}
-"""Rooms that have configurations of their own, or none."""
-
-
-def broker_source() -> str:
-    """The text of everything that may read a broker's configuration, without the tables that only name its keys."""
-    texts: list[str] = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        room = path.relative_to(SOURCE).parts
-        if room[0] in _ELSEWHERE or room[:2] == ("config", "keys") or (room[0] == "config" and path.name in _TABLES):
-            continue
-        texts.append(path.read_text(encoding="utf-8"))
-    return "\n".join(texts)
+CHECKED_ONLY = {"controller.quorum.bootstrap.servers"}
+"""A quorum has to be named, by this key or by controller.quorum.voters; a node that is all of its quorum calls nobody."""
+ONLY_ON_REQUEST = {name for name in WITHOUT_EFFECT if name.startswith("share.coordinator.state.topic.")}
+"""Listed, and used all the same where a client has the topic created that nothing else here needs."""
 
 
 @pytest.fixture(scope="module")
-def source() -> str:
-    return broker_source()
+def used() -> Mapping[str, set[str]]:
+    return used_keys(modules(SOURCE), [key.name for definition in (BROKER_CONFIG, TOPIC_CONFIG) for key in definition])
 
 
-def is_read(source: str, name: str) -> bool:
-    attribute = name.replace(".", "_")
-    return f'"{name}"' in source or re.search(rf"config\.{attribute}\b|self\.{attribute}\b", source) is not None
-
-
-def test_every_broker_key_is_read_refused_or_listed(source: str) -> None:
-    topic_synonyms = {synonym for name, synonyms in SYNONYMS.items() if is_read(source, name) for synonym, _ in synonyms}
-    accounted = WITHOUT_EFFECT.keys() | UNSERVED.keys() | topic_synonyms
+def test_every_broker_key_is_used_refused_or_listed(used: Mapping[str, set[str]]) -> None:
+    topic_synonyms = {synonym for name, synonyms in SYNONYMS.items() if name in used for synonym, _ in synonyms}
+    accounted = WITHOUT_EFFECT.keys() | UNSERVED.keys() | topic_synonyms | CHECKED_ONLY | used.keys()
     security = tuple(UNSERVED_SECURITY)
-    silent = [
-        key.name
-        for key in BROKER_CONFIG
-        if key.name not in accounted and not key.name.startswith(security) and not is_read(source, key.name)
-    ]
-    assert silent == []
+    assert [key.name for key in BROKER_CONFIG if key.name not in accounted and not key.name.startswith(security)] == []
 
 
-def test_every_topic_key_is_read_refused_or_listed(source: str) -> None:
-    accounted = TOPIC_WITHOUT_EFFECT.keys() | UNSERVED_TOPIC.keys()
-    assert [key.name for key in TOPIC_CONFIG if key.name not in accounted and not is_read(source, key.name)] == []
+def test_every_topic_key_is_used_refused_or_listed(used: Mapping[str, set[str]]) -> None:
+    accounted = TOPIC_WITHOUT_EFFECT.keys() | UNSERVED_TOPIC.keys() | used.keys()
+    assert [key.name for key in TOPIC_CONFIG if key.name not in accounted] == []
 
 
-def test_what_is_listed_exists_and_is_read_nowhere(source: str) -> None:
-    assert [name for name in WITHOUT_EFFECT if name not in BROKER_CONFIG or f'"{name}"' in source or name in UNSERVED] == []
-    assert [name for name in TOPIC_WITHOUT_EFFECT if name not in TOPIC_CONFIG or name in UNSERVED_TOPIC] == []
+def test_what_is_listed_exists_and_is_used_nowhere(used: Mapping[str, set[str]]) -> None:
+    assert [name for name in WITHOUT_EFFECT if name not in BROKER_CONFIG or name in UNSERVED] == []
+    assert {name: used[name] for name in WITHOUT_EFFECT if name in used and name not in ONLY_ON_REQUEST} == {}
+    assert {path for name in ONLY_ON_REQUEST & used.keys() for path in used[name]} == {"handlers/admin/auto_creation.py"}
+    assert [name for name in TOPIC_WITHOUT_EFFECT if name not in TOPIC_CONFIG or name in UNSERVED_TOPIC or name in used] == []
     assert sum(len(names) for names in WITHOUT_EFFECT_BY_REASON.values()) == len(WITHOUT_EFFECT)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Waits for the.key."""',
+        'TABLE = {"the.key": 5, "other": "the.key"}',
+        'DEFAULT_S = 30.0\n"""the.key of Kafka."""\ndef f(config): return config.integer("other.key")',
+        'def every(name, key): return config.integer(key)\nevery("the.key", "other.key")',
+        'KEYS = ("the.key",)\ndef f(config):\n    for key in KEYS:\n        print(key)',
+        'print("the.key")',
+        'del given["the.key"]',
+    ],
+)
+def test_a_name_alone_is_no_use(text: str) -> None:
+    assert used_keys([module("server/x.py", text)], ["the.key"]) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'def f(config): return config.integer("the.key") / 1000',
+        'def every(name, key): return config.integer(key)\nevery("name", "the.key")',
+        'def every(name, *, key=""): return again(key)\ndef again(key): return config.flag(key)\nevery("name", key="the.key")',
+        'KEYS = ("the.key", "another.key")\ndef f(config):\n    for key in KEYS:\n        print(config.text(key))',
+        'TABLE = {"a": ("the.key", 5)}\ndef f(config):\n    row = TABLE.get("a")\n    key, _ = row\n    return config.items(key)',
+    ],
+)
+def test_a_name_that_a_value_is_read_by_is_a_use(text: str) -> None:
+    assert used_keys([module("server/x.py", text)], ["the.key"]) == {"the.key": {"server/x.py"}}
+
+
+def test_a_property_is_a_use_when_somebody_asks_for_it() -> None:
+    class_text = "class BrokerConfig:\n    @property\n    def a_value(self):\n        return self.integer('the.key')\n"
+    definition = module("config/broker.py", class_text)
+    assert used_keys([definition], ["the.key"]) == {}
+    assert used_keys([definition, module("server/x.py", "print(services.config.a_value)")], ["the.key"]) == {"the.key": {"server/x.py"}}
+
+
 def test_there_is_one_line_for_each_key_that_is_given() -> None:
-    config = standalone_config({"num.io.threads": " 16", "log.cleanup.policy": "delete,compact", "num.partitions": "3"})
-    lines = list(ineffective(config.given))
-    assert len(lines) == 1
-    assert lines[0].startswith("num.io.threads=16 has no effect: ")
+    given = {"num.io.threads": " 16", "log.cleanup.policy": "delete,compact", "num.partitions": "3"}
+    given |= {"share.coordinator.state.topic.num.partitions": "3", "log.initial.task.delay.ms": "5"}
+    lines = list(ineffective(standalone_config(given).given))
+    assert [line.split(": ")[0] for line in lines] == [
+        "num.io.threads=16 has no effect",
+        "share.coordinator.state.topic.num.partitions=3 has no effect",
+    ]
     assert list(ineffective(standalone_config().given)) == []
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
 
 from odradek.base.errors import StorageError
+from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.records.batch import encode_batch
 from odradek.server.lifecycle import BrokerState
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedLoop, run
-from tests.server.test_boot import connect, make_broker, result
+from tests.server.test_boot import connect, create_topic, make_broker, result
 
 
 def test_a_node_names_the_keys_that_do_nothing_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -31,6 +34,27 @@ def test_a_node_names_the_keys_that_do_nothing_once(caplog: pytest.LogCaptureFix
     run(main)
     assert sum("num.io.threads=8 has no effect" in line for line in caplog.messages) == 1
     assert sum("local.retention.ms=5 has no effect" in line for line in caplog.messages) == 1
+
+
+@pytest.mark.parametrize("delay_ms", [2_000, 30_000])
+def test_the_tasks_of_the_logs_begin_after_a_delay_of_the_operators_choice(delay_ms: int) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        settings = {"log_flush_offset_checkpoint_interval_ms": "3600000", "log_retention_check_interval_ms": "3600000"}
+        broker = make_broker(loop, disk, log_initial_task_delay_ms=str(delay_ms), **settings)
+        await broker.start()
+        await create_topic(loop, broker, "topic")
+        log = broker.services.log_manager.get_log(TopicPartition("topic", 0))
+        assert log is not None
+        log.append_as_leader(memoryview(encode_batch([(0, b"k", b"v", ())])), 0)
+        log.flush()
+        await asyncio.sleep(delay_ms / 1000 - 1.5)
+        assert not disk.exists("/data/recovery-point-offset-checkpoint")
+        await asyncio.sleep(2)
+        assert b"topic 0 1" in disk.read_bytes("/data/recovery-point-offset-checkpoint")
+        await broker.stop()
+
+    run(main)
 
 
 @pytest.mark.parametrize("controlled", [True, False])

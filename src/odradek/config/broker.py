@@ -272,8 +272,6 @@ STANDALONE = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
 }
 """What a node that is all of its cluster is started with when no file says otherwise."""
 

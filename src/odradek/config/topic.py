@@ -122,7 +122,6 @@ class TopicConfig:
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
-        "unclean_leader_election_enable",
     )
 
     def __init__(self, values: Mapping[str, ConfigValue], overrides: Mapping[str, str]) -> None:
@@ -159,7 +158,6 @@ class TopicConfig:
         self.message_timestamp_before_max_ms: int = integer("message.timestamp.before.max.ms")
         self.message_timestamp_after_max_ms: int = integer("message.timestamp.after.max.ms")
         self.preallocate: bool = cast(bool, values["preallocate"])
-        self.unclean_leader_election_enable: bool = cast(bool, values["unclean.leader.election.enable"])
 
     def _max_segment_ms(self) -> int:
         """When the active segment is rolled at the latest: what is in it cannot be compacted (LogConfig.maxSegmentMs)."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
 _ONE_NODE = "there are no other nodes to talk to yet"
 _SHARE = "share groups are not served yet"
+_SHARE_TOPIC = "share groups are not served yet; only a client that asks for __share_group_state itself gets a topic of this shape"
 _STREAMS = "streams groups are not served yet"
 _QUOTAS = "quotas are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
@@ -46,7 +47,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "group.coordinator.cached.buffer.max.bytes",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
-        "log.initial.task.delay.ms",
         "server.max.startup.time.ms",
     ),
     "connections do not authenticate yet": ("connection.failed.authentication.delay.ms",),
@@ -89,6 +89,12 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "share.coordinator.state.topic.prune.interval.ms",
         "share.coordinator.threads",
         "share.coordinator.write.timeout.ms",
+    ),
+    _SHARE_TOPIC: (
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
     ),
     _STREAMS: (
         "group.streams.assignment.interval.ms",

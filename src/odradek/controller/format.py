@@ -183,7 +183,8 @@ def _check_features(chosen: Mapping[str, int], levels: Mapping[str, int]) -> Non
             raise FormatError(f"Feature level {level} is not supported for feature {name}")
     for name, level in levels.items():
         if not features.is_served(name, level):
-            raise FormatError(f"{name} {level} is not served by Odradek yet; the highest level it serves is {features.SERVED_LEVELS[name]}.")
+            highest = features.SERVED_LEVELS[name]
+            raise FormatError(f"{name} {level} is not served by Odradek yet; the highest level it serves is {highest}.")
 
 
 def check_finalized(levels: Mapping[str, int]) -> list[str]:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from odradek.storage.log_directory import DirectoryWrite
     from odradek.storage.log_manager import LogManager
 
-_INITIAL_DELAY_S = 30.0
-"""LogManager.InitialTaskDelayMs."""
 _DELETE_INTERVAL_S = 10.0
 _RETENTION_SLICE = 50
 """Logs looked at in one turn of the loop: some milliseconds when their timestamps have to be read."""
@@ -57,27 +55,26 @@ class BrokerTasks:
         log_manager.on_roll = self._flush_rolled
         log_manager.on_created = self._created
 
-        def every(name: str, key: str, work: Work, delay_s: float | None = _INITIAL_DELAY_S) -> None:
+        # What LogManager.startup schedules waits for the rest of the start, the others for their own interval.
+        initial_delay_s = config.integer("log.initial.task.delay.ms") / 1000
+
+        def every(name: str, key: str, work: Work, delay_s: float | None = None) -> None:
             self._add(name, config.integer(key) / 1000, work, delay_s)
 
-        every("log-retention", "log.retention.check.interval.ms", self._retention)
-        every("recovery-point-checkpoint", "log.flush.offset.checkpoint.interval.ms", self._recovery_points)
-        every("log-start-offset-checkpoint", "log.flush.start.offset.checkpoint.interval.ms", self._log_start_offsets)
-        every("producer-expiration", "producer.id.expiration.check.interval.ms", log_manager.expire_producers, None)
-        every(
-            "high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks, None
-        )
+        every("log-retention", "log.retention.check.interval.ms", self._retention, initial_delay_s)
+        every("recovery-point-checkpoint", "log.flush.offset.checkpoint.interval.ms", self._recovery_points, initial_delay_s)
+        every("log-start-offset-checkpoint", "log.flush.start.offset.checkpoint.interval.ms", self._log_start_offsets, initial_delay_s)
+        every("producer-expiration", "producer.id.expiration.check.interval.ms", log_manager.expire_producers)
+        every("high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks)
         every(
             "transaction-abort",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms",
             coordinators.abort_timed_out_transactions,
-            None,
         )
         every(
             "transactional-id-expiration",
             "transaction.remove.expired.transaction.cleanup.interval.ms",
             coordinators.remove_expired_transactional_ids,
-            None,
         )
         self._flush_task: Task | None = None
         self._flush_interval_s = _NEVER_S
