@@ -19,8 +19,9 @@ from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT, 
 from tests.config.reads import module, modules, used_keys
 
 SOURCE = Path(odradek.__file__).parent
-CHECKED_ONLY = {"controller.quorum.bootstrap.servers"}
-"""A quorum has to be named, by this key or by controller.quorum.voters; a node that is all of its quorum calls nobody."""
+NOT_READ_BY_NAME = {"broker.id", "controller.quorum.bootstrap.servers"}
+"""The first gives node.id its value. A quorum has to be named, by the other or by controller.quorum.voters; a node that is all of its
+quorum calls nobody."""
 ONLY_ON_REQUEST = {name for name in WITHOUT_EFFECT if name.startswith("share.coordinator.state.topic.")}
 """Listed, and used all the same where a client has the topic created that nothing else here needs."""
 
@@ -32,7 +33,7 @@ def used() -> Mapping[str, set[str]]:
 
 def test_every_broker_key_is_used_refused_or_listed(used: Mapping[str, set[str]]) -> None:
     topic_synonyms = {synonym for name, synonyms in SYNONYMS.items() if name in used for synonym, _ in synonyms}
-    accounted = WITHOUT_EFFECT.keys() | UNSERVED.keys() | topic_synonyms | CHECKED_ONLY | used.keys()
+    accounted = WITHOUT_EFFECT.keys() | UNSERVED.keys() | topic_synonyms | NOT_READ_BY_NAME | used.keys()
     security = tuple(UNSERVED_SECURITY)
     assert [key.name for key in BROKER_CONFIG if key.name not in accounted and not key.name.startswith(security)] == []
 
