@@ -14,7 +14,7 @@ Build = Callable[[Peer], Any]
 
 class Case:
     """One request in one version, sent to both brokers. `after` sees each peer's decoded answer, `view` makes of it what is compared;
-    `patience` is in seconds.
+    `patience` is in seconds. `unencodable`: this version cannot carry the request, and our encoder has to say so.
     """
 
     def __init__(
@@ -28,6 +28,7 @@ class Case:
         before: Callable[[Peer], None] | None = None,
         view: Callable[[Any], Any] | None = None,
         expect_silence: bool = False,
+        unencodable: bool = False,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.api_key = api_key
@@ -37,4 +38,5 @@ class Case:
         self.after = after
         self.before = before
         self.view = view
+        self.unencodable = unencodable
         self.patience = QUIET_SECONDS if expect_silence else patience

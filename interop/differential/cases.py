@@ -6,7 +6,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from interop.differential.administration import ADMINISTRATION_CASES
@@ -736,19 +736,27 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
 }
 
 
-def broken_bodies(body: bytes, flexible: bool) -> Iterator[tuple[str, bytes]]:
-    """Bodies that no client sends, made from one that it might; those of flexible versions end with their tagged fields."""
-    yield "empty body", b""
+class Broken(NamedTuple):
+    """A body that no client sends; `meant` is what JVM Kafka takes it for where it is more lenient than we are."""
+
+    name: str
+    body: bytes
+    meant: bytes | None = None
+
+
+def broken_bodies(body: bytes, flexible: bool) -> Iterator[Broken]:
+    """Bodies made from one that a client might send; those of flexible versions end with their tagged fields."""
+    yield Broken("empty body", b"")
     for part in (1, 2, 3):
-        yield f"cut at {part} of 4", body[: len(body) * part // 4]
-    yield "last byte missing", body[:-1]
-    yield "trailing bytes", body + b"\x00\x01\x02"
+        yield Broken(f"cut at {part} of 4", body[: len(body) * part // 4])
+    yield Broken("last byte missing", body[:-1])
+    yield Broken("trailing bytes", body + b"\x00\x01\x02")
     if flexible:
-        yield "unknown tagged field", body[:-1] + b"\x01\x64\x02ab"
-        yield "tagged field twice", body[:-1] + b"\x02\x64\x00\x64\x00"
-        yield "tagged fields without end", body[:-1] + b"\xff\xff\xff\xff\x0f"
-    yield "all ones", b"\xff" * max(4, len(body))
-    yield "huge first length", struct.pack(">i", 0x7FFFFFFF) + body[4:]
+        yield Broken("unknown tagged field", body[:-1] + b"\x01\x64\x02ab")
+        yield Broken("tagged field twice", body[:-1] + b"\x02\x64\x00\x64\x00", body[:-1] + b"\x01\x64\x00")
+        yield Broken("tagged fields without end", body[:-1] + b"\xff\xff\xff\xff\x0f", body)
+    yield Broken("all ones", b"\xff" * max(4, len(body)))
+    yield Broken("huge first length", struct.pack(">i", 0x7FFFFFFF) + body[4:])
 
 
 def odd_frames() -> Iterator[tuple[str, bytes]]:

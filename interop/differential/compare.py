@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
+
+import crc32c
 
 from interop.differential.peer import Peer
 from odradek.protocol.api_keys import ApiKey
@@ -16,14 +18,12 @@ from odradek.records.batch import decode_batch, iter_headers
 PRESENT_ONLY = {"error_message", "batch_index_error_message", "documentation"}
 """Sentences for people: null, empty or there on both sides, the words may differ."""
 
-BY_NATURE: dict[ApiKey | None, set[str]] = {
-    None: {"port", "broker_epoch", "finalized_features_epoch"},
-    # The metadata logs of two brokers grow differently, and the replicas' progress is a matter of the moment.
-    # Space changes from moment to moment.
-    ApiKey.DESCRIBE_LOG_DIRS: {"total_bytes", "usable_bytes"},
-    ApiKey.DESCRIBE_QUORUM: {"high_watermark", "log_end_offset", "leader_epoch", "last_fetch_timestamp", "last_caught_up_timestamp"},
+BY_NATURE: dict[ApiKey, set[str]] = {
+    # The metadata logs of two brokers grow differently.
+    ApiKey.API_VERSIONS: {"finalized_features_epoch"},
+    ApiKey.DESCRIBE_QUORUM: {"high_watermark", "log_end_offset", "leader_epoch"},
 }
-"""Numbers that two brokers can't share, everywhere (None) or in one API; only their sign is compared."""
+"""Numbers of an API that two brokers can't share; only their sign is compared."""
 
 UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.METADATA, "topics"): ("name", "topic_id"),
@@ -72,10 +72,16 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
 }
 """Lists whose order Kafka leaves to a hash map or a set, and the fields that identify an entry. All others are compared in order."""
 
-MOMENTS = {"log_append_time_ms", "transaction_start_time_ms", "last_timestamp"}
-"""Times: those within the hour are "now" on either side, all others are compared exactly."""
+MOMENTS = {
+    "log_append_time_ms",
+    "transaction_start_time_ms",
+    "last_timestamp",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+}
+"""Times: those of the last ten minutes are "now" on either side, all others are compared exactly."""
 
-HOUR_MS = 3_600_000
+MOMENT_MS, CLOCK_MS = 600_000, 1_000
 
 FIRST_CHOSEN_PRODUCER = 4_000_000
 """Producer ids from here on were made up by the cases and are the same on both sides."""
@@ -102,7 +108,7 @@ class Plain:
     def __init__(self, peer: Peer, api_key: ApiKey | None) -> None:
         self.peer = peer
         self.api_key = api_key
-        self.by_nature = BY_NATURE[None] | BY_NATURE.get(api_key, set())
+        self.by_nature: set[str] = set() if api_key is None else BY_NATURE.get(api_key, set())
 
     def value(self, value: Any, field: str = "") -> Any:
         if isinstance(value, UUID):
@@ -111,14 +117,16 @@ class Plain:
             return "a text" if value else value
         if field in self.by_nature:
             return "negative" if value < 0 else "some"
+        if field == "port":
+            return self.peer.spellings.get(str(value), value)
         if field in MOMENTS:
-            return "now" if abs(value - time.time() * 1000) < HOUR_MS else value
+            return moment(value)
         if field == "session_id":
             return "some" if value else 0
         if field == "producer_id":
-            return self.peer.names.get(("producer", value), "some") if 0 <= value < FIRST_CHOSEN_PRODUCER else value
+            return self.producer(value)
         if field == "records" and value is not None:
-            return records(value)
+            return self.records(value)
         if isinstance(value, str):
             return self.peer.spelled(value)
         if isinstance(value, list):
@@ -126,6 +134,43 @@ class Plain:
         if isinstance(value, Struct):
             return {member.name: self.value(getattr(value, member.name), member.name) for member in type(value).FIELDS}
         return value
+
+    def producer(self, producer_id: int) -> Any:
+        return self.peer.names.get(("producer", producer_id), "some") if 0 <= producer_id < FIRST_CHOSEN_PRODUCER else producer_id
+
+    def records(self, data: Any) -> Any:
+        """Record batches by their header fields, the payload by its bytes and by its records.
+
+        Times that the broker took of its clock are "now". The checksum is right or wrong: all that it covers is compared.
+        """
+        buffer = memoryview(bytes(data))
+        batches = []
+        end = 0
+        for position, header in iter_headers(buffer):
+            end = position + header.size
+            own_clock = bool(header.attributes & 8) or header.is_control
+            time_of = moment if own_clock else int
+            legacy = header.magic < 2
+            fields = {
+                "base_offset": header.base_offset,
+                "epoch": header.partition_leader_epoch,
+                "magic": header.magic,
+                "attributes": header.attributes,
+                "crc": header.crc if legacy else "right" if header.crc == crc32c.crc32c(buffer[position + 21 : end]) else "wrong",
+                "base_timestamp": time_of(header.base_timestamp),
+                "max_timestamp": time_of(header.max_timestamp),
+                "last_offset_delta": header.last_offset_delta,
+                "producer_id": self.producer(header.producer_id),
+                "producer_epoch": header.producer_epoch,
+                "base_sequence": header.base_sequence,
+                "payload": bytes(buffer[position + 57 : end]),
+            }
+            content = [record._asdict() for record in decode_batch(buffer, position, header)]
+            for record in content:
+                record["timestamp"] = time_of(record["timestamp"])
+                record["headers"] = [list(each) for each in record["headers"]]
+            batches.append({**fields, "content": content})
+        return {"batches": batches, "rest": len(buffer) - end}
 
     def entries(self, items: list[Any], field: str) -> Any:
         """A list, or a dict of its entries by name where the order means nothing."""
@@ -142,21 +187,9 @@ class Plain:
         return named
 
 
-def records(data: Any) -> Any:
-    """Record batches by their header fields, the payload by its bytes; without times where the broker took them of its clock."""
-    buffer = memoryview(bytes(data))
-    batches = []
-    for position, header in iter_headers(buffer):
-        payload = bytes(buffer[position + 57 : position + header.size])
-        log_append = bool(header.attributes & 8) or header.is_control
-        fields = {"base_offset": header.base_offset, "epoch": header.partition_leader_epoch, "attributes": header.attributes}
-        if not log_append:
-            fields |= {"crc": header.crc, "base_timestamp": header.base_timestamp, "max_timestamp": header.max_timestamp}
-        content = decode_batch(buffer, position, header)
-        if log_append:
-            content = [record._replace(timestamp=-1) for record in content]
-        batches.append({**fields, "last_offset_delta": header.last_offset_delta, "payload": payload, "content": content})
-    return {"batches": batches, "bytes": len(buffer)}
+def moment(value: int) -> Any:
+    """ "now" for a time that the broker may have taken of its clock."""
+    return "now" if 0 <= time.time() * 1000 - value + CLOCK_MS < MOMENT_MS else value
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[Difference]:
@@ -174,7 +207,8 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[Difference]:
 class Excepted(NamedTuple):
     """A difference that has been looked at and accepted: patterns for the case and the path (matched whole), the values, and why.
 
-    A value is compared as it is; a function decides itself.
+    A value is compared as it is; a function decides itself. `together` decides over both where one is bounded by the other, and `bound`
+    says how in words. `elsewhere` names the setting without which the difference does not occur.
     """
 
     case: str
@@ -182,6 +216,9 @@ class Excepted(NamedTuple):
     ours: Any
     theirs: Any
     why: str
+    together: Callable[[Any, Any], bool] | None = None
+    bound: str = ""
+    elsewhere: str = ""
 
     def covers(self, case: str, difference: Difference) -> bool:
         return (
@@ -189,10 +226,16 @@ class Excepted(NamedTuple):
             and re.fullmatch(self.path, difference.path) is not None
             and _fits(self.ours, difference.ours)
             and _fits(self.theirs, difference.theirs)
+            and (self.together is None or self.together(difference.ours, difference.theirs))
         )
+
+
+def which(exceptions: Sequence[Excepted], case: str, difference: Difference) -> int | None:
+    """The index of the first exception that covers the difference."""
+    return next((index for index, entry in enumerate(exceptions) if entry.covers(case, difference)), None)
 
 
 def _fits(wanted: Any, value: Any) -> bool:
     if callable(wanted):
         return bool(wanted(value))
-    return type(wanted) is type(value) and bool(wanted == value)
+    return (type(wanted) is type(value) or isinstance(wanted, dict)) and bool(wanted == value)

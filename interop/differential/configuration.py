@@ -283,7 +283,8 @@ def delete_records(version: int) -> Iterator[Case]:
     def fill(peer: Peer) -> None:
         peer.create_topic(topic, 3)
         peer.create_topic(compact, 1, {"cleanup.policy": "compact"})
-        peer.create_topic(both, 1, {"cleanup.policy": "compact,delete"})
+        # Records of long ago; the cases for brokers set log.retention.ms for a while, and the cleaner comes by every 15 s.
+        peer.create_topic(both, 1, {"cleanup.policy": "compact,delete", "retention.ms": "-1"})
         for name, partition in ((topic, 0), (topic, 1), (compact, 0), (both, 0)):
             for _ in range(3):
                 data = ProduceRequest.PartitionProduceData(index=partition, records=batch(4))

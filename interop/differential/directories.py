@@ -136,3 +136,6 @@ DIRECTORY_CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
 }
+
+WHOLE_VIEWS: dict[ApiKey, Callable[[Any], Any]] = {ApiKey.DESCRIBE_LOG_DIRS: wherever}
+"""What is compared of an answer to bytes that happen to ask for everything."""

@@ -127,14 +127,15 @@ class Peer:
         return self.decode(api_key, version, answer[start:])
 
     def decode(self, api_key: int, version: int, body: bytes) -> Any:
+        """The message; a text with the bytes where the message alone would not make all of them."""
         decoder = response_class(ApiKey(api_key))
-        with contextlib.suppress(Exception):
-            message = decoder.decode(body, version)
-            if message.encode(version) == body:
-                return message
-        if api_key == ApiKey.API_VERSIONS:
-            return decoder.decode(body, 0)
-        return decoder.decode(body, version)
+        # ApiVersions in a version that the broker does not know is answered in version 0.
+        for each in (version, 0) if api_key == ApiKey.API_VERSIONS else (version,):
+            with contextlib.suppress(Exception):
+                message = decoder.decode(body, each)
+                if message.encode(each) == body:
+                    return message
+        return f"no answer of version {version}: {body.hex()}"
 
     def call(self, api_key: ApiKey, version: int, message: Any) -> Any:
         return self.exchange(api_key, version, message.encode(version))

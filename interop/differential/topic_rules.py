@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -56,7 +57,8 @@ SIZES: dict[str, dict[str, str]] = {
 }
 POLICIES: dict[str, dict[str, str]] = {
     "compact": {"cleanup.policy": "compact"},
-    "compact,delete": {"cleanup.policy": "compact,delete"},
+    # The cases for brokers set log.retention.ms for a while, the records are old, and cleaners come by when they do.
+    "compact,delete": {"cleanup.policy": "compact,delete", "retention.ms": "-1"},
     "compact, gzip": {"cleanup.policy": "compact", "compression.type": "gzip"},
     "delete": {"cleanup.policy": "delete"},
 }
@@ -67,7 +69,7 @@ def rows(*stamps: int, key: bytes | None = b"k", value: bytes | None = TEXT) -> 
 
 
 def compression_batches() -> dict[str, bytes]:
-    """In each codec: three records that compress well, and one that hardly does."""
+    """In each codec: three records that compress well, and one that hardly does; and enough to tell the levels of a codec apart."""
     found: dict[str, bytes] = {}
     for codec in Compression:
         found[f"of {codec.name.lower()}"] = batch(3, value=TEXT, compression=codec)
@@ -75,6 +77,11 @@ def compression_batches() -> dict[str, bytes]:
     found["idempotent, of lz4"] = batch(
         2, value=TEXT, compression=Compression.LZ4, producer_id=5_000_000, producer_epoch=0, base_sequence=0
     )
+    words = [
+        word.encode() for word in random.Random(1).choices(["log", "index", "offset", "leader", "epoch", "quorum", "replica"], k=40_000)
+    ]
+    values = [b" ".join(words[start : start + 40]) for start in range(0, len(words), 40)]
+    found["much, uncompressed"] = bytes(encode_batch([(NOW + number, b"k", value, ()) for number, value in enumerate(values)]))
     found["of lz4 at another level"] = batch(2, value=TEXT, compression=Compression.LZ4, level=12)
     return found
 

@@ -1,0 +1,15 @@
+"""The configuration that both brokers are compared with."""
+
+from __future__ import annotations
+
+OVERRIDES = {
+    "auto.create.topics.enable": "true",
+    "log.dirs": "{data},{data}-2",
+    "log.retention.ms": "-1",
+    "log.message.timestamp.after.max.ms": "9223372036854775807",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "log.initial.task.delay.ms": "36000000",
+    "log.retention.check.interval.ms": "36000000",
+}
+"""Retention is off, never looked at, and future timestamps are allowed because the records carry fixed timestamps."""
