@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ConfigError
-from odradek.config.broker import BrokerConfig, load_broker_config, standalone_config
+from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.config.definition import INT, LIST, at_least, between, format_double, invalid, parse_value
 from odradek.config.describe import BrokerLayers, DescribedConfig, describe_broker, describe_topic
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
@@ -194,7 +194,7 @@ def test_texts_become_values_as_in_java() -> None:
     [
         ({"compression.gzip.level": "0"}, "compression.gzip.level"),
         ({"controller.quorum.bootstrap.servers": "h:65536"}, "65536"),
-        ({"controller.quorum.voters": "1@a@b:9"}, "controller.quorum.voters"),
+        ({"controller.quorum.voters": "1@a:9@b"}, "controller.quorum.voters"),
     ],
 )
 def test_values_that_no_key_takes(settings: dict[str, str], word: str) -> None:
@@ -302,11 +302,11 @@ def described(layers: BrokerLayers) -> dict[str, DescribedConfig]:
 
 def test_every_key_that_was_given_is_shown_as_given_whoever_gave_it() -> None:
     """From a file, from --override, or from what a node that is all of its cluster starts with."""
-    of_file = load_broker_config(
+    text = (
         "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://h:1,CONTROLLER://h:2\ncontroller.listener.names=CONTROLLER\n"
-        "controller.quorum.voters=1@h:2\nlog.dirs=/a\nlog.retention.minutes=5\n",
-        {"num.partitions": "3", "advertised.listeners": "PLAINTEXT://proxy:1"},
+        "controller.quorum.voters=1@h:2\nlog.dirs=/a\nlog.retention.minutes=5\n"
     )
+    of_file = BrokerConfig({**parse_properties(text), "num.partitions": "3", "advertised.listeners": "PLAINTEXT://proxy:1"})
     shown = described(BrokerLayers(of_file))
     static = {name for name, each in shown.items() if each.source == 4}
     assert static == {

@@ -395,7 +395,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _bug("any-throttled-replica", "validators", 'r"([0-9]+:[0-9]+)?"', 'r".*"', "nonsense is accepted as throttled replicas"),
     _bug("host-port-65536", "validators", "if port > 65535:", "if port > 65536:", "the quorum is looked for at port 65536"),
-    _bug("voter-id-text", "validators", "if len(parts) != 2:", "if len(parts) < 2:", "1@a@b:9 is a voter"),
+    _bug("voter-id-text", "validators", "if len(parts) != 2:", "if len(parts) < 2:", "1@a:9@b is a voter"),
     _bug(
         "group-bounds",
         "group",
