@@ -58,8 +58,8 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
     Mutant(
         "batch-overhead",
         "coordinator/context.py",
-        "BATCH_OVERHEAD = 61",
-        "BATCH_OVERHEAD = 0",
+        "limit = self.log.max_batch_bytes - HEADER_SIZE",
+        "limit = self.log.max_batch_bytes",
         "a batch may be larger than max.message.bytes by its header",
         "coordinator/test_runtime_faults.py -k test_what_saw_records_that_could_not_be_written_is_refused_with_them",
     ),
