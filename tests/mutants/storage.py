@@ -63,7 +63,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            if header.partition_leader_epoch > leader_epoch:",
         "            if header.partition_leader_epoch > leader_epoch + 1:",
         "a follower writes batches of a leader that it does not know yet (KAFKA-18723)",
-        "storage/test_log.py::test_a_follower_leaves_out_what_is_cut_off_and_what_comes_from_the_future",
+        "storage/test_log.py::test_a_follower_leaves_out_what_the_very_next_leader_wrote",
     ),
     Mutant(
         "follower-ignores-map-end",
@@ -176,7 +176,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if excess - segment.size < 0:",
         "        if excess <= 0:",
         "retention.bytes deletes one segment too many: less than the bound is left",
-        "storage/test_log.py::test_retention_by_size_time_and_log_start",
+        "storage/test_log.py::test_retention_by_size_leaves_at_least_as_much_as_it_says",
     ),
     Mutant(
         "retention-ms-inclusive",
@@ -277,14 +277,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "keep = self._bisect_file(offset - self.base_offset) + 1",
         "an entry of a truncated batch stays and points behind the end",
         "storage/test_log.py -k trunca",
+        equivalent="the next batch is written exactly where the entry points, and holds its offset",
     ),
     Mutant(
         "time-index-full-a-slot-late",
         "storage/index.py",
         ">= self.max_entries - 1",
         ">= self.max_entries",
-        "the entry that closing a segment writes makes the time index larger than segment.index.bytes",
-        "storage/test_log.py::test_indexes_keep_within_segment_index_bytes",
+        "no slot of the time index stays free for the entry of the roll: a segment rolls an entry later than in Kafka",
+        "storage/test_log.py::test_a_full_index_rolls",
     ),
     Mutant(
         "preallocated-zeros-count-as-entries",
@@ -390,7 +391,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "(lowest_cleaned is None or offset < lowest_cleaned)",
         "(lowest_cleaned is None or offset <= lowest_cleaned)",
         "a half-written swap replaces the segments that it was made of",
-        "storage/test_recovery.py -k swap",
+        "storage/test_recovery.py::test_old_segments_count_as_long_as_one_file_of_the_new_one_is_not_renamed",
     ),
     Mutant(
         "replaced-segments-stay",
@@ -406,7 +407,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            name.endswith(SNAPSHOT_SUFFIX) and segment_file(offset, LOG_SUFFIX + SWAP_SUFFIX) not in swaps",
         "            name.endswith(SNAPSHOT_SUFFIX)",
         "producers whose batches were compacted away are forgotten when a swap is finished at the start",
-        "storage/test_compaction_properties.py",
+        "storage/test_recovery.py::test_a_finished_swap_keeps_the_snapshot_where_the_new_segment_begins",
     ),
     Mutant(
         "failed-loading-keeps-descriptors",
@@ -511,7 +512,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if value > log_end_offset or value < max(log_start_offset, 1)]",
         "if value < max(log_start_offset, 1)]",
         "after a truncation the producers are those of records that were cut",
-        "storage/test_producer_state.py::test_truncation_takes_the_producer_state_back",
+        "storage/test_producer_state.py::test_the_snapshot_of_a_shutdown_says_nothing_of_a_log_that_was_truncated_since",
     ),
     Mutant(
         "epoch-assigned-during-a-flush-counts-as-written",
@@ -568,7 +569,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if indexes:\n            self._paths += segment.index_paths()",
         "        if not indexes:\n            self._paths += segment.index_paths()",
         "the recovery point passes a segment whose index is torn",
-        "storage/test_flushing.py",
+        "storage/test_flushing.py::test_the_indexes_of_a_rolled_segment_are_durable_with_the_flush_after_it",
     ),
     Mutant(
         "snapshot-of-a-roll-is-not-flushed",
@@ -593,6 +594,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        flush.release(durable=True)",
         "a flush from before a rename counts for the names in the new directory",
         "storage/test_flushing.py::test_a_flush_that_a_rename_overtook_does_not_vouch_for_names",
+        equivalent="a void flush leaves partition.metadata owed, and with its name all names of the directory",
     ),
     Mutant(
         "flush-ms-from-the-start",
@@ -700,7 +702,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        self._disk.fsync_dir(self.directory)\n        self.directory = self._source\n",
         "        self.directory = self._source\n",
         "after a power cut the moved log has its old name and nobody knows whose place it took",
-        "storage/test_log_manager.py -k move",
+        "storage/test_log_manager.py::test_the_note_of_a_move_goes_when_both_names_are_durable",
     ),
     Mutant(
         "exchange-is-not-taken-back",
@@ -778,12 +780,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "storage/test_compaction.py::test_young_segments_wait_for_min_compaction_lag",
     ),
     Mutant(
-        "swap-after-a-truncation",
+        "swap-into-a-log-that-has-changed",
         "storage/compaction/plan.py",
         "        return not self.stopped and self.generation == self.log.generation and self.directory == self.log.directory",
         "        return not self.stopped",
-        "a cleaning brings back records that were truncated while it ran",
-        "storage/test_compaction.py -k at_any_moment",
+        "a cleaning changes the files of a log that was closed while it ran",
+        "storage/test_compaction.py::test_a_shutdown_at_any_moment_throws_the_rest_away",
     ),
     Mutant(
         "cleaner-checkpoint-survives-truncation",
@@ -817,7 +819,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        log.replace_segments(segment, [source.segment for source in sources])\n        log.delete_later(deleted)\n"
         "        return Swapped(disk, log, segment, [])",
         "the replaced segments are removed although a power cut may still take the new one",
-        "storage/test_compaction_properties.py",
+        "storage/test_compaction.py::test_replaced_files_are_not_removed_before_the_new_names_are_durable",
     ),
     Mutant(
         "markers-of-spent-transactions-stay",
@@ -850,7 +852,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if after[0] <= before[0] or after[1] <= before[1]:",
         "if after[0] < before[0] or after[1] < before[1]:",
         "`storage scrub` does not see an index entry that is there twice",
-        "storage/test_scrub.py -k whatever",
+        "storage/test_scrub.py::test_an_index_entry_that_stands_twice_is_found",
     ),
     Mutant(
         "scrub-takes-flushed-for-unflushed",

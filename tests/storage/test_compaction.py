@@ -368,6 +368,51 @@ def test_a_truncation_at_any_moment_throws_the_rest_away() -> None:
     assert step > 8
 
 
+def test_a_shutdown_at_any_moment_throws_the_rest_away() -> None:
+    """Nobody stops the cleaning of a log that is closed, but what it has made is not swapped in any more."""
+    step = 0
+    while True:
+        step += 1
+        made = filled(30)
+        kept: dict[str, bytes] = {}
+
+        def shutdown(made: Cleanery = made, kept: dict[str, bytes] = kept) -> None:
+            made.logs.shutdown()
+            path = made.log.directory
+            kept.update({name: made.disk.read_bytes(f"{path}/{name}") for name in made.disk.listdir(path) if name.endswith(".log")})
+
+        if not at_step(made, step, shutdown):
+            break
+        assert {name: made.disk.read_bytes(f"{made.log.directory}/{name}") for name in kept} == kept
+    assert step > 8
+
+
+def test_replaced_files_are_not_removed_before_the_new_names_are_durable() -> None:
+    made = filled(30, file_delete_delay_ms=0)
+    run = made.start()
+    assert run is not None
+    renamed: list[str] = []
+
+    def fault(operation: str, path: str) -> None:
+        if operation == "rename" and path.endswith(".swap"):
+            renamed.append(path)
+        elif operation == "fsync_dir" and path == made.log.directory:
+            renamed.clear()
+
+    made.disk.fault = fault
+    removed = 0
+    going_on = True
+    while going_on:
+        run.step()
+        going_on = run.settle() is not None
+        deletion = made.logs.due_deletions()
+        if deletion is not None:
+            assert not renamed, "a power cut could still take the new names"
+            assert not deletion.run()
+            removed += 1
+    assert removed > 0
+
+
 def test_a_deletion_at_any_moment_throws_the_rest_away() -> None:
     step = 0
     while True:

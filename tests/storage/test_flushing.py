@@ -270,3 +270,18 @@ def test_what_a_renamed_log_owes_is_found_under_its_new_name(disk: VirtualDisk) 
     log.flush()
     survivor = disk.crash(random.Random(1), names=NONE, data=NONE)
     assert survivor.read_bytes(f"{log.directory}/partition.metadata") == b"small"
+
+
+def test_the_indexes_of_a_rolled_segment_are_durable_with_the_flush_after_it(disk: VirtualDisk) -> None:
+    log = open_log(disk, ManualClock(), CONFIG)
+    disk.fsync_dir("/")
+    disk.fsync_dir("/data")
+    fill(log, 20)
+    log.flush()
+    assert len(log.segments) > 1
+    survivor = disk.crash(random.Random(1), names=NONE, data=NONE)
+    for base in log.bases[:-1]:
+        for suffix in (".index", ".timeindex"):
+            path = f"{DIRECTORY}/{base:020d}{suffix}"
+            assert disk.read_bytes(path)
+            assert survivor.read_bytes(path) == disk.read_bytes(path)

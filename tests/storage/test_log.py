@@ -167,7 +167,8 @@ def test_a_full_index_rolls(disk: VirtualDisk, clock: ManualClock) -> None:
     log = open_log(disk, clock, topic_config(segment_index_bytes=48, index_interval_bytes=0))
     for index in range(20):
         log.append_as_leader(batch(1, timestamp=NOW_MS + index), 0)
-    assert len(log.segments) > 3
+    # Four entries fit into the time index, of which one stays free for the roll; the first batch of a segment gets none.
+    assert log.bases == [0, 4, 8, 12, 16]
     assert [record.offset for record in read_all(log)] == list(range(20))
 
 
@@ -548,19 +549,20 @@ def test_a_slice_that_is_released_twice_leaves_other_readers_alone(disk: Virtual
         other.slices[0].read(0, 1)
 
 
-def test_what_a_jvm_broker_preallocated_of_an_index_counts_for_nothing(disk: VirtualDisk, clock: ManualClock) -> None:
+@pytest.mark.parametrize("count", [1, 20])
+def test_what_a_jvm_broker_preallocated_of_an_index_counts_for_nothing(disk: VirtualDisk, clock: ManualClock, count: int) -> None:
     config = topic_config(segment_index_bytes=2400, index_interval_bytes=100)
     log = open_log(disk, clock, config)
-    for index in range(20):
+    for index in range(count):
         log.append_as_leader(batch(2, timestamp=NOW_MS + index), 0)
     log.close(durable=True)
     for suffix in (".index", ".timeindex"):
         disk.open(f"{DIRECTORY}/{0:020d}{suffix}").truncate(2400)
     again = open_log(disk, clock, config, clean=True)
-    again.append_as_leader(batch(2, timestamp=NOW_MS + 20), 0)
+    again.append_as_leader(batch(2, timestamp=NOW_MS + 50), 0)
     assert len(again.segments) == 1, "a full index would roll"
-    assert [record.offset for record in read_all(again)] == list(range(42))
-    assert again.offset_for_timestamp(NOW_MS + 21) == (NOW_MS + 21, 41, 0)
+    assert [record.offset for record in read_all(again)] == list(range(2 * count + 2))
+    assert again.offset_for_timestamp(NOW_MS + 51) == (NOW_MS + 51, 2 * count + 1, 0)
 
 
 @pytest.mark.parametrize("how", ["close", "close_handles"])
@@ -648,3 +650,23 @@ def test_a_repeated_batch_is_answered_with_the_time_of_the_first(disk: VirtualDi
     again = log.append_as_leader(sent, 0)
     assert (again.duplicate, again.first_offset, again.log_append_time_ms) == (True, 0, first.log_append_time_ms)
     assert first.log_append_time_ms == NOW_MS
+
+
+def test_a_follower_leaves_out_what_the_very_next_leader_wrote(log: Log) -> None:
+    """KAFKA-18723: the fetch was sent under epoch 2, and its answer came from the leader of epoch 3."""
+    records = bytes(batch(1, base_offset=0, epoch=2)) + bytes(batch(1, base_offset=1, epoch=3))
+    assert log.append_as_follower(memoryview(records), 2).last_offset == 0
+    assert log.log_end_offset == 1
+
+
+def test_retention_by_size_leaves_at_least_as_much_as_it_says(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=1000))
+    for _ in range(40):
+        log.append_as_leader(batch(2), 0)
+    log.update_high_watermark(log.log_end_offset)
+    left = log.size - log.segments[0].size
+    log.update_config(topic_config(segment_bytes=1000, retention_bytes=left + 1))
+    assert log.delete_old_segments() == 0
+    log.update_config(topic_config(segment_bytes=1000, retention_bytes=left))
+    assert log.delete_old_segments() == 1
+    assert log.size == left

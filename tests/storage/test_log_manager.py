@@ -602,3 +602,14 @@ def test_a_log_in_an_offline_directory_is_not_begun_anew_elsewhere() -> None:
     assert not disk.exists("/b/orders-0")
     # "Unassigned" and "lost" name no directory.
     assert logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG, directory_id=UUID(int=0)).parent_directory == "/b"
+
+
+def test_the_note_of_a_move_goes_when_both_names_are_durable() -> None:
+    """The new name first: else a power cut could leave no log of the partition."""
+    disk, logs = two_logs()
+    seen: list[tuple[str, str]] = []
+    disk.fault = lambda operation, path: seen.append((operation, path))
+    logs.replace_current_with_future(PARTITION)
+    disk.fault = None
+    gone = seen.index(("remove", "/b/orders-0/moved-from"))
+    assert seen.index(("fsync_dir", "/b")) < seen.index(("fsync_dir", "/a")) < gone

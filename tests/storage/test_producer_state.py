@@ -335,3 +335,15 @@ def test_a_snapshot_that_is_written_over_a_longer_one_is_whole() -> None:
     log.close()
     assert len(decode_snapshot(disk.read_bytes(path))) == 20
     assert len(disk.read_bytes(path)) < 4096
+
+
+def test_the_snapshot_of_a_shutdown_says_nothing_of_a_log_that_was_truncated_since() -> None:
+    disk, clock = VirtualDisk(), ManualClock()
+    log = open_log(disk, clock)
+    for sequence in range(10):
+        send(log, sequence)
+    log.close(durable=True)
+    again = open_log(disk, clock, clean=True)
+    again.truncate_to(5)
+    assert refused(again, 10) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(again, 5) == (5, False)

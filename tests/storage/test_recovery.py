@@ -598,3 +598,30 @@ def test_transactions_aborted_in_a_cut_part_hide_nothing_that_is_written_in_its_
     log.truncate_to(2)
     log.append_as_leader(marker(9, 0, commit=True), 0, origin=AppendOrigin.COORDINATOR)
     assert log.aborted_transactions(0, 3) == []
+
+
+def test_old_segments_count_as_long_as_one_file_of_the_new_one_is_not_renamed() -> None:
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    swap = disk.open(f"{DIRECTORY}/{0:020d}.log.swap", create=True)
+    swap.pwritev([disk.read_bytes(log.segments[0].log_path)[:200]], 0)
+    disk.open(f"{DIRECTORY}/{0:020d}.timeindex.cleaned", create=True)
+    again = open_log(disk, ManualClock(), CONFIG, clean=True)
+    assert again.bases == log.bases
+    assert offsets(again) == list(range(60))
+
+
+def test_a_finished_swap_keeps_the_snapshot_where_the_new_segment_begins() -> None:
+    """It may know producers whose batches the cleaner has dropped."""
+    disk = VirtualDisk()
+    log = filled(disk)
+    log.close(durable=True)
+    first, second = log.bases[1:3]
+    joined = b"".join(disk.read_bytes(f"{DIRECTORY}/{base:020d}.log") for base in (first, second))
+    swap = disk.open(f"{DIRECTORY}/{first:020d}.log.swap", create=True)
+    swap.pwritev([joined], 0)
+    again = open_log(disk, ManualClock(), CONFIG, clean=True)
+    assert again.bases == [base for base in log.bases if base != second]
+    assert disk.exists(f"{DIRECTORY}/{first:020d}.snapshot")
+    assert not disk.exists(f"{DIRECTORY}/{second:020d}.snapshot")

@@ -203,3 +203,10 @@ def test_the_command_ends_with_1_when_something_is_damaged(
     assert out.splitlines()[0].startswith(f"{path}: position 0: the checksum of a batch of ")
     assert f"{home}/{NAME}: 0 MB of 1 logs read" in err
     assert err.splitlines()[-1].startswith("1 finding in 1 log")
+
+
+def test_an_index_entry_that_stands_twice_is_found(home: Path) -> None:
+    index = segments(home)[0].with_suffix(".index")
+    data = index.read_bytes()
+    index.write_bytes(data + data[-8:])
+    assert [(finding.path, finding.position) for finding in findings(home)] == [(str(index), len(data))]
