@@ -342,3 +342,15 @@ def test_mutated_batches_are_cleaned_or_refused(seed: int) -> None:
     if result.data is not None and result.data is not view:
         cleaned = read_header(result.data)
         assert len(decode_batch(result.data, 0, cleaned)) == cleaned.record_count == result.records_kept, note
+
+
+def test_a_tombstone_goes_at_its_horizon_and_not_a_millisecond_before() -> None:
+    known = knowing({b"k": 1}, 5)
+    first = filtered(encode_batch([(NOW, b"k", b"old", ()), (NOW, b"k", None, ())]), known)
+    assert first.records_kept == 1
+    assert first.data is not None
+    stored = bytes(first.data)
+    horizon = read_header(stored).delete_horizon_ms
+    assert horizon == NOW + RETENTION
+    assert filtered(stored, known, now=horizon - 1).records_kept == 1
+    assert filtered(stored, known, now=horizon).records_kept == 0

@@ -298,3 +298,13 @@ def test_mutated_batches_are_treated_alike(seed: int) -> None:
     except (KafkaError, ProtocolError) as error:
         pytest.fail(f"{note}: {error}")
     assert quick.state() == slow.state(), note
+
+
+@pytest.mark.parametrize("bits", [0x01, 0x02, 0x03, 0x04, 0x10, 0x20])
+def test_a_batch_that_is_not_plain_ends_a_run_even_if_its_bytes_look_like_records(bits: int) -> None:
+    batch = bytearray(encode_batch([(0, b"k", b"v", ())]))
+    batch[22] |= bits
+    seal(batch)
+    offset_map = OffsetMap(1000)
+    assert index_run(offset_map, memoryview(batch), 0, len(batch), 0) == 0
+    assert offset_map.size == 0

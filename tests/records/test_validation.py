@@ -299,3 +299,18 @@ def test_any_damage_to_what_the_checksum_covers_is_corruption(from_client: bool)
         with pytest.raises(KafkaError) as raised:
             append(damaged, rules, from_client)
         assert raised.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_varint_has_five_bytes_at_most() -> None:
+    """Six would say the same number; the JVM refuses them (ByteUtils.readVarint)."""
+    good = encode_batch([(NOW, b"k", b"v", ())])
+    assert good[61] == 16
+    for size, code in ((5, None), (6, ErrorCode.INVALID_RECORD)):
+        longer = bytes([16 | 0x80] + [0x80] * (size - 2) + [0])
+        batch = bytearray(good[:61] + longer + good[62:])
+        batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+        seal(batch)
+        if code is None:
+            assert append(batch).record_count == 1
+        else:
+            assert refused(batch) == code
