@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -12,7 +13,9 @@ from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.consensus.messages import ElectionState, SnapshotChunk, VoteRequest, VoteResponse
 from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey, VoterHistory, VoterSet
 from odradek.controller.core.context import ControllerContext
+from odradek.controller.core.heartbeats import Heartbeats
 from odradek.controller.core.result import ControllerResult
+from odradek.controller.kraft.alarm import Alarm
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.group_commit import GroupCommit
 from odradek.controller.kraft.loader import MetadataLoader
@@ -389,6 +392,50 @@ def test_a_flush_of_what_was_cut_off_meanwhile_makes_nothing_durable() -> None:
 # Leadership ----------------------------------------------------------------------------------------------------------------
 
 
+def test_a_deposed_controller_reads_what_was_committed_in_the_place_of_its_own_records() -> None:
+    quorum = Quorum(3)
+    quorum.start()
+    deposed = quorum.wait_for_leader()
+    quorum.wait_for_all()
+    quorum.cut = {deposed.node_id}
+    quorum.clock.advance_s(0.7)  # the fetches that waited there are over
+    lost = [deposed.submit(set_config(f"lost {number}", "1")) for number in range(3)][-1]
+    others = [node for node in quorum.nodes.values() if node is not deposed]
+    quorum.wait_for(lambda: any(node.is_active_controller for node in others) and not deposed.is_active_controller)
+    assert code_of(lost) is ErrorCode.NOT_CONTROLLER
+    kept = quorum.active.submit(set_config("kept", "1"))
+    quorum.wait_for(lambda: kept.done)
+    quorum.cut = set()
+    quorum.wait_for_all()
+    for node in quorum.nodes.values():
+        assert node.controller is not None
+        assert node.controller.core.state.configs.get((4, "")) == {"kept": "1"}
+
+
+def test_sessions_are_looked_at_again_and_again() -> None:
+    clock = ManualClock()
+    checks: list[float] = []
+
+    class Sessions:
+        def next_check_s(self) -> float:
+            return clock.now_s + 9
+
+    def submit(_operation: object, name: str) -> Deferred[object]:
+        if name == "fenceStaleBroker":
+            checks.append(clock.now_s)
+        tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+        return Deferred()
+
+    tasks = PeriodicTasks(Quorum().config(1), clock, submit)
+    tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+    clock.advance_s(20)
+    assert checks == [], "not before it leads"
+    tasks.start()
+    tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+    clock.advance_s(30)
+    assert checks == [29, 38, 47]
+
+
 def test_nothing_periodic_goes_on_without_leadership() -> None:
     quorum = Quorum(3, settings={"metadata.max.idle.interval.ms": "500"})
     quorum.start()
@@ -428,6 +475,23 @@ def test_a_task_with_more_to_do_runs_again_at_once_also_when_its_answer_comes_la
     submitted[-1][1].complete(True)
     clock.advance_s(299)
     assert len(submitted) == 3, "what was begun before the stop does not go on beside what was begun after it"
+
+
+def test_an_alarm_rings_at_the_deadline_that_was_set_last_and_again_when_that_is_set_again() -> None:
+    clock = ManualClock()
+    rung: list[float] = []
+    alarm = Alarm(clock, lambda: rung.append(clock.now_s))
+    alarm.set(2000)
+    alarm.set(1000)
+    clock.advance_s(3)
+    assert rung == [1]
+    alarm.set(1000)  # the timer came early by a fraction of a millisecond: there is nothing to do yet
+    clock.advance_s(1)
+    assert rung == [1, 3]
+    alarm.set(9000)
+    alarm.cancel()
+    clock.advance_s(10)
+    assert rung == [1, 3]
 
 
 def test_what_waits_in_the_queue_is_dropped_when_it_closes() -> None:

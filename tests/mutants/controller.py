@@ -1150,7 +1150,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "        self._publishers = [each for each in self._publishers if each is not publisher]\n",
         "",
         "a part of the broker that has stopped is told of new images",
-        _SHELL,
+        "server/test_parts_of_the_start.py",
     ),
     Mutant(
         "more-at-once-never-comes",
