@@ -160,7 +160,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if self._options.on_truncated is not None:\n            self._options.on_truncated(self)",
         "",
         "the stored recovery point stays above the end of a truncated log",
-        "storage/test_log_manager.py -k 'trunca or stored_recovery'",
+        "storage/test_follower.py::test_a_log_that_began_in_the_middle_goes_on_after_a_restart",
     ),
     Mutant(
         "retention-reaches-the-unreplicated",

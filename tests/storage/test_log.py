@@ -549,14 +549,17 @@ def test_a_slice_that_is_released_twice_leaves_other_readers_alone(disk: Virtual
         other.slices[0].read(0, 1)
 
 
-@pytest.mark.parametrize("count", [1, 20])
-def test_what_a_jvm_broker_preallocated_of_an_index_counts_for_nothing(disk: VirtualDisk, clock: ManualClock, count: int) -> None:
+@pytest.mark.parametrize("suffixes", [(".index", ".timeindex"), (".index",), (".timeindex",)])
+def test_what_a_jvm_broker_preallocated_of_an_index_counts_for_nothing(
+    disk: VirtualDisk, clock: ManualClock, suffixes: tuple[str, ...]
+) -> None:
+    count = 20
     config = topic_config(segment_index_bytes=2400, index_interval_bytes=100)
     log = open_log(disk, clock, config)
     for index in range(count):
         log.append_as_leader(batch(2, timestamp=NOW_MS + index), 0)
     log.close(durable=True)
-    for suffix in (".index", ".timeindex"):
+    for suffix in suffixes:
         disk.open(f"{DIRECTORY}/{0:020d}{suffix}").truncate(2400)
     again = open_log(disk, clock, config, clean=True)
     again.append_as_leader(batch(2, timestamp=NOW_MS + 50), 0)
