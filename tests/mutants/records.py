@@ -231,7 +231,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "while shift < 35:",
         "while shift < 42:",
         "varints that the JVM refuses are taken",
-        "records/test_mutation.py records/test_jvm.py",
+        "records/test_validation.py -k five_bytes",
     ),
     Mutant(
         "limit-off-by-one",

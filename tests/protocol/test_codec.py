@@ -325,3 +325,10 @@ def test_records_in_several_pieces_announce_the_sum_of_their_sizes() -> None:
     whole = produce(b"abcdef").encode(9)
     assert produce([b"abc", memoryview(b"def")]).encode(9) == whole
     assert b"".join(produce([b"abc", b"", b"def"]).encode_chunks(9)) == whole  # type: ignore[arg-type]
+
+
+def test_an_unsigned_varint_has_32_bits_at_most() -> None:
+    assert decode_uvarint(b"\xff\xff\xff\xff\x0f", 0) == (2**32 - 1, 5)
+    for last in (0x10, 0x1F, 0x7F):
+        with pytest.raises(ProtocolError, match="longer than 32 bits"):
+            decode_uvarint(b"\xff\xff\xff\xff" + bytes([last]), 0)
