@@ -11,7 +11,7 @@ from odradek.coordinator.records import CoordinatorRecord
 from odradek.protocol.messages.group_records import GroupMetadataValue
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.records.batch import encode_batch
-from tests.coordinator.group.support import GROUP, SERDE, World, subscription
+from tests.coordinator.group.support import GROUP, SERDE, SyncReply, World, subscription
 from tests.coordinator.group.test_classic import static_group
 
 BOTH = [("range", subscription("t")), ("other", subscription("t"))]
@@ -49,6 +49,35 @@ def test_an_assignment_is_not_handed_out_in_a_later_generation() -> None:
     assert world.group().state is ClassicState.COMPLETING_REBALANCE
     world.log.auto_commit = True
     assert world.sync(member, generation + 1, {member: b"new"}).result().assignment == b"new"
+
+
+def overtaken_assignment() -> tuple[World, str, int, SyncReply]:
+    """The generation's leader, and a follower that waits; the assignment of the generation before is written and not committed yet."""
+    world = World()
+    (leader, follower), _ = world.stable_group(2)
+    world.log.auto_commit = False
+    rejoined = [world.join(member, protocols=[("range", subscription("t"))]) for member in (leader, follower)]
+    generation = rejoined[0].result().generation_id
+    world.sync(leader, generation, {leader: b"", follower: b"old"})
+    rejoined = [world.join(member, protocols=[("range", subscription("t", "u"))]) for member in (follower, leader)]
+    assert [reply.result().generation_id for reply in rejoined] == [generation + 1] * 2
+    return world, leader, generation + 1, world.sync(follower, generation + 1)
+
+
+def test_a_member_that_waits_does_not_get_the_assignment_of_the_generation_before() -> None:
+    world, leader, generation, waiting = overtaken_assignment()
+    world.log.commit(world.log.log_end_offset)
+    assert not waiting.done
+    follower = next(member for member in world.group().members if member != leader)
+    given = world.sync(leader, generation, {leader: b"old", follower: b"new"})
+    world.log.commit(world.log.log_end_offset)
+    assert (given.result().assignment, waiting.result().assignment) == (b"old", b"new")
+
+
+def test_an_assignment_that_took_too_long_does_not_disturb_the_next_generation() -> None:
+    world, _, generation, _ = overtaken_assignment()
+    world.clock.advance_s(5.1)
+    assert (world.group().state, world.group().generation_id) == (ClassicState.COMPLETING_REBALANCE, generation)
 
 
 def test_a_sync_that_waits_hears_of_the_next_rebalance() -> None:
