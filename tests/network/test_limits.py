@@ -17,7 +17,7 @@ def test_peers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
         for number in range(100):
             log.warning("closing %d", number)
         assert [record.getMessage() for record in caplog.records] == ["closing 0", "closing 1", "closing 2"]
-        clock.advance(10)
+        clock.advance_s(10)
         log.warning("closing %d", 100)
         log.warning("closing %d", 101)
     assert [record.getMessage() for record in caplog.records][3:] == ["closing 100 (and 97 more like this held back)", "closing 101"]

@@ -57,7 +57,7 @@ def test_answers_in_memory_do_not_make_pieces_smaller() -> None:
 def test_nobody_is_closed_while_there_is_room_however_long_it_stands_still() -> None:
     world = World()
     world.ask("a", MIB)
-    world.clock.advance(1000)
+    world.clock.advance_s(1000)
     world.ask("b", MIB)
     assert world.closed == []
     assert world.owed.in_memory == 2 * MIB
@@ -66,13 +66,13 @@ def test_nobody_is_closed_while_there_is_room_however_long_it_stands_still() -> 
 def test_above_half_those_that_stood_still_for_long_are_closed_and_no_others() -> None:
     world = World()
     world.ask("first", MIB)
-    world.clock.advance(0.5)
+    world.clock.advance_s(0.5)
     world.ask("second", MIB)
-    world.clock.advance(PATIENCE_S - 0.5)
+    world.clock.advance_s(PATIENCE_S - 0.5)
     world.ask("third", MIB)
     assert world.closed == [("first", MIB)]
     assert world.owed.in_memory == 2 * MIB
-    world.clock.advance(0.4)
+    world.clock.advance_s(0.4)
     world.ask("fourth", MIB)
     assert world.closed == [("first", MIB)], "second has not stood still for long enough"
     assert world.owed.in_memory == 3 * MIB
@@ -82,7 +82,7 @@ def test_above_all_of_it_those_that_stood_still_for_longest_are_closed_at_once()
     world = World()
     for name in ("a", "b", "c", "d"):
         world.ask(name, MIB)
-        world.clock.advance(0.1)
+        world.clock.advance_s(0.1)
     assert world.closed == []
     world.ask("e", 2 * MIB)
     assert world.closed == [("a", MIB), ("b", MIB)]
@@ -94,7 +94,7 @@ def test_a_peer_that_takes_its_answer_slowly_outlives_those_that_take_nothing() 
     slow = world.ask("slow", MIB)
     world.ask("still", MIB)
     for number in range(20):
-        world.clock.advance(PATIENCE_S)
+        world.clock.advance_s(PATIENCE_S)
         slow.left -= 1000
         world.ask(f"new {number}", MIB)
     assert "slow" not in [name for name, _ in world.closed]
@@ -105,7 +105,7 @@ def test_a_peer_that_takes_its_answer_slowly_outlives_those_that_take_nothing() 
 def test_when_all_take_something_the_budget_holds_nevertheless() -> None:
     world = World()
     peers = [world.ask(str(number), MIB) for number in range(4)]
-    world.clock.advance(1)
+    world.clock.advance_s(1)
     for peer in peers:
         peer.left -= 1
     world.ask("more", MIB)
@@ -125,7 +125,7 @@ def test_an_answer_larger_than_the_budget_goes_out_alone() -> None:
 def test_short_answers_count_for_nothing_and_close_nobody() -> None:
     world = World()
     world.ask("large", 4 * MIB)
-    world.clock.advance(PATIENCE_S)
+    world.clock.advance_s(PATIENCE_S)
     for number in range(1000):
         world.ask(f"short {number}", EXEMPT)
     assert world.closed == []
@@ -148,7 +148,7 @@ def test_who_owes_less_than_before_closes_nobody() -> None:
     world = World()
     still = world.ask("still", MIB)
     large = world.ask("large", 3 * MIB)
-    world.clock.advance(PATIENCE_S)
+    world.clock.advance_s(PATIENCE_S)
     world.owed.owes(large, 2 * MIB)
     assert world.closed == []
     assert still.left == MIB

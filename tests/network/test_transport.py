@@ -133,9 +133,9 @@ def test_a_request_in_the_queue_runs_out_of_time_as_one_on_the_wire_does() -> No
     connection.connection_made(wire)
     first = connection.send(HEARTBEAT, 0, [b"1"], timeout_s=60)
     second = connection.send(HEARTBEAT, 0, [b"2"], timeout_s=5)
-    clock.advance(4.9)
+    clock.advance_s(4.9)
     assert not first.done
-    clock.advance(60)
+    clock.advance_s(60)
     assert wire.closed
     assert isinstance(first.error, RequestTimedOut)
     assert isinstance(second.error, RequestTimedOut)
@@ -147,12 +147,12 @@ def test_an_answer_in_time_moves_the_deadline_to_the_next_request() -> None:
     wire = Wire()
     connection.connection_made(wire)
     connection.send(HEARTBEAT, 0, [b"1"], timeout_s=5)
-    clock.advance(3)
+    clock.advance_s(3)
     second = connection.send(HEARTBEAT, 0, [b"2"], timeout_s=5)
     receive(connection, response(0))
-    clock.advance(4.9)
+    clock.advance_s(4.9)
     assert not second.done
-    clock.advance(0.2)
+    clock.advance_s(0.2)
     assert isinstance(second.error, RequestTimedOut)
 
 

@@ -26,14 +26,14 @@ def test_it_trims_again_and_again_until_it_is_stopped() -> None:
         trims = asyncio.Queue[int]()
         keeper = MemoryKeeper(loop, clock, lambda: loop.call_soon_threadsafe(trims.put_nowait, 1))
         keeper.start()
-        clock.advance(INTERVAL_S - 0.1)
+        clock.advance_s(INTERVAL_S - 0.1)
         assert trims.empty()
         for _ in range(3):
-            clock.advance(INTERVAL_S)
+            clock.advance_s(INTERVAL_S)
             await trims.get()
             await until(lambda: bool(clock.pending))
         keeper.stop()
-        clock.advance(10 * INTERVAL_S)
+        clock.advance_s(10 * INTERVAL_S)
         assert trims.empty()
 
     run_loop(asyncio.wait_for(main(), 10))
