@@ -80,6 +80,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "self.image.configs.resources.get(resource, {})",
         "a topic made, configured and deleted within one delta leaves its configuration",
         ALL,
+        equivalent="what the delta had set for the topic is replaced as a whole, and the image has none of it to remove",
     ),
     Mutant(
         "producer-ids-survive-a-snapshot-without",

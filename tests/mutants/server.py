@@ -201,7 +201,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if path == static.metadata_log_dir:\n",
         "        if path is None:\n",
         "a node without its metadata log goes on",
-        _DIRECTORIES,
+        _PARTS,
     ),
     Mutant(
         "last-directory-may-fail",
@@ -209,7 +209,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if static.is_broker and not any(each.takes_logs for each in self.log_manager.online_directories):",
         "if static.is_broker and not self.log_manager.online_directories:",
         "a broker without a log directory goes on",
-        _DIRECTORIES,
+        _PARTS,
     ),
     Mutant(
         "failed-directory-is-not-reported",
@@ -406,6 +406,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if self._closed:\n",
         "an older wish overtakes the newer one",
         _ASSIGNMENTS,
+        equivalent="a request is only ever scheduled while none is under way",
     ),
     Mutant(
         "older-wish-comes-back",

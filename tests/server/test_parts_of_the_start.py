@@ -12,6 +12,7 @@ from odradek.server.cleaning import CleanLogs
 from odradek.server.lifecycle import BrokerState
 from odradek.server.step import Startup, Step
 from odradek.server.tasks import RunTasks
+from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedLoop, run
 from tests.server.test_boot import DATA, create_topic, make_broker
@@ -114,5 +115,40 @@ def test_a_start_that_is_cancelled_stops_what_it_had_begun() -> None:
         again = make_broker(loop, disk, 2)
         await again.start()
         await again.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize(("path", "reason"), [("/meta", "metadata log directory /meta failed"), (DATA, "all log directories have failed")])
+def test_a_node_ends_with_the_metadata_directory_and_with_the_last_one_for_logs(path: str, reason: str) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        broker = make_broker(loop, VirtualDisk(), metadata_log_dir="/meta")
+        told: list[Exception] = []
+        broker.on_fatal = told.append
+        await broker.start()
+        broker.services.log_manager.directory_failed(path, OSError(5, "Input/output error", path))
+        assert [reason in str(error) for error in told] == [True]
+        await broker.stop()
+
+    run(main)
+
+
+def test_tasks_end_with_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[float] = []
+    expire = LogManager.expire_producers
+
+    async def main(loop: SimulatedLoop) -> None:
+        def counted(self: LogManager) -> None:
+            runs.append(loop.time())
+            expire(self)
+
+        monkeypatch.setattr(LogManager, "expire_producers", counted)
+        broker = make_broker(loop, VirtualDisk())
+        await broker.start()
+        await asyncio.sleep(1300)
+        assert len(runs) == 2
+        await broker.stop()
+        await asyncio.sleep(3600)
+        assert len(runs) == 2
 
     run(main)

@@ -128,6 +128,8 @@ def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:
     assert world.beat(is_caught_up=True).want_fence
     assert world.states.state is BrokerState.RECOVERY
     assert world.channel.sent == []
+    world.clock.advance_s(2)
+    assert world.beat(is_caught_up=True).want_fence, "caught up, but not ready"
     world.registrar.ready()
     assert not world.beat(is_caught_up=True, is_fenced=True).want_fence
     assert world.states.state is BrokerState.RECOVERY
@@ -234,6 +236,14 @@ def test_an_answer_that_comes_after_the_stop_starts_nothing() -> None:
     failed.channel.fail()
     failed.clock.advance_s(60)
     assert failed.channel.sent == []
+
+
+def test_an_answer_that_comes_after_the_stop_changes_no_state() -> None:
+    world = World()
+    world.registered()
+    world.registrar.stop()
+    world.beat(is_caught_up=True, is_fenced=False)
+    assert world.states.state is BrokerState.STARTING
 
 
 def test_a_directory_that_fails_during_a_beat_is_not_reported_by_it() -> None:

@@ -161,6 +161,19 @@ def test_flushing_by_time_begins_when_it_is_asked_for(resource: ConfigResource) 
     run(main)
 
 
+def test_flushing_by_time_follows_every_change() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.start(flush_ms="60000")
+        await world.change(TOPIC, flush_ms="1000")
+        await world.send(b"a")
+        await asyncio.sleep(2.5)
+        assert world.log.recovery_point == 1
+        await world.broker.stop()
+
+    run(main)
+
+
 class _Peer(asyncio.Protocol):
     def __init__(self) -> None:
         self.open = True
