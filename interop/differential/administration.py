@@ -1,4 +1,4 @@
-"""Requests to the controller about leaders and brokers."""
+"""Requests to the controller about leaders, reassignments and brokers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from interop.differential.case import Case
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
+from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 
@@ -37,6 +38,29 @@ def elect_leaders(version: int) -> Iterator[Case]:
             yield case(f"unknown type {kind}, all", None, kind)
 
 
+def list_partition_reassignments(version: int) -> Iterator[Case]:
+    """One broker moves nothing anywhere, so every answer is empty; what is left out of it, and what is an error, is compared."""
+    topics_of = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
+
+    def case(name: str, wanted: list[tuple[str, list[int]]] | None, timeout_ms: int = 10_000) -> Case:
+        topics = None if wanted is None else [topics_of(name=topic, partition_indexes=numbers) for topic, numbers in wanted]
+        request = ListPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+        return Case(ApiKey.LIST_PARTITION_REASSIGNMENTS, version, name, lambda _: request)
+
+    yield case("all", None)
+    yield case("nothing", [])
+    yield case("several", [("three", [2, 0, 1]), ("plain", [0])])
+    yield case("unknown topic", [("unknown", [0])])
+    yield case("unknown partition", [("plain", [7, -1, 2**31 - 1])])
+    yield case("known and unknown", [("plain", [0, 9]), ("unknown", [0])])
+    yield case("unusable names", [("with space", [0]), ("", [0]), ("x" * 300, [0])])
+    yield case("metadata log", [("__cluster_metadata", [0])])
+    yield case("no partitions", [("plain", [])])
+    yield case("twice", [("plain", [0, 0]), ("plain", [0])])
+    for timeout_ms in (0, -1, -(2**31)):
+        yield case(f"timeout {timeout_ms}", None, timeout_ms)
+
+
 def unregister_broker(version: int) -> Iterator[Case]:
     for broker_id in (7, -1, 2**31 - 1):
         request = UnregisterBrokerRequest(broker_id=broker_id)
@@ -45,5 +69,6 @@ def unregister_broker(version: int) -> Iterator[Case]:
 
 ADMINISTRATION_CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.ELECT_LEADERS: elect_leaders,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
     ApiKey.UNREGISTER_BROKER: unregister_broker,
 }

@@ -8,8 +8,11 @@ from uuid import UUID
 import pytest
 
 from odradek.controller.core.partition_change import Election, PartitionChange
+from odradek.controller.core.partitions import list_partition_reassignments
+from odradek.controller.core.result import VersionedRecord
 from odradek.metadata.features import LATEST_METADATA_VERSION
 from odradek.metadata.registrations import NO_LEADER, RECOVERED, RECOVERING, PartitionRegistration
+from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 
 from .harness import Controller, directory
@@ -172,6 +175,44 @@ class TestReassignments:
     def test_not_into_nothing(self) -> None:
         before = partition(replicas=(0, 1), isr=(0,), removing_replicas=(0,))
         assert change(before) is None, "1 is not in sync"
+
+    def test_those_under_way_are_listed_among_what_was_asked_for(self) -> None:
+        controller = Controller()
+        controller.join(0, 1, 2)
+        for name in ("coming", "going", "still"):
+            controller.create(name, 3, 2)
+        coming = self.begin(controller, "coming", 1, replicas=[2, 0, 1], adding_replicas=[2], removing_replicas=[0])
+        going = self.begin(controller, "going", 2, replicas=[0, 1], removing_replicas=[1])
+        adding = self.begin(controller, "going", 0, replicas=[0, 1, 2], adding_replicas=[2])
+        assert (coming, going, adding) == ((1, [2, 0, 1], [2], [0]), (2, [0, 1], [], [1]), (0, [0, 1, 2], [2], []))
+
+        assert self.listed(controller, None) == [("coming", [coming]), ("going", [adding, going])]
+        assert self.listed(controller, []) == []
+        assert self.listed(controller, [("still", [0, 1, 2]), ("unknown", [0]), ("coming", [0, 2, 7, -1]), ("going", [])]) == []
+        asked = [("going", [2, 0, 2]), ("coming", [1, 0]), ("going", [0])]
+        assert self.listed(controller, asked) == [("going", [going, adding, going]), ("coming", [coming]), ("going", [adding])]
+
+        self.begin(controller, "coming", 1, replicas=[2, 1], adding_replicas=[], removing_replicas=[])
+        assert self.listed(controller, [("coming", [1])]) == [], "it is over"
+
+    def begin(self, controller: Controller, name: str, number: int, **fields: list[int]) -> tuple[int, list[int], list[int], list[int]]:
+        """Writes what a reassignment changes of a partition; gives the partition as it is to be listed."""
+        topic_id = controller.core.state.topic_ids[name]
+        directories = [directory(replica) for replica in fields["replicas"]]
+        record = PartitionChangeRecord(topic_id=topic_id, partition_id=number, directories=directories, **fields)
+        controller.append([VersionedRecord(record, 2)])
+        now = controller.partition(name, number)
+        return number, list(now.replicas), list(now.adding_replicas), list(now.removing_replicas)
+
+    def listed(self, controller: Controller, wanted: list[tuple[str, list[int]]] | None) -> list[tuple[str, list[Any]]]:
+        topics_of = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
+        topics = None if wanted is None else [topics_of(name=name, partition_indexes=numbers) for name, numbers in wanted]
+        answer = controller.ask(list_partition_reassignments, ListPartitionReassignmentsRequest(topics=topics))
+        assert (answer.error_code, answer.error_message) == (0, None)
+        return [
+            (topic.name, [(p.partition_index, p.replicas, p.adding_replicas, p.removing_replicas) for p in topic.partitions])
+            for topic in answer.topics
+        ]
 
 
 def test_min_isr_is_never_more_than_there_are_replicas() -> None:

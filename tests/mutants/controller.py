@@ -15,6 +15,23 @@ _PLACEMENT = "controller/test_core_placement.py"
 _TOPICS = "controller/test_core_topics.py"
 
 CORE: Final[tuple[Mutant, ...]] = (
+    # Reassignments.
+    Mutant(
+        "list-only-replicas-that-come",
+        "controller/core/partitions.py",
+        "is not None and (partition.adding_replicas or partition.removing_replicas)",
+        "is not None and partition.adding_replicas",
+        "a reassignment that only takes replicas away is not listed while it is under way",
+        _CHANGES,
+    ),
+    Mutant(
+        "list-topics-at-rest",
+        "controller/core/partitions.py",
+        "        if partitions:\n            response.topics.append(ListPartition",
+        "        if True:\n            response.topics.append(ListPartition",
+        "topics without a reassignment are listed with no partitions",
+        _CHANGES,
+    ),
     # Sessions and controlled shutdown.
     Mutant(
         "shutdown-waits-for-one-offset-too-many",

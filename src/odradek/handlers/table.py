@@ -139,6 +139,7 @@ APIS: Final[tuple[Api, ...]] = (
         decided="configs:incremental_alter_configs",
         forwarded=True,
     ),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), decided="partitions:list_partition_reassignments", forwarded=True),
     Api(ApiKey.OFFSET_DELETE, (0, 0), broker="group.offset_delete"),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), broker="admin.describe_client_quotas"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), broker="security.describe_user_scram_credentials"),

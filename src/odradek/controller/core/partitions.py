@@ -16,6 +16,7 @@ from odradek.metadata.registrations import NO_LEADER, NO_LEADER_CHANGE, RECOVERE
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 
 MAX_ELECTIONS_PER_ROUND = 1_000
@@ -272,6 +273,40 @@ def balance_leaders(context: ControllerContext) -> ControllerResult[bool]:
 def elect_unclean_leaders(context: ControllerContext) -> ControllerResult[bool]:
     """Elects any replica for leaderless partitions of topics that allow it; the response is True when there is more to do at once."""
     return _round_of_elections(context, leaderless(context), Election.UNCLEAN, context.unclean_election_enabled)
+
+
+# -- reassignments ------------------------------------------------------------------------------------------------------------------------
+
+
+def list_partition_reassignments(
+    context: ControllerContext, request: ListPartitionReassignmentsRequest, version: int
+) -> ControllerResult[ListPartitionReassignmentsResponse]:
+    """ListPartitionReassignments (46, KIP-455): which of the named partitions (of all, without topics) have replicas coming or going.
+
+    Topics and partitions that do not exist are left out, and so are those that stay where they are. The timeout is not looked at.
+    ACL: DESCRIBE on Cluster. Quota: request time.
+    Known gaps: ACLs and quotas are not enforced yet.
+    """
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    if request.topics is None:
+        wanted = [(topic, list(topic.partitions)) for topic in context.state.topics.values()]
+    else:
+        named = [(context.state.topic(asked.name), asked.partition_indexes) for asked in request.topics]
+        wanted = [(topic, numbers) for topic, numbers in named if topic is not None]
+    for topic, numbers in wanted:
+        partitions = [
+            ListPartitionReassignmentsResponse.OngoingPartitionReassignment(
+                partition_index=number,
+                replicas=list(partition.replicas),
+                adding_replicas=list(partition.adding_replicas),
+                removing_replicas=list(partition.removing_replicas),
+            )
+            for number in numbers
+            if (partition := topic.partitions.get(number)) is not None and (partition.adding_replicas or partition.removing_replicas)
+        ]
+        if partitions:
+            response.topics.append(ListPartitionReassignmentsResponse.OngoingTopicReassignment(name=topic.name, partitions=partitions))
+    return ControllerResult([], response)
 
 
 # -- log directories ----------------------------------------------------------------------------------------------------------------------
