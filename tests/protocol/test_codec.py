@@ -332,3 +332,9 @@ def test_an_unsigned_varint_has_32_bits_at_most() -> None:
     for last in (0x10, 0x1F, 0x7F):
         with pytest.raises(ProtocolError, match="longer than 32 bits"):
             decode_uvarint(b"\xff\xff\xff\xff" + bytes([last]), 0)
+
+
+@pytest.mark.parametrize(("body", "version"), [(b"\0\0\0\x64" + bytes(20), 1), (b"\x65" + bytes(20), 9)])
+def test_a_list_is_held_to_the_bytes_behind_it_and_not_to_those_before_it(body: bytes, version: int) -> None:
+    with pytest.raises(ProtocolError, match="topics: more elements than bytes"):
+        MetadataRequest.decode_prefix(bytes(1000) + body, version, 1000)
