@@ -326,7 +326,7 @@ class Story(GroupStory):
         self.named = 0
         self.settling = False
         self.seen: tuple[ConsumerGroup | None, int] = (None, 0)
-        self.log.on_committed = self._appended
+        self.log.on_appended = self._appended
         self.move()
         for _ in range(rng.choice((1, 2))):
             (self.new_old if self.migrates else self.new_young)()

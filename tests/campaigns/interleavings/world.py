@@ -118,7 +118,7 @@ class ScriptLog:
         self.failures = 0
         self.on_committed: Callable[[LoadedBatch], object] | None = None
         """Told of every batch once, when it is committed."""
-        self.on_committed: Callable[[LoadedBatch], object] | None = None
+        self.on_appended: Callable[[LoadedBatch], object] | None = None
         """Told of every batch, whether it will be committed or cut off."""
         self._told = 0
         self._views: list[View] = []
@@ -156,8 +156,8 @@ class ScriptLog:
                     [(base - header.base_offset + record.offset, record.key, record.value) for record in records],
                 )
             )
-            if self.on_committed is not None:
-                self.on_committed(self.batches[-1])
+            if self.on_appended is not None:
+                self.on_appended(self.batches[-1])
         if self.auto_commit:
             self.commit(self.log_end_offset)
         return base
