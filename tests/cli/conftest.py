@@ -29,10 +29,13 @@ Command = Callable[..., Answer]
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    """A broker whose topics have two partitions by default, with `there` (two), `only` and `dotted.name` (one)."""
+    """A broker whose topics have two partitions by default, with `there` (two), `only`, `given` and `dotted.name` (one).
+
+    Nobody writes to `dotted.name`.
+    """
     with EmbeddedBroker({"num.partitions": "2"}) as broker:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            admin.create_topics([NewTopic("there", 2, 1), NewTopic("only", 1, 1), NewTopic("dotted.name", 1, 1)])
+            admin.create_topics([NewTopic("there", 2, 1), *[NewTopic(name, 1, 1) for name in ("only", "given", "dotted.name")]])
         yield broker.bootstrap_servers
 
 

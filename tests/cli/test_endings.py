@@ -16,10 +16,22 @@ import pytest
 from odradek.client import Admin, Producer
 
 
+_INTERRUPTIBLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from odradek.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""What a shell has started in the background inherits that Ctrl-C is ignored, and these tests may run there."""
+
+
 @contextmanager
 def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "odradek.cli.main", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", _INTERRUPTIBLE, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         yield process
@@ -47,8 +59,8 @@ def test_ctrl_c_ends_a_consumer_with_130_and_without_a_word(bootstrap: str, endl
 
 def test_ctrl_c_ends_a_producer_after_what_it_was_given_is_written(bootstrap: str) -> None:
     with (
-        running("produce", "-t", "dotted.name", "-k", "key", "-b", bootstrap) as process,
-        running("consume", "-t", "dotted.name", "-c", "1", "-b", bootstrap) as reader,
+        running("produce", "-t", "given", "-k", "key", "-b", bootstrap) as process,
+        running("consume", "-t", "given", "-c", "1", "-b", bootstrap) as reader,
     ):
         assert process.stdin is not None
         process.stdin.write(b"a line\n")
