@@ -15,7 +15,6 @@ import pytest
 
 from odradek.client import Admin, Producer
 
-
 _INTERRUPTIBLE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
