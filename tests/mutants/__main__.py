@@ -48,13 +48,17 @@ class Planted(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`by`: which tests noticed ("named", "room", "all"), or "equivalent"; `test`: the first that failed."""
+    """`by`: which tests noticed ("named", "room", "all"), "equivalent", or "no test" when it names none; `test`: the first that failed."""
 
     planted: Planted
     noticed: bool
     by: str
     test: str
     seconds: float
+
+
+class NoTests(Exception):
+    """What a mutant names selects no test."""
 
 
 def load(rooms: tuple[str, ...] = ROOMS) -> list[Planted]:
@@ -87,7 +91,7 @@ def plant(planted: Planted | None, folder: Path) -> Path:
         # Tests look beside the sources, for the documents.
         if entry.name not in ("src", ".git"):
             (folder / entry.name).symlink_to(entry)
-    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("*.egg-info", "*.c"))
     if planted is not None:
         target = copy / "odradek" / planted.mutant.path
         target.write_text(edited(planted))
@@ -98,7 +102,7 @@ def plant(planted: Planted | None, folder: Path) -> Path:
 
 
 def failure(copy: Path, arguments: list[str], limit_s: float) -> str:
-    """The first test that fails on the copy, or "time is over"; "" when all pass. RuntimeError when no test ran at all."""
+    """The first test that fails on the copy, or "time is over"; "" when all pass. NoTests when none ran at all."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not jvm", *arguments]
     try:
@@ -108,7 +112,7 @@ def failure(copy: Path, arguments: list[str], limit_s: float) -> str:
     except subprocess.TimeoutExpired:
         return "time is over"
     if done.returncode in (4, 5):
-        raise RuntimeError(f"{shlex.join(arguments)}: {done.stdout.decode()[-2000:]}{done.stderr.decode()[-2000:]}")
+        raise NoTests(f"no test is selected by {shlex.join(arguments)}")
     if done.returncode == 0:
         return ""
     # A captured log line may begin with ERROR, too.
@@ -118,7 +122,11 @@ def failure(copy: Path, arguments: list[str], limit_s: float) -> str:
 
 def named(mutant: Mutant) -> list[str]:
     """The tests of a mutant, as arguments: what is a path is below tests/."""
-    return [f"tests/{word}" if (ROOT / "tests" / word.partition("::")[0]).exists() else word for word in shlex.split(mutant.tests)]
+    return _below_tests(mutant.tests)
+
+
+def _below_tests(words: str) -> list[str]:
+    return [f"tests/{word}" if (ROOT / "tests" / word.partition("::")[0]).exists() else word for word in shlex.split(words)]
 
 
 def judge(planted: Planted, *, first_only: bool) -> Verdict:
@@ -133,19 +141,29 @@ def judge(planted: Planted, *, first_only: bool) -> Verdict:
             stages += [("room", [str(room)], _ALL_LIMIT_S)] if room.is_dir() else []
             stages.append(("all", [], _ALL_LIMIT_S))
         for by, arguments, limit_s in stages:
-            if failed := failure(copy, arguments, limit_s):
+            try:
+                failed = failure(copy, arguments, limit_s)
+            except NoTests as error:
+                return Verdict(planted, False, "no test", str(error), time.monotonic() - begin)
+            if failed:
                 return Verdict(planted, True, by, failed, time.monotonic() - begin)
     return Verdict(planted, False, "", "", time.monotonic() - begin)
 
 
 def without_mutant(planted: list[Planted], jobs: int) -> list[str]:
-    """The named tests that fail without any bug, or do not exist: such a test notices nothing."""
-    wanted = sorted({planted_.mutant.tests for planted_ in planted if not planted_.mutant.equivalent})
+    """The first test of each file that fails without any bug: such a test notices nothing."""
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for each in planted:
+        if not each.mutant.equivalent:
+            files, _, words = each.mutant.tests.partition(" -k ")
+            wanted[files].add(words)
+    arguments = []
+    for files, expressions in wanted.items():
+        narrowed = [] if "" in expressions else ["-k", " or ".join(f"({' '.join(shlex.split(each))})" for each in sorted(expressions))]
+        arguments.append([*_below_tests(files), *narrowed])
     with tempfile.TemporaryDirectory(prefix="odradek-mutant-") as folder, ThreadPoolExecutor(jobs) as pool:
         copy = plant(None, Path(folder))
-        arguments = [named(planted[0].mutant._replace(tests=tests)) for tests in wanted]
-        failures = list(pool.map(lambda each: failure(copy, each, _NAMED_LIMIT_S), arguments))
-    return [tests for tests, failed in zip(wanted, failures, strict=True) if failed]
+        return [failed for failed in pool.map(lambda each: failure(copy, each, _ALL_LIMIT_S), arguments) if failed]
 
 
 def report(verdicts: list[Verdict]) -> float:
