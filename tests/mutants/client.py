@@ -614,7 +614,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            self._failures[node_id] = failures + 1\n",
         after="",
         breaks="A node that is down is dialled without a pause.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_refusals.py -k longer_and_longer",
     ),
     Mutant(
         name="dials-twice",
@@ -622,7 +622,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="task = self._dialling.get(key)",
         after="task = None",
         breaks="Two callers open two connections to one node, of which one is never closed.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_refusals.py -k share_one_connection",
     ),
     Mutant(
         name="retries-for-ever",
@@ -638,7 +638,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if isinstance(error, KafkaError) and not error.code.retriable and not isinstance(error, NoBrokersAvailable):",
         after="if False:",
         breaks="An error that cannot heal is retried for a minute.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_refusals.py -k cannot_heal",
     ),
     Mutant(
         name="fork-keeps-the-thread",
@@ -646,7 +646,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="if _shared is None or not _shared.usable:",
         after="if _shared is None:",
         breaks="A dead loop thread is used on: clients hang.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_refusals.py -k loop_thread",
     ),
     Mutant(
         name="seek-keeps-decoded-records",
@@ -678,7 +678,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="                    self._sender.abort(error)\n",
         after="                    pass\n",
         breaks="A producer that may not have an id hangs until delivery.timeout.ms.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_refusals.py -k not_have_an_id",
     ),
     Mutant(
         name="topic-refused-hangs",
@@ -686,7 +686,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before='self._sender.fail_topic(topic, KafkaError(info.error, f"topic {topic}"))',
         after="pass",
         breaks="Records for a topic that may not be written wait until delivery.timeout.ms.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_refusals.py -k no_longer_be_written",
     ),
     Mutant(
         name="no-refresh-after-a-refusal",
@@ -694,7 +694,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            if stale:\n                self.cluster.metadata.request_update()",
         after="            if stale:\n                pass",
         breaks="After a change of leader the producer goes on asking the former one.",
-        tests="client/test_clients.py client/test_consumer.py",
+        tests="client/test_refusals.py -k who_leads_now",
     ),
     Mutant(
         name="paused-records-handed-out",

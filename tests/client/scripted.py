@@ -1,0 +1,121 @@
+"""Brokers on a simulated network that answer each request with what a test says, and clients of theirs in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.client.cluster import Cluster
+from odradek.client.config import PRODUCER_CONFIG, ClientConfig
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.framing import frame
+from odradek.protocol.headers import decode_request_header, encode_response_header
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.messages.metadata import MetadataResponse
+from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.registry import request_class
+from odradek.protocol.schema import Message
+from odradek.testing.clients import SimulatedProducer
+from odradek.testing.loop import SimulatedClock, SimulatedLoop
+from odradek.testing.loop import run as run_simulated
+
+T = TypeVar("T")
+
+SERVED = {ApiKey.API_VERSIONS: (0, 4), ApiKey.METADATA: (0, 12), ApiKey.PRODUCE: (3, 12), ApiKey.INIT_PRODUCER_ID: (0, 5)}
+TOPIC = "t"
+TOPIC_ID = UUID(int=7)
+
+Answer = Callable[[int, Message], Message]
+
+
+class ScriptedBrokers:
+    """Listens at ("broker1", 9092), ("broker2", 9092), ...; `answer(node id, request)` gives each response."""
+
+    def __init__(self, loop: SimulatedLoop, count: int, answer: Answer) -> None:
+        self.nodes = range(1, count + 1)
+        self.asked: list[tuple[int, Message]] = []
+        """(node id, request) in the order of their arrival, but for ApiVersions."""
+        self.dialled = 0
+        self.open: set[asyncio.BaseTransport] = set()
+        self._loop = loop
+        self._answer = answer
+        for node in self.nodes:
+            loop.network.listen(lambda node=node: _Connection(self, node), f"broker{node}", 9092)  # type: ignore[misc]
+
+    def respond(self, node: int, request: Message) -> Message:
+        if isinstance(request, ApiVersionsRequest):
+            return ApiVersionsResponse(
+                api_keys=[
+                    ApiVersionsResponse.ApiVersion(api_key=key, min_version=least, max_version=most)
+                    for key, (least, most) in SERVED.items()
+                ]
+            )
+        self.asked.append((node, request))
+        return self._answer(node, request)
+
+    def count(self, kind: type[Message], node: int | None = None) -> int:
+        """How many requests of the kind came, to one node or to all."""
+        return sum(isinstance(request, kind) and node in (None, to) for to, request in self.asked)
+
+    def metadata(self, *, leader: int, leader_epoch: int = 0, error: ErrorCode = ErrorCode.NONE) -> MetadataResponse:
+        """All brokers, and one topic of one partition."""
+        partition = MetadataResponse.MetadataResponsePartition(
+            partition_index=0, leader_id=leader, leader_epoch=leader_epoch, replica_nodes=[1], isr_nodes=[1]
+        )
+        topic = MetadataResponse.MetadataResponseTopic(
+            name=TOPIC, topic_id=TOPIC_ID, error_code=error, partitions=[] if error is not ErrorCode.NONE else [partition]
+        )
+        brokers = [MetadataResponse.MetadataResponseBroker(node_id=node, host=f"broker{node}", port=9092) for node in self.nodes]
+        return MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1, topics=[topic])
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, brokers: ScriptedBrokers, node: int) -> None:
+        self._brokers = brokers
+        self._node = node
+        self._received = b""
+        self._transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._brokers.dialled += 1
+        self._brokers.open.add(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._brokers.open.discard(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while len(self._received) >= 4 and len(self._received) >= 4 + (size := int.from_bytes(self._received[:4])):
+            body, self._received = self._received[4 : 4 + size], self._received[4 + size :]
+            header, offset = decode_request_header(body)
+            request = request_class(header.api_key).decode(body[offset:], header.api_version)
+            response = self._brokers.respond(self._node, request).encode(header.api_version)
+            self._transport.write(frame(encode_response_header(header.api_key, header.api_version, header.correlation_id), response))
+
+
+def produced(error: ErrorCode = ErrorCode.NONE) -> ProduceResponse:
+    """The answer for the one partition there is."""
+    partition = ProduceResponse.PartitionProduceResponse(index=0, error_code=error, base_offset=-1 if error else 5)
+    return ProduceResponse(responses=[ProduceResponse.TopicProduceResponse(name=TOPIC, partition_responses=[partition])])
+
+
+def cluster(loop: SimulatedLoop, **settings: str) -> Cluster:
+    config = ClientConfig(PRODUCER_CONFIG, {"bootstrap.servers": "broker1:9092", **{k.replace("_", "."): v for k, v in settings.items()}})
+    return Cluster(config, clock=SimulatedClock(loop), rng=random.Random(1))
+
+
+def producer(loop: SimulatedLoop, **settings: str) -> SimulatedProducer:
+    return SimulatedProducer(SimulatedClock(loop), random.Random(1), bootstrap_servers="broker1:9092", **settings)
+
+
+def run(story: Callable[[SimulatedLoop], Coroutine[Any, Any, T]]) -> T:
+    """Runs the story in virtual time."""
+    return run_simulated(story)
+
+
+__all__ = ["TOPIC", "ProduceRequest", "ScriptedBrokers", "cluster", "produced", "producer", "run"]

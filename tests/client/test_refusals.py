@@ -1,0 +1,171 @@
+"""Clients against brokers that are down, refuse, or no longer lead: whom they dial, how often they ask, and when they give up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from itertools import pairwise
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client import loop_thread
+from odradek.client.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.schema import Message
+from odradek.testing.loop import SimulatedLoop
+from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, produced, producer, run
+
+
+def test_a_node_that_is_down_is_dialled_after_longer_and_longer_pauses() -> None:
+    async def story(loop: SimulatedLoop) -> list[float]:
+        lonely = cluster(loop, reconnect_backoff_ms="100", reconnect_backoff_max_ms="1000")
+        took: list[float] = []
+        for _ in range(6):
+            begin = loop.time()
+            with pytest.raises(NoBrokersAvailable):
+                await lonely.node(BOOTSTRAP)
+            took.append(loop.time() - begin)
+        await lonely.close()
+        return took
+
+    first, *pauses = run(story)
+    assert first < 0.01
+    for pause, wanted in zip(pauses, (0.1, 0.2, 0.4, 0.8, 1.0), strict=True):
+        assert 0.8 * wanted <= pause <= 1.2 * wanted + 0.01
+
+
+def test_a_node_that_is_back_is_dialled_at_once_the_next_time() -> None:
+    async def story(loop: SimulatedLoop) -> float:
+        client = cluster(loop, reconnect_backoff_ms="500")
+        with pytest.raises(NoBrokersAvailable):
+            await client.node(BOOTSTRAP)
+        brokers = ScriptedBrokers(loop, 1, lambda *_: brokers.metadata(leader=1))
+        (await client.node(BOOTSTRAP)).connection.close()
+        begin = loop.time()
+        await client.node(BOOTSTRAP)
+        await client.close()
+        return loop.time() - begin
+
+    assert run(story) < 0.1
+
+
+def test_two_callers_share_one_connection_and_none_is_left_open() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        brokers = ScriptedBrokers(loop, 2, lambda *_: brokers.metadata(leader=1))
+        client = cluster(loop)
+        await client.refresh([TOPIC])
+        before = brokers.dialled
+        one, other = await asyncio.gather(client.node(2), client.node(2))
+        assert one is other
+        assert brokers.dialled == before + 1
+        await client.close()
+        await asyncio.sleep(1)
+        assert not brokers.open
+
+    run(story)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION])
+def test_an_error_that_cannot_heal_is_told_at_once(code: ErrorCode) -> None:
+    attempts, error, seconds = run(lambda loop: retried(loop, KafkaError(code)))
+    assert (len(attempts), error.code, seconds) == (1, code, 0)
+
+
+@pytest.mark.parametrize("failure", [KafkaError(ErrorCode.NOT_CONTROLLER), NoBrokersAvailable(["broker1 is down"])])
+def test_an_error_that_may_heal_is_told_when_the_time_is_over(failure: KafkaError) -> None:
+    attempts, error, seconds = run(lambda loop: retried(loop, failure))
+    assert error is failure
+    assert 8 <= seconds <= 10
+    pauses = [later - earlier for earlier, later in pairwise(attempts)]
+    assert min(pauses) >= 0.08
+    assert max(pauses) <= 1
+
+
+async def retried(loop: SimulatedLoop, failure: KafkaError) -> tuple[list[float], KafkaError, float]:
+    """When it was tried, what came of it, after how many seconds."""
+    client: Cluster = cluster(loop)
+    attempts: list[float] = []
+
+    async def attempt() -> None:
+        attempts.append(loop.time())
+        raise failure
+
+    with pytest.raises(KafkaError) as caught:
+        await client.retrying("something", attempt, timeout_ms=10_000)
+    await client.close()
+    return attempts, caught.value, loop.time()
+
+
+def test_a_producer_that_may_not_have_an_id_says_so_at_once() -> None:
+    async def story(loop: SimulatedLoop) -> ErrorCode:
+        def answer(_: int, request: Message) -> Message:
+            if isinstance(request, InitProducerIdRequest):
+                return InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return brokers.metadata(leader=1)
+
+        brokers = ScriptedBrokers(loop, 1, answer)
+        async with producer(loop) as client:
+            with pytest.raises(KafkaError) as caught:
+                await client.send_and_wait(TOPIC, "v")
+        assert loop.time() < 1
+        return caught.value.code
+
+    assert run(story) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_records_for_a_topic_that_may_no_longer_be_written_fail_when_that_is_heard() -> None:
+    async def story(loop: SimulatedLoop) -> ErrorCode:
+        def answer(_: int, request: Message) -> Message:
+            if isinstance(request, InitProducerIdRequest):
+                return InitProducerIdResponse(producer_id=4)
+            # First without a leader, so that the record waits.
+            refused = brokers.count(MetadataRequest) > 1
+            return brokers.metadata(leader=-1, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED if refused else ErrorCode.NONE)
+
+        brokers = ScriptedBrokers(loop, 1, answer)
+        async with producer(loop) as client:
+            with pytest.raises(KafkaError) as caught:
+                await client.send_and_wait(TOPIC, "v")
+        assert loop.time() < 5
+        return caught.value.code
+
+    assert run(story) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_producer_that_is_refused_asks_who_leads_now() -> None:
+    async def story(loop: SimulatedLoop) -> tuple[int, int, int]:
+        def answer(node: int, request: Message) -> Message:
+            if isinstance(request, InitProducerIdRequest):
+                return InitProducerIdResponse(producer_id=4)
+            if isinstance(request, ProduceRequest):
+                return produced(ErrorCode.NOT_LEADER_OR_FOLLOWER if node == 1 else ErrorCode.NONE)
+            moved = brokers.count(ProduceRequest) > 0
+            return brokers.metadata(leader=2 if moved else 1, leader_epoch=int(moved))
+
+        brokers = ScriptedBrokers(loop, 2, answer)
+        async with producer(loop) as client:
+            metadata = await client.send_and_wait(TOPIC, "v")
+        assert loop.time() < 5
+        return metadata.offset, brokers.count(ProduceRequest, 1), brokers.count(ProduceRequest, 2)
+
+    assert run(story) == (5, 1, 1)
+
+
+def test_a_loop_thread_that_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_thread, "_shared", None)
+    before = set(threading.enumerate())
+    first = loop_thread.shared_loop()
+    assert loop_thread.shared_loop() is first
+    [thread] = set(threading.enumerate()) - before
+    first.call_soon(first.loop.stop)
+    thread.join(10)
+    assert not first.usable
+    second = loop_thread.shared_loop()
+    try:
+        assert second is not first
+        assert second.run(asyncio.sleep(0, "runs")) == "runs"
+    finally:
+        second.call_soon(second.loop.stop)
