@@ -16,10 +16,10 @@ from odradek.protocol.framing import frame
 from odradek.protocol.headers import decode_request_header, encode_response_header
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.metadata import MetadataResponse
-from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.messages.produce import ProduceResponse
 from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message
-from odradek.testing.clients import SimulatedProducer
+from odradek.testing.clients import SimulatedConsumer, SimulatedProducer
 from odradek.testing.loop import SimulatedClock, SimulatedLoop
 from odradek.testing.loop import run as run_simulated
 
@@ -61,14 +61,15 @@ class ScriptedBrokers:
         """How many requests of the kind came, to one node or to all."""
         return sum(isinstance(request, kind) and node in (None, to) for to, request in self.asked)
 
-    def metadata(self, *, leader: int, leader_epoch: int = 0, error: ErrorCode = ErrorCode.NONE) -> MetadataResponse:
-        """All brokers, and one topic of one partition."""
-        partition = MetadataResponse.MetadataResponsePartition(
-            partition_index=0, leader_id=leader, leader_epoch=leader_epoch, replica_nodes=[1], isr_nodes=[1]
-        )
-        topic = MetadataResponse.MetadataResponseTopic(
-            name=TOPIC, topic_id=TOPIC_ID, error_code=error, partitions=[] if error is not ErrorCode.NONE else [partition]
-        )
+    def metadata(self, *, leader: int, leader_epoch: int = 0, error: ErrorCode = ErrorCode.NONE, partitions: int = 1) -> MetadataResponse:
+        """All brokers, and one topic."""
+        listed = [
+            MetadataResponse.MetadataResponsePartition(
+                partition_index=number, leader_id=leader, leader_epoch=leader_epoch, replica_nodes=[1], isr_nodes=[1]
+            )
+            for number in range(partitions if error is ErrorCode.NONE else 0)
+        ]
+        topic = MetadataResponse.MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, error_code=error, partitions=listed)
         brokers = [MetadataResponse.MetadataResponseBroker(node_id=node, host=f"broker{node}", port=9092) for node in self.nodes]
         return MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1, topics=[topic])
 
@@ -113,9 +114,10 @@ def producer(loop: SimulatedLoop, **settings: str) -> SimulatedProducer:
     return SimulatedProducer(SimulatedClock(loop), random.Random(1), bootstrap_servers="broker1:9092", **settings)
 
 
+def consumer(loop: SimulatedLoop, **settings: str) -> SimulatedConsumer:
+    return SimulatedConsumer(SimulatedClock(loop), random.Random(1), bootstrap_servers="broker1:9092", **settings)
+
+
 def run(story: Callable[[SimulatedLoop], Coroutine[Any, Any, T]]) -> T:
     """Runs the story in virtual time."""
     return run_simulated(story)
-
-
-__all__ = ["TOPIC", "ProduceRequest", "ScriptedBrokers", "cluster", "produced", "producer", "run"]

@@ -16,7 +16,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
 from odradek.testing.loop import SimulatedLoop
-from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, produced, producer, run
+from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, consumer, produced, producer, run
 
 
 def test_a_node_that_is_down_is_dialled_after_longer_and_longer_pauses() -> None:
@@ -152,6 +152,24 @@ def test_a_producer_that_is_refused_asks_who_leads_now() -> None:
         return metadata.offset, brokers.count(ProduceRequest, 1), brokers.count(ProduceRequest, 2)
 
     assert run(story) == (5, 1, 1)
+
+
+def test_new_partitions_are_found_by_who_only_asks_for_partitions() -> None:
+    """As a streaming query does that plans and never polls."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        counts = [1]
+        brokers = ScriptedBrokers(loop, 1, lambda *_: brokers.metadata(leader=1, partitions=counts[-1]))
+        async with consumer(loop, metadata_max_age_ms="5000") as client:
+            assert await client.partitions_for(TOPIC) == [0]
+            counts.append(3)
+            await asyncio.sleep(4)
+            assert await client.partitions_for(TOPIC) == [0], "what was heard four seconds ago is believed"
+            await asyncio.sleep(1)
+            assert await client.partitions_for(TOPIC) == [0, 1, 2]
+            assert brokers.count(MetadataRequest) == 2
+
+    run(story)
 
 
 def test_a_loop_thread_that_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,3 +215,10 @@ def test_a_callback_that_fails_keeps_nobody_waiting(caplog: pytest.LogCaptureFix
             world.answer(BatchAnswer(ErrorCode.NONE, 50))
     assert all(future.done() for future in world.futures)
     assert world.sender.outstanding == 0
+
+
+def test_pieces_have_no_more_time_than_their_whole_had() -> None:
+    world = Split()
+    world.now = world.whole.created_ms + CONFIG.delivery_timeout_ms
+    world.answer(BatchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert code_of(world.futures[0]) is ErrorCode.REQUEST_TIMED_OUT

@@ -744,4 +744,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         breaks="flush() returns when the first piece of a split batch is acknowledged.",
         tests="client/test_splitting.py client/test_sender.py",
     ),
+    Mutant(
+        name="fetch-retries-without-pause",
+        path="client/core/fetcher.py",
+        before="            position.failures += 1\n",
+        after="",
+        breaks="A partition whose fetches are refused is asked for again at once, without any back-off.",
+        tests="client/test_fetcher.py",
+    ),
+    Mutant(
+        name="split-batch-lives-again",
+        path="client/core/sender.py",
+        before="            piece = Batch(batch.topic_partition, batch.created_ms)\n",
+        after="            piece = Batch(batch.topic_partition, now_ms)\n",
+        breaks="delivery.timeout.ms begins anew for the pieces of a batch that was too large.",
+        tests="client/test_splitting.py -k no_more_time",
+    ),
+    Mutant(
+        name="partitions-of-the-first-look",
+        path="client/cluster.py",
+        before="if known is not None and self.metadata.due_in_ms(self.now_ms()) > 0:",
+        after="if known is not None:",
+        breaks="Who only asks for partitions, as a stream does, never hears of new ones.",
+        tests="client/test_refusals.py -k only_asks_for_partitions",
+    ),
 )

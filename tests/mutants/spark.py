@@ -271,4 +271,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         breaks="Client keys that change what Spark counts on are accepted.",
         tests="spark/test_options.py",
     ),
+    Mutant(
+        name="new-partitions-late",
+        path="spark/stream.py",
+        before="open_consumer(self._options, metadata_max_age_ms=5000)",
+        after="open_consumer(self._options)",
+        breaks="A stream finds the new partitions of its topics only after five minutes.",
+        tests="spark/test_without_spark.py -k within_five_seconds",
+    ),
+    Mutant(
+        name="topic-named-twice-is-read-twice",
+        path="spark/options.py",
+        before='tuple(dict.fromkeys(name.strip() for name in given["subscribe"].split(",") if name.strip()))',
+        after='tuple(name.strip() for name in given["subscribe"].split(",") if name.strip())',
+        breaks="A topic that `subscribe` names twice is read twice.",
+        tests="spark/test_options.py -k named_twice",
+    ),
 )

@@ -28,6 +28,12 @@ def test_names_ignore_case() -> None:
     assert not options.fail_on_data_loss
 
 
+def test_a_topic_that_is_named_twice_is_read_once() -> None:
+    assert read_options({**BASE, "subscribe": "t, u,t,"}, streaming=False).subscribe == ("t", "u")
+    assigned = {name: value for name, value in BASE.items() if name != "subscribe"} | {"assign": '{"t":[1,0,1]}'}
+    assert read_options(assigned, streaming=False).assign == (A, B)
+
+
 @pytest.mark.parametrize("name", NOT_SERVED_YET)
 def test_what_is_not_served_is_refused_by_name(name: str) -> None:
     with pytest.raises(ConfigError, match=name):

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # no
 from odradek.base.errors import ErrorCode, OdradekError  # noqa: E402
 from odradek.base.ids import TopicPartition  # noqa: E402
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer  # noqa: E402
+from odradek.client.clock import ClientClock  # noqa: E402
 from odradek.client.core.partitioner import partition_for_key  # noqa: E402
 from odradek.spark.batch import BatchReader, RangePartition, open_consumer, read_range  # noqa: E402
 from odradek.spark.options import read_options, write_options  # noqa: E402
@@ -322,6 +323,18 @@ class TestStream:
         topic.delete_before(1, 2)
         with pytest.raises(DataLoss, match="its first offset is 2 instead of 0"):
             stream.partitions({name: {"0": 0}}, end)
+        stream.stop()
+
+    def test_partitions_that_come_later_are_found_within_five_seconds(
+        self, bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        topic = Topic(bootstrap, name, 1)
+        stream = topic.stream()
+        assert stream.latestOffset({name: {"0": 0}}, ReadAllAvailable()) == {name: {"0": 0}}
+        topic.add_partitions(2)
+        monotonic = ClientClock.monotonic
+        monkeypatch.setattr(ClientClock, "monotonic", lambda clock: monotonic(clock) + 5)
+        assert stream.latestOffset({name: {"0": 0}}, ReadAllAvailable()) == {name: {"0": 0, "1": 0}}
         stream.stop()
 
     def test_a_topic_made_anew_is_data_loss(self, bootstrap: str, name: str) -> None:

@@ -279,9 +279,11 @@ class Cluster:
         return info if info is not None and info.error is ErrorCode.NONE else None
 
     async def topic(self, name: str, *, allow_auto_create: bool = False, timeout_ms: int | None = None) -> TopicInfo:
-        """The topic with its leaders; KafkaError when it does not exist (by the end of the time limit) or may not be seen."""
+        """The topic with its leaders, as seen within metadata.max.age.ms; KafkaError when it does not exist (by the end of the time limit)
+        or may not be seen.
+        """
         known = self.known_topic(name)
-        if known is not None:
+        if known is not None and self.metadata.due_in_ms(self.now_ms()) > 0:
             return known
         self.metadata.want([name])
 
