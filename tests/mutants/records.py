@@ -385,4 +385,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "compaction reads compressed bytes as records",
         "records/test_compaction_runs.py",
     ),
+    Mutant(
+        "record-errors-without-end",
+        "records/validation.py",
+        "            if total <= _MAX_RECORD_ERRORS:\n                errors.append(RecordError(index, message))\n",
+        "            errors.append(RecordError(index, message))\n",
+        "A batch of a million bad records is answered with a million record errors.",
+        "records/test_validation.py -k no_more_than_a_thousand",
+    ),
+    Mutant(
+        "own-batches-keep-their-time",
+        "records/validation.py",
+        "        or rules.log_append_time\n        or (rules.compression is not None and rules.compression != Compression.NONE and not attributes",
+        "        or (rules.compression is not None and rules.compression != Compression.NONE and not attributes",
+        "Markers in a topic with LogAppendTime are stored as if it had CreateTime.",
+        "records/test_validation.py -k quick_way_of_a_coordinators_batch",
+    ),
 )

@@ -903,4 +903,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "crash tests never lose the name of a new file",
         "testing/test_power_cuts.py::test_each_directory_may_have_a_prefix_of_its_own",
     ),
+    Mutant(
+        "committed-marker-kept-for-ever",
+        "storage/compaction/transactions.py",
+        "                self._committed.discard(header.producer_id)\n",
+        "",
+        "The commit marker of a transaction whose records are all gone is kept for ever once its producer committed anything before.",
+        "storage/test_compaction.py -k records_that_stay",
+    ),
+    Mutant(
+        "rename-keeps-the-snapshots-path",
+        "storage/log.py",
+        "            self.producer_state.directory = target\n",
+        "",
+        "After its directory was renamed a log writes its producer snapshots to the old name.",
+        "storage/test_log.py",
+    ),
 )

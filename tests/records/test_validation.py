@@ -144,6 +144,13 @@ def test_compacted_topics_need_keys(compression: Compression) -> None:
     assert [error.batch_index for error in raised.value.record_errors] == [1]
 
 
+def test_an_answer_names_no_more_than_a_thousand_records() -> None:
+    batch = encode_batch([(NOW, None, b"", [])] * 1500)
+    with pytest.raises(RecordValidationError, match="1500 record errors in total") as raised:
+        append(batch, RULES._replace(require_keys=True))
+    assert [error.batch_index for error in raised.value.record_errors] == list(range(1000))
+
+
 @pytest.mark.parametrize("compression", BOTH)
 def test_timestamps_out_of_range(compression: Compression) -> None:
     records = [(NOW + 3_600_000, b"k", b"", []), (NOW + 3_600_001, b"k", b"", []), (-1, None, b"", []), (0, b"k", b"", [])]

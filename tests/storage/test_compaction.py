@@ -260,6 +260,24 @@ def test_aborted_records_go_and_markers_follow_when_nothing_is_left_to_end() -> 
     assert [(record.key, record.value) for record in made.committed()][:2] == expected[:2]
 
 
+def test_a_marker_goes_although_its_producer_has_committed_records_that_stay() -> None:
+    made = Cleanery()
+    for sequence, key in enumerate(("kept", "gone")):
+        made.put((key, "1"), producer=(1, 0, sequence), transactional=True)
+        made.end(1, 0, commit=True)
+    made.put(("gone", "2"))
+    made.put(("later", "1"), producer=(1, 0, 2))
+    made.roll()
+    made.clean()
+    assert _kinds(made).count("marker") == 2, "the first cleaning sees the records of both transactions"
+    for wait in (0, 60_000):
+        made.clock.advance_ms(wait)
+        made.put(("later", str(wait)))
+        made.roll()
+        made.clean()
+    assert _kinds(made).count("marker") == 1
+
+
 def _kinds(made: Cleanery) -> list[str]:
     kinds: list[str] = []
     offset = 0
