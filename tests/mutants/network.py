@@ -303,4 +303,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "peers may fill the disk with the log",
         "network/test_limits.py",
     ),
+    Mutant(
+        "deadline-watched-once",
+        "network/transport.py",
+        "        else:\n            self._timer = self._clock.call_later(earliest - now, self._check_deadline)\n",
+        "",
+        "Of several requests in flight only the first is timed: one sent later is never given up.",
+        "network/test_transport.py",
+    ),
+    Mutant(
+        "last-connection-of-an-address-uncounted",
+        "network/acceptor.py",
+        "        if left > 0:\n            self._per_ip[host] = left",
+        "        if left > 1:\n            self._per_ip[host] = left",
+        "When one of two connections of an address ends the other is no longer counted: more than max.connections.per.ip are let in.",
+        "network/test_acceptor.py -k as_many_connections_again",
+    ),
 )

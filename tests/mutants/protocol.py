@@ -183,4 +183,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "peers fill the memory with ids",
         "protocol",
     ),
+    Mutant(
+        "client-id-negative-length",
+        "protocol/headers.py",
+        "    elif size != -1:\n",
+        "    elif size < -32768:\n",
+        "A client id of length -2 is taken for null instead of being refused.",
+        "protocol/test_headers.py",
+    ),
+    Mutant(
+        "tagged-field-twice",
+        "protocol/reader.py",
+        'f"if {tag} <= {last} or {stop} > end: fail',
+        'f"if {tag} < {last} or {stop} > end: fail',
+        "A message that brings the same tagged field twice is accepted.",
+        "protocol/test_codec.py -k tagged_fields_must_ascend",
+    ),
 )

@@ -216,6 +216,23 @@ def test_connections_are_counted_in_total_and_by_address(run: Run) -> None:
     run(main())
 
 
+def test_an_address_may_have_as_many_connections_again_as_it_has_closed(run: Run) -> None:
+    async def main() -> None:
+        async with listening(limits=AcceptorLimits(max_connections_per_ip=2)) as (acceptor, bound), peer(bound) as one:
+            one.send(b"1")
+            assert await one.frame() == b"1"
+            async with peer(bound) as two:
+                two.send(b"2")
+                assert await two.frame() == b"2"
+            await until(lambda: len(acceptor.connections) == 1)
+            async with peer(bound) as three, peer(bound) as four:
+                assert await four.closed()
+                three.send(b"3")
+                assert await three.frame() == b"3"
+
+    run(main())
+
+
 def test_new_connections_beyond_the_rate_wait(run: Run) -> None:
     async def main() -> None:
         async with listening(limits=AcceptorLimits(creation_rate=20)) as (_, bound):
