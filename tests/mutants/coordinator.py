@@ -776,6 +776,22 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "coordinator/group/test_classic_rebalances.py -k "
         "test_a_full_group_is_loaded_without_a_rebalance_and_one_that_is_too_large_with_one",
     ),
+    Mutant(
+        "commit-in-a-rebalance-is-no-sign-of-life",
+        "coordinator/group/classic/manager.py",
+        "group.is_in(ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):\n            member",
+        "group.is_in(ClassicState.STABLE):\n            member",
+        "A member that commits while the group prepares to rebalance loses its session all the same.",
+        "coordinator/group/test_offsets.py -k keeps_a_member_alive",
+    ),
+    Mutant(
+        "protocol-of-before-described",
+        "coordinator/group/classic/manager.py",
+        "        protocol = group.protocol_name if stable else None\n",
+        "        protocol = group.protocol_name\n",
+        "DescribeGroups names protocol and metadata of the former generation while the group rebalances.",
+        "coordinator/group/test_classic.py -k described",
+    ),
 )
 
 _OFFSETS: Final[tuple[Mutant, ...]] = (
@@ -1130,6 +1146,22 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "        if left <= 1:\n            gathered.complete(",
         "DeleteGroups answers before all partitions have",
         "coordinator/group/test_offsets_held_back.py -k test_groups_of_several_partitions_are_deleted_when_the_last_partition_has_answered",
+    ),
+    Mutant(
+        "tombstone-leaves-it-unstable",
+        "coordinator/group/committed_offsets.py",
+        "                pending.pop((group_id, topic, partition))\n            self._close(producer_id, group_id, topic, partition)\n",
+        "                pending.pop((group_id, topic, partition))\n",
+        "A deleted offset of an open transaction stays UNSTABLE_OFFSET_COMMIT for ever.",
+        "coordinator/group/test_offsets.py -k tombstone",
+    ),
+    Mutant(
+        "offsets-without-id-outlive-their-topic",
+        "coordinator/group/offsets.py",
+        "                    if topic_id == ZERO_UUID or topic_id in ids:\n",
+        "                    if topic_id in ids:\n",
+        "Offsets that old clients committed outlive their topic and hold for the next one of that name.",
+        "coordinator/group/test_offsets.py -k go_with_their_topic",
     ),
 )
 
@@ -1770,6 +1802,22 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "the hash of a topic depends on the order of its replicas, unlike in Kafka",
         "coordinator/group/consumer/test_metadata_hash.py -k test_a_hash_does_not_depend_on_the_order_of_topics_or_replicas",
     ),
+    Mutant(
+        "pattern-in-use-forgotten",
+        "coordinator/group/consumer/manager.py",
+        "group.regex_members.get(regex) == count]",
+        "group.regex_members.get(regex, 0) >= count]",
+        "When one of two members with a pattern leaves, the other's pattern is forgotten too.",
+        "coordinator/group/consumer",
+    ),
+    Mutant(
+        "unsubscribing-drops-pending-revocations",
+        "coordinator/group/consumer/reconciliation.py",
+        "        revoked[topic_id] = {**revoked.get(topic_id, {}), **member.assigned[topic_id]}\n",
+        "        revoked[topic_id] = dict(member.assigned[topic_id])\n",
+        "Partitions that a member was giving up count as free when it unsubscribes from their topic before it has given them up.",
+        "coordinator/group/consumer/test_fences.py -k turns_away",
+    ),
 )
 
 _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
@@ -2245,6 +2293,22 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "    return 0",
         "what was begun before transaction.version went down cannot be ended after a move",
         "coordinator/transaction/test_records.py -k test_what_the_feature_asks_for",
+    ),
+    Mutant(
+        "markers-of-a-former-coordinator",
+        "coordinator/transaction/markers.py",
+        "            if not job.done.done:\n                batch.append((job, partitions))\n",
+        "            batch.append((job, partitions))\n",
+        "Markers that wait behind a request are sent although this broker no longer coordinates their transaction.",
+        "coordinator/transaction/test_markers.py -k another_broker_coordinates",
+    ),
+    Mutant(
+        "third-attempt-is-fenced",
+        "coordinator/transaction/state.py",
+        "        return current, transaction.last_producer_epoch\n",
+        "        return current, current\n",
+        "An InitProducerId whose answer got lost twice is fenced when it is sent the third time.",
+        "coordinator/transaction/test_state.py -k until_an_answer",
     ),
 )
 

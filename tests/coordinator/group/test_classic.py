@@ -6,8 +6,9 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.classic.state import ClassicState
+from odradek.coordinator.group.group import Caller
 from odradek.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
-from tests.coordinator.group.support import World, subscription
+from tests.coordinator.group.support import GROUP, World, subscription
 
 
 def test_a_dynamic_member_gets_its_id_first_and_joins_with_it() -> None:
@@ -434,3 +435,19 @@ def test_a_group_that_took_long_to_be_stored_keeps_whoever_was_told_of_a_generat
     assert first.result().error_code == ErrorCode.NONE
     world.clock.advance_s(3)
     assert list(world.group().members) == [first.result().member_id]
+
+
+def test_the_protocol_is_described_while_it_is_in_force() -> None:
+    world = World()
+    world.stable_group(1)
+
+    def described() -> tuple[str, str, list[bytes]]:
+        [group] = world.coordinator.describe_groups(Caller(6, "client", "/127.0.0.1"), [GROUP])
+        return group.group_state, group.protocol_data, [each.member_metadata for each in group.members]
+
+    state, protocol, metadata = described()
+    assert (state, protocol, len(metadata)) == ("Stable", "range", 1)
+    world.join_dynamic(protocols=(("range", b"new"),))
+    state, protocol, metadata = described()
+    assert (state, protocol) == ("PreparingRebalance", "")
+    assert set(metadata) == {b""}

@@ -103,6 +103,16 @@ def test_committing_keeps_a_member_alive() -> None:
         assert world.commit_code(offset, member=member, generation=generation) is ErrorCode.NONE
 
 
+def test_committing_keeps_a_member_alive_while_the_group_prepares_to_rebalance() -> None:
+    world = World()
+    (member,), generation = world.stable_group(1, rebalance_ms=60_000)
+    world.join_dynamic()
+    for offset in range(4):
+        world.clock.advance_s(6)
+        assert world.commit_code(offset, member=member, generation=generation) is ErrorCode.NONE
+    assert member in world.group().members
+
+
 def test_while_the_assignment_is_under_way_nobody_commits() -> None:
     world = World()
     member, reply = world.join_dynamic()

@@ -187,6 +187,21 @@ def test_a_later_transaction_of_the_same_id_takes_the_place_of_the_former() -> N
     assert len(world.sent) == 1
 
 
+def test_what_waits_behind_a_request_is_not_sent_once_another_broker_coordinates_it() -> None:
+    world = World()
+    other = TopicPartition("__transaction_state", 1)
+    world.start("first", 1000, home=other)
+    world.clock.run_due()
+    moved, kept = world.start("moved", 1001), world.start("kept", 1002, home=other)
+    world.sender.forget(HOME)
+    assert moved.result() is False
+    world.answer()
+    world.clock.run_due()
+    assert [marker.producer_id for _, request in world.sent for marker in request.markers] == [1000, 1002]
+    world.answer()
+    assert kept.result() is True
+
+
 def test_a_partition_that_moved_is_forgotten_and_the_others_are_not() -> None:
     world = World()
     world.leaders[P0] = NO_LEADER

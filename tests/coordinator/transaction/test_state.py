@@ -57,6 +57,14 @@ def test_a_producer_that_goes_on_names_its_epoch_and_may_repeat_itself() -> None
     assert code_of(error) is ErrorCode.PRODUCER_FENCED
 
 
+def test_a_producer_may_repeat_itself_until_an_answer_arrives() -> None:
+    transaction = step.initialize(started(5), (1000, 5), 1, 1, None)
+    for _ in range(3):
+        transaction = step.initialize(transaction, (1000, 5), 1, 1, None)
+        assert transaction.producer_epoch == 6
+    assert step.initialize(transaction, (1000, 6), 1, 1, None).producer_epoch == 7
+
+
 def test_used_up_epochs_need_a_new_id() -> None:
     last = started(MAX_EPOCH - 1)
     with pytest.raises(ProducerIdNeededError):

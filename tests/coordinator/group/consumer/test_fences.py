@@ -87,6 +87,19 @@ def test_a_topic_that_a_member_turns_away_from_is_not_free_although_the_target_d
     assert world.assigned(world.beat("b", joined.member_epoch)) == {"u": [0]}
 
 
+def test_what_a_member_was_giving_up_is_not_free_because_it_turns_away_from_the_rest() -> None:
+    world = ConsumerWorld({"t": 2, "u": 1})
+    world.beat("a", topics=["t", "u"])
+    world.beat("b", topics=["t"])
+    assert world.assigned(world.beat("a", 2)) == {"t": [0], "u": [0]}, "it is to give up t-1"
+    world.beat("a", 2, topics=["u"])
+    for _ in range(2):
+        world.beat("b", world.member("b").member_epoch)
+    assert not world.member("b").assigned, "a may still read both"
+    world.beat("a", 2, owned={"u": [0]})
+    assert world.assigned(world.beat("b", world.member("b").member_epoch)) == {"t": [0, 1]}
+
+
 def test_members_with_different_subscriptions_get_what_they_subscribe_to() -> None:
     world = ConsumerWorld({"t": 2, "u": 2})
     assert world.assigned(world.beat("a", topics=["t"])) == {"t": [0, 1]}
