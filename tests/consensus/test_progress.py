@@ -74,3 +74,13 @@ def test_observers_that_went_away_are_forgotten() -> None:
     counted.of(THREE).fetched(0, 5, 1)
     counted.forget_silent_observers(OBSERVER_SESSION_MS)
     assert set(counted.observers) == {THREE}
+
+
+def test_a_replica_was_caught_up_when_the_log_ended_where_it_is_now() -> None:
+    """As Kafka tells it: not now, but when it fetched last, since the log has grown meanwhile."""
+    replica = progress(3).of(TWO)
+    caught_up: list[int] = []
+    for offset, leader_end, now_ms in ((5, 5, 100), (5, 9, 200), (9, 12, 300), (10, 20, 400)):
+        replica.fetched(offset, leader_end, now_ms)
+        caught_up.append(replica.last_caught_up_ms)
+    assert caught_up == [100, 100, 200, 200]

@@ -544,6 +544,17 @@ def test_a_snapshot_is_fetched_piece_by_piece_and_nothing_else_until_it_is_in_pl
     assert (message.request.offset, message.request.last_fetched_epoch) == SNAPSHOT
 
 
+def test_a_follower_that_loads_a_large_snapshot_has_a_leader_as_long_as_pieces_come() -> None:
+    replica, message = fetching_a_snapshot()
+    for position in range(5):
+        replica.advance(100)
+        replica.answer(message, FetchSnapshotResponse(ErrorCode.NONE, 2, 5, SNAPSHOT, 6, position, data=b"x"))
+        (message,) = replica.sent(FetchSnapshotRequest)
+    assert replica.raft.role is Role.FOLLOWER
+    replica.advance(200)
+    assert replica.raft.role is not Role.FOLLOWER
+
+
 def test_a_piece_of_another_place_is_not_written() -> None:
     replica, message = fetching_a_snapshot()
     replica.answer(message, FetchSnapshotResponse(ErrorCode.NONE, 2, 5, SNAPSHOT, 6, 2, data=b"cd"))

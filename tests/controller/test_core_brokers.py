@@ -47,6 +47,17 @@ def refusal(operation: Callable[..., object], *arguments: Any, **fields: Any) ->
     return caught.value.code
 
 
+def test_cordoned_directories_are_written_when_they_change_and_with_no_other_heartbeat() -> None:
+    controller = Controller()
+    controller.join(1)
+    written: list[int] = []
+    for cordoned in ([], [directory(1)], [directory(1)], None, [], []):
+        end = len(controller.log)
+        controller.heartbeat(1, cordoned_log_dirs=cordoned)
+        written.append(len(controller.log) - end)
+    assert written[1:] == [1, 0, 0, 1, 0]
+
+
 def test_a_broker_registers_fenced_and_is_unfenced_when_it_has_caught_up() -> None:
     controller = Controller()
     epoch = controller.register(1)

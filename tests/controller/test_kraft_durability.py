@@ -23,7 +23,7 @@ from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.periodic import AGAIN_AT_ONCE_S, PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
 from odradek.controller.kraft.quorum_state import read_quorum_state, write_quorum_state
-from odradek.controller.kraft.records import encode_metadata_batch
+from odradek.controller.kraft.records import encode_metadata_batch, split_values
 from odradek.controller.kraft.snapshots import encode_snapshot, read_snapshot, write_snapshot
 from odradek.controller.kraft.snapshotting import Snapshots
 from odradek.metadata.versioned import VersionedRecord
@@ -434,6 +434,37 @@ def test_sessions_are_looked_at_again_and_again() -> None:
     tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
     clock.advance_s(30)
     assert checks == [29, 38, 47]
+
+
+def test_sessions_are_looked_at_again_by_a_controller_that_leads_for_the_second_time() -> None:
+    clock = ManualClock()
+    checks: list[float] = []
+
+    class Sessions:
+        def next_check_s(self) -> float:
+            return clock.now_s + 9
+
+    def submit(_operation: object, name: str) -> Deferred[object]:
+        if name == "fenceStaleBroker":
+            checks.append(clock.now_s)
+        return Deferred()
+
+    tasks = PeriodicTasks(Quorum().config(1), clock, submit)
+    for _ in range(2):
+        tasks.start()
+        tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+        clock.advance_s(5)
+        tasks.stop()
+    tasks.start()
+    tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+    clock.advance_s(20)
+    assert checks == [19]
+
+
+def test_a_batch_holds_as_many_records_as_it_may_and_no_more() -> None:
+    parts = list(split_values([b"%d" % number for number in range(7)], max_records=3))
+    assert [len(part) for part in parts] == [3, 3, 1]
+    assert [value for part in parts for value in part] == [b"%d" % number for number in range(7)]
 
 
 def test_nothing_periodic_goes_on_without_leadership() -> None:

@@ -440,4 +440,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a follower that is behind the leader's log start is not sent to the snapshot",
         ALL,
     ),
+    Mutant(
+        "caught-up-as-of-now",
+        "consensus/progress.py",
+        "            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)\n",
+        "            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)\n",
+        "A replica that has what the log had at its previous fetch is said to be caught up now.",
+        "consensus/test_progress.py",
+    ),
+    Mutant(
+        "snapshot-chunks-are-no-sign-of-life",
+        "consensus/replication.py",
+        "        return\n    _heard_from_leader(raft, state)\n    position = state.fetching_position\n",
+        "        return\n    position = state.fetching_position\n",
+        "A follower that loads a large snapshot takes its leader for dead and stands for election.",
+        "consensus/test_raft.py -k snapshot",
+    ),
 )

@@ -881,6 +881,22 @@ CORE: Final[tuple[Mutant, ...]] = (
         "one broker of a rack leads all partitions that start there",
         _PLACEMENT,
     ),
+    Mutant(
+        "unclean-stop-counts-as-clean",
+        "controller/core/brokers.py",
+        "existing is not None and existing.epoch == request.previous_broker_epoch\n",
+        "existing is not None\n",
+        "A broker that comes back after an unclean stop stays an eligible leader of what it may have lost.",
+        "controller/test_core_brokers.py -k unclean_stop",
+    ),
+    Mutant(
+        "cordoned-with-every-heartbeat",
+        "controller/core/brokers.py",
+        "    if known is not None and set(known) == set(cordoned):\n        return []\n",
+        "",
+        "Every heartbeat of a broker writes its cordoned directories into the metadata log.",
+        "controller/test_core_brokers.py -k cordoned",
+    ),
 )
 
 _DURABILITY = "controller/test_kraft_durability.py"
@@ -1208,6 +1224,22 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "            pass\n",
         "a node formatted for a quorum of several ends in a traceback",
         "server/test_boot.py -k formatted",
+    ),
+    Mutant(
+        "stopped-timers-remembered",
+        "controller/kraft/periodic.py",
+        "            timer.cancel()\n        self._timers.clear()\n",
+        "            timer.cancel()\n",
+        "A controller that becomes active again fences no broker that has died: the cancelled timer counts as set.",
+        "controller/test_kraft_durability.py -k second_time",
+    ),
+    Mutant(
+        "batch-of-one-record-too-many",
+        "controller/kraft/records.py",
+        "len(part) >= max_records):",
+        "len(part) > max_records):",
+        "A metadata batch holds one record more than Kafka allows itself.",
+        "controller/test_kraft_durability.py -k as_many_records_as_it_may",
     ),
 )
 
