@@ -14,6 +14,7 @@ from odradek.metadata.registrations import DIRECTORY_LOST, PartitionRegistration
 from odradek.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -144,3 +145,14 @@ def test_a_page_that_begins_within_a_topic_has_all_of_the_next() -> None:
         ("flights", [2]),
         ("airports", [0]),
     ]
+
+
+def test_the_quota_of_an_entity_is_one_in_whatever_order_it_is_named() -> None:
+    user, client = (
+        ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name) for kind, name in (("user", "ann"), ("client-id", "app"))
+    )
+    image = applied(cluster(), ClientQuotaRecord(entity=[user, client], key="request_percentage", value=1.0))
+    changed = applied(image, ClientQuotaRecord(entity=[client, user], key="request_percentage", value=2.0))
+    assert changed.client_quotas.entities == {(("client-id", "app"), ("user", "ann")): {"request_percentage": 2.0}}
+    gone = applied(changed, ClientQuotaRecord(entity=[user, client], key="request_percentage", remove=True))
+    assert gone.client_quotas.entities == {}

@@ -243,3 +243,12 @@ def test_pages_follow_one_another_to_the_end(image: MetadataImage) -> None:
             break
         first, start = page.next_cursor.topic_name, page.next_cursor.partition_index
     assert seen == [("airports", 0), ("flights", 0), ("flights", 1), ("flights", 2)]
+
+
+def test_a_page_holds_no_more_partitions_than_asked_for_of_however_many_topics(image: MetadataImage) -> None:
+    third = UUID(int=203)
+    grown = applied(image, TopicRecord(name="zones", topic_id=third), *(partition(number, third) for number in range(3)))
+    page = describe_topics(grown, ["flights", "zones"], "PLAINTEXT", first_topic="", first_partition=0, limit=4, only_existing=True)
+    assert [(topic.name, len(topic.partitions)) for topic in page.topics] == [("flights", 3), ("zones", 1)]
+    assert page.next_cursor is not None
+    assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("zones", 1)

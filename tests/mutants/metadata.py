@@ -218,4 +218,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "clients are sent to a leader that has no address for them",
         ALL,
     ),
+    Mutant(
+        "page-counts-topics",
+        "metadata/queries.py",
+        "        remaining -= len(partitions)\n",
+        "        remaining -= 1\n",
+        "DescribeTopicPartitions answers with more partitions than the limit when they are of several topics.",
+        "metadata/test_image.py -k no_more_partitions",
+    ),
+    Mutant(
+        "quota-entity-in-any-order",
+        "metadata/delta.py",
+        "    return tuple(sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda pair: pair[0]))\n",
+        "    return tuple((part.entity_type, part.entity_name) for part in record.entity)\n",
+        "The quota of a user and client id is another one when the record names them the other way round.",
+        "metadata/test_delta.py -k quota",
+    ),
 )

@@ -1137,4 +1137,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         breaks="A throttled copy holds up acknowledgements for as long as the throttle lasts.",
         tests="replication/test_future_replicas.py",
     ),
+    Mutant(
+        name="deletions-unanswered-at-the-end",
+        path="replication/delayed_operations.py",
+        before="        for purgatory in (self.produce, self.fetch, self.delete_records):\n",
+        after="        for purgatory in (self.produce, self.fetch):\n",
+        breaks="DeleteRecords requests that wait when the broker shuts down are never answered.",
+        tests="replication/test_purgatory.py",
+    ),
+    Mutant(
+        name="log-start-ahead-of-the-follower",
+        path="replication/partition.py",
+        before="        if log_start_offset <= log.high_watermark:\n            log.maybe_increment_log_start_offset(log_start_offset)\n",
+        after="        log.maybe_increment_log_start_offset(log_start_offset)\n",
+        breaks="A follower whose high watermark is still below its leader's log start fails to append.",
+        tests="replication/test_partition.py -k log_start",
+    ),
 )

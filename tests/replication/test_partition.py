@@ -153,6 +153,15 @@ class TestEpochs:
         assert content(ours) == content(theirs)
 
 
+def test_a_follower_takes_over_the_leaders_log_start_when_its_high_watermark_has_come_so_far() -> None:
+    pair = Pair()
+    follower = pair.follower
+    follower.partition.append_as_follower(batch(b"a", b"b", b"c"), 0, high_watermark=1, log_start_offset=2)
+    assert (follower.log.log_start_offset, follower.log.high_watermark, follower.log.log_end_offset) == (0, 1, 3)
+    follower.partition.append_as_follower(memoryview(b""), 0, high_watermark=3, log_start_offset=2)
+    assert (follower.log.log_start_offset, follower.log.high_watermark) == (2, 3)
+
+
 def test_an_empty_follower_begins_with_the_batch_that_holds_the_leaders_log_start() -> None:
     pair = Pair(isr=(1,))
     pair.leader.append(b"a", b"b", b"c")
