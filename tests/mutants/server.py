@@ -482,4 +482,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "log.cleaner.threads cannot be lowered",
         _CLEANING,
     ),
+    Mutant(
+        "names-of-meanwhile-stay",
+        "server/tasks.py",
+        "        if self._log_manager.has_new_names:\n            self._created()\n",
+        "",
+        "The names of logs that are made while others are made durable are not, until yet another log is made.",
+        "server/test_tasks.py",
+    ),
+    Mutant(
+        "failed-task-stops",
+        "server/jobs.py",
+        '            logger.error("the task %s failed", self.name, exc_info=done.error)\n',
+        '            logger.error("the task %s failed", self.name, exc_info=done.error)\n            return\n',
+        "A regular task whose run in the executor failed once never runs again.",
+        "server/test_jobs.py",
+    ),
 )
