@@ -110,6 +110,16 @@ def test_a_broker_judges_its_own_keys(broker: Broker, name: str, operations: lis
     assert asked(broker) == ([[(BROKER, name)]] if code is ErrorCode.NONE else [])
 
 
+def test_what_holds_for_all_brokers_is_judged_with_what_this_one_has_of_its_own(broker: Broker) -> None:
+    """Of the threads that are running, at most half may go at once: those of this broker stay, whatever holds for the others."""
+    fewer, other = [("log.cleaner.threads", SET, "1")], [("message.max.bytes", SET, "5")]
+    broker.services.dynamic_config.update({"log.cleaner.threads": "4"}, {})
+    assert change(broker, (BROKER, "", fewer), (BROKER, "1", fewer)) == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+    broker.services.dynamic_config.update({}, {"log.cleaner.threads": "4"})
+    assert change(broker, (BROKER, "", fewer)) == [ErrorCode.INVALID_REQUEST]
+    assert change(broker, (BROKER, "", other), (BROKER, "1", other)) == [ErrorCode.NONE] * 2, "the four threads stay"
+
+
 def test_an_error_on_the_way_is_everybodys_who_was_on_it(broker: Broker) -> None:
     broker.services.forwarder.fails = KafkaError(ErrorCode.NOT_CONTROLLER, "gone")  # type: ignore[attr-defined]
     codes = change(broker, (TOPIC, "a", []), (99, "b", []), (TOPIC, "c", []))

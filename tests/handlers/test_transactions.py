@@ -9,6 +9,9 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.coordinator.transaction.records import encoded_transaction
+from odradek.coordinator.transaction.state import Transaction, TransactionState
 from odradek.handlers.data import fetch, produce
 from odradek.handlers.group import offset_fetch, txn_offset_commit
 from odradek.handlers.transaction import (
@@ -36,6 +39,8 @@ from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.schema import Message
+from odradek.records.batch import encode_batch
+from odradek.storage.append import AppendOrigin
 from tests.handlers.support import NODE, Broker, batch, through_the_wire
 
 LAST_PRODUCE = 13
@@ -392,6 +397,24 @@ def test_lists_can_be_narrowed(broker: Transactions) -> None:
     assert (unknown.unknown_state_filters, unknown.transaction_states) == (["Lost"], [])
     bad = broker.ask(list_transactions, ListTransactionsRequest(transactional_id_pattern="["), 2)
     assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_dead_transactions_of_another_broker_are_not_listed(broker: Transactions) -> None:
+    """Kafka writes no such state, but knows it, and lists none that it finds (TransactionStateManager.listTransactionStates)."""
+    who = broker.producer()
+    now_ms = broker.clock.time_ms()
+    dead = Transaction("gone", who[0] + 1, 0, 60_000, TransactionState.DEAD, last_update_ms=now_ms)
+    key, value = encoded_transaction(dead, 2)
+    stored = memoryview(encode_batch([(now_ms, key, value, ())]))
+    broker.manager.partition(TopicPartition("__transaction_state", 0)).append_as_leader(stored, -1, AppendOrigin.COORDINATOR)
+    broker.move_leader(broker.state_id, 2)
+    broker.move_leader(broker.state_id, NODE)
+    broker.settle()
+    assert "gone" in [each.transactional_id for each in broker.services.transactions.all()]
+    for filters in ({}, {"state_filters": ["Dead", "Empty"]}, {"producer_id_filters": [who[0], who[0] + 1]}):
+        answer = broker.ask(list_transactions, ListTransactionsRequest(**filters), 2)
+        assert [each.transactional_id for each in answer.transaction_states] == ["x"]
+        assert answer.unknown_state_filters == []
 
 
 def test_another_coordinator_goes_on_from_the_log(broker: Transactions) -> None:
