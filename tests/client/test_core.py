@@ -21,7 +21,7 @@ from odradek.client.core.data_requests import (
     topic_ids,
 )
 from odradek.client.core.fetcher import FetchTarget
-from odradek.client.core.metadata import MetadataCache
+from odradek.client.core.metadata import LEADERSHIP_ERRORS, MetadataCache
 from odradek.client.core.versions import ApiVersionTable, own_range
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.messages.fetch import FetchResponse
@@ -204,3 +204,8 @@ class TestRequests:
         assert topic_ids(cache.view, ["t", "u"]) is None
         cache.update(metadata(topic_id=ZERO_UUID), 1)
         assert topic_ids(cache.view, ["t"]) is None
+
+
+def test_what_newer_metadata_may_heal_is_asked_again() -> None:
+    """In Java every InvalidMetadataException is a RetriableException."""
+    assert [code for code in LEADERSHIP_ERRORS if not code.retriable] == []

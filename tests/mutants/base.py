@@ -161,4 +161,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "clients give up on what they should repeat",
         "base",
     ),
+    Mutant(
+        "put-all-overwrites-the-committed",
+        "base/undo.py",
+        "        if former:\n            for key, value in previous.items():\n                former.setdefault(key, value)\n        else:\n            former.update(previous)\n",
+        "        former.update(previous)\n",
+        "After a second uncommitted change by `put_all` the committed state shows the first one.",
+        "base/test_undo.py",
+    ),
+    Mutant(
+        "failed-disk-is-final",
+        "base/errors.py",
+        "        ErrorCode.KAFKA_STORAGE_ERROR,\n",
+        "",
+        "A client gives up when the leader's disk fails, instead of asking the next leader.",
+        "client/test_core.py -k newer_metadata_may_heal",
+    ),
 )

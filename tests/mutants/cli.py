@@ -356,4 +356,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A directory that holds something else is not formatted.",
         "cli/test_mistakes.py",
     ),
+    Mutant(
+        "exit-at-end-prints-more",
+        "cli/consume.py",
+        "            records = [record for record in records if record.offset < ends[TopicPartition(record.topic, record.partition)]]\n",
+        "            pass\n",
+        "`consume -e` prints records beyond the end that it saw at its start.",
+        "cli/test_commands.py -k the_end_is_that_of_the_beginning",
+    ),
+    Mutant(
+        "early-failure-forgotten",
+        "cli/produce.py",
+        "            if future.done():\n                future.result()\n            else:\n                waiting.append(future)\n",
+        "            if not future.done():\n                waiting.append(future)\n",
+        "`produce` ends with status 0 although records failed before the last thousand.",
+        "cli/test_commands.py -k refused_among_thousands",
+    ),
 )

@@ -435,4 +435,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "for setting in read_settings(text)[::-1]}",
         "the first of several values for a key wins",
     ),
+    Mutant(
+        "halving-a-pool-refused",
+        "config/dynamic.py",
+        "        if count < old_count // 2:\n",
+        "        if count <= old_count // 2:\n",
+        "A number of threads cannot be halved in one step.",
+        "config/test_dynamic_broker.py -k pools_grow",
+    ),
+    Mutant(
+        "segments-outlast-the-compaction-lag",
+        "config/topic.py",
+        "        return min(self.max_compaction_lag_ms, self.segment_ms) if self.compact and self.max_compaction_lag_ms > 0 else self.segment_ms\n",
+        "        return self.segment_ms\n",
+        "max.compaction.lag.ms does not roll the active segment, whose records then are compacted only after segment.ms.",
+        "config/test_rules.py -k lags_may_be_equal",
+    ),
 )
