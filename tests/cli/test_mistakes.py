@@ -809,7 +809,7 @@ def test_the_port_of_a_controller_is_taken_for_one(typed: str, command: Command)
 @pytest.mark.parametrize(
     ("quorum", "options", "said"),
     [
-        ("controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9094", (), "controller.quorum.voters: names 2 beside this node; <*>"),
+        ("controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9094", (), "controller.quorum.voters: names node 2 beside this one; <*>"),
         (
             "controller.quorum.bootstrap.servers=127.0.0.1:9093",
             ("--no-initial-controllers",),

@@ -155,5 +155,5 @@ def _refuse_clusters(config: BrokerConfig) -> None:
         raise ConfigError("process.roles: a node without the controller role needs other nodes, which are not served yet")
     others = sorted(voter for voter in config.controller_quorum_voters if voter != config.node_id)
     if others:
-        names = ", ".join(map(str, others))
-        raise ConfigError(f"controller.quorum.voters: names {names} beside this node; clusters of several nodes are not served yet")
+        names = ("node " if len(others) == 1 else "nodes ") + ", ".join(map(str, others))
+        raise ConfigError(f"controller.quorum.voters: names {names} beside this one; clusters of several nodes are not served yet")
