@@ -38,7 +38,7 @@ FILLS = (
     ("compaction 1 KB", 1024, 400, "none", MANY),
     ("compaction 100 B", 100, 100, "none", MANY),
     ("compaction 1 KB lz4", 1024, 200, "lz4", MANY),
-    ("compaction 100 B, one record a batch", 100, 20, "none", 1),
+    ("compaction 100 B, one record a batch", 100, 40, "none", 1),
 )
 """Row, bytes of a record, MB to write, codec, records of a batch: one as in `__consumer_offsets` and from producers with linger.ms=0."""
 
