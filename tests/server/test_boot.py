@@ -381,7 +381,7 @@ def test_only_what_is_served_is_accepted() -> None:
             make_broker(
                 loop, VirtualDisk(), process_roles="broker", listeners="PLAINTEXT://:9092", controller_quorum_voters="2@localhost:9093"
             )
-        with pytest.raises(ConfigError, match=r"controller\.quorum\.voters: names 2 beside"):
+        with pytest.raises(ConfigError, match=r"controller\.quorum\.voters: names node 2 beside"):
             make_broker(loop, VirtualDisk(), controller_quorum_voters=CONTROLLERS)
 
     run(main)

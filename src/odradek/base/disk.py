@@ -16,10 +16,6 @@ class File(Protocol):
 
     path: str
 
-    def fileno(self) -> int:
-        """The descriptor, or -1 where there is none (virtual disk)."""
-        ...
-
     def size(self) -> int:
         """Current size of the file in bytes."""
         ...

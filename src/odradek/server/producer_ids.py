@@ -84,10 +84,9 @@ class ProducerIdManager:
             start, length = response.producer_id_start, response.producer_id_len
             if response.error_code == ErrorCode.NONE and length > 0:
                 self._next_block = (start, start + length)
+                # `_take` asks for the next block before this one is used up: those that still wait get that one's.
                 while self._waiting and self._take(self._waiting[0]):
                     self._waiting.popleft()
-                if self._waiting:
-                    self._ask()
                 return
             problem = ErrorCode(response.error_code).name
         logger.warning("no block of producer ids from the controller: %s", problem)

@@ -42,8 +42,6 @@ class Services:
     cluster_id: str
     node_id: int
     incarnation_id: UUID
-    broker_epoch: int
-    """The epoch of the current registration, -1 before it."""
 
     log_manager: LogManager
     replica_manager: ReplicaManager
@@ -59,9 +57,6 @@ class Services:
 
     api_ranges: dict[str, list[ApiRange]]
     """Listener scope -> what ApiVersions names there."""
-
-    def __init__(self) -> None:
-        self.broker_epoch = -1
 
     @property
     def groups(self) -> GroupCoordinator:

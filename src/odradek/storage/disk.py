@@ -24,9 +24,6 @@ class OsFile:
         self.path = path
         self._descriptor = descriptor
 
-    def fileno(self) -> int:
-        return self._descriptor
-
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
 

@@ -167,9 +167,6 @@ class VirtualFile:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         self._disk.step(operation, self.path)
 
-    def fileno(self) -> int:
-        return -1
-
     def size(self) -> int:
         return len(self._inode.data)
 
