@@ -36,7 +36,7 @@ class Deferred(Generic[T]):
 
     @staticmethod
     def failed(error: BaseException) -> Deferred[Any]:
-        """A deferred that has already failed, of whatever would have been its value; see `fail`."""
+        """A deferred that has already failed, whatever type its value would have had; see `fail`."""
         if isinstance(error, KafkaError):
             error.__traceback__ = None
         deferred: Deferred[Any] = Deferred()
@@ -49,7 +49,7 @@ class Deferred(Generic[T]):
         return self._value is not _PENDING
 
     def complete(self, value: T) -> bool:
-        """Sets the value and runs the callbacks; False, and nothing happens, when it was done already."""
+        """Sets the value and runs the callbacks; returns False and does nothing when the deferred was done already."""
         if self._value is not _PENDING:
             return False
         self._value = value
@@ -57,10 +57,10 @@ class Deferred(Generic[T]):
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """Sets the exception and runs the callbacks; False, and nothing happens, when it was done already.
+        """Sets the exception and runs the callbacks; returns False and does nothing when the deferred was done already.
 
-        A KafkaError, which is an answer, loses its traceback: whoever catches one and fails with it would hold the request and all that it
-        brought in a cycle, until the garbage collector comes by.
+        A KafkaError is an answer, so its traceback is dropped: it would keep the request and its buffers alive in a reference cycle until
+        the garbage collector runs.
         """
         if self._value is not _PENDING:
             return False

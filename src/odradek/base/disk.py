@@ -64,7 +64,7 @@ class Disk(Protocol):
         """Replaces `path` durably: writes `path + ".tmp"`, fsyncs it, renames it, fsyncs the directory.
 
         With `durable` False there is no fsync: after a power cut the path may be missing or hold anything, until the caller has
-        fsynced file and directory. Other processes, and this one after it was killed, see it whole or not at all all the same.
+        fsynced file and directory. Without a power cut every process sees the file whole or not at all, even when this one is killed.
         """
         ...
 

@@ -19,7 +19,7 @@ V = TypeVar("V")
 class UndoJournal:
     """Closures in the order of their offsets. While `recording` is False (a replay of committed records) nothing is kept.
 
-    A mutation may also leave a closure for the commit: what shows committed state drops its copy of the former value there.
+    A mutation may also leave a closure to run at its commit: `VersionedDict` drops its copy of the former value in it.
     """
 
     __slots__ = ("_entries", "offset", "recording")
@@ -162,9 +162,9 @@ class JournaledDict(Generic[K, V]):
 
 
 class VersionedDict(JournaledDict[K, V]):
-    """Shows two states: the latest, and (by `committed*`) the one without what may still be taken back.
+    """Shows two states: the latest, and (by `committed*`) the committed one, without the changes that may still be taken back.
 
-    Committed values that are not the latest are kept beside the items, for as long as they differ.
+    Where the two differ, the committed value is kept beside the items.
     """
 
     __slots__ = ("_former", "_uncommitted")
@@ -173,7 +173,7 @@ class VersionedDict(JournaledDict[K, V]):
         super().__init__(journal)
         self._former: dict[K, V | _Missing] = {}
         self._uncommitted = 0
-        """Changes that are neither committed nor taken back. Without any the two states are one, which nobody has to find out by key."""
+        """The number of changes that are neither committed nor taken back. At 0 both states are the same, and no key has to be compared."""
 
     def committed(self, key: K) -> V | None:
         """The committed value, None when the key was not there."""
@@ -184,7 +184,7 @@ class VersionedDict(JournaledDict[K, V]):
         return None if isinstance(value, _Missing) else value
 
     def committed_items(self) -> Iterator[tuple[K, V]]:
-        """All committed keys with their values, while nothing is changed; keys that are uncommittedly deleted come last."""
+        """All committed keys with their values; those whose deletion is not committed come last. Change nothing while iterating."""
         former = self._former
         for key, value in self._items.items():
             if key not in former:
@@ -202,7 +202,7 @@ class VersionedDict(JournaledDict[K, V]):
         self._items.update(values)
 
     def _remember(self, key: K, value: V | _Missing) -> None:
-        # As `_remember_all` of one key, without the dictionaries.
+        # Does for one key what `_remember_all` does for many, without building dictionaries.
         journal = self._journal
         if not journal.recording:
             return
@@ -262,7 +262,7 @@ class VersionedDict(JournaledDict[K, V]):
         journal.record(journal.offset, undo, committed)
 
     def _show_committed(self, key: K, value: V | _Missing) -> None:
-        """`value` is the committed one of the key. Where it is the latest as well, the items show it: the same object, not an equal one."""
+        """Notes that the key's committed value is `value`, unless the items hold it as well (that same object, not an equal one)."""
         if self._items.get(key, _MISSING) is value:
             self._former.pop(key, None)
         else:
