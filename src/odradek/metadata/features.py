@@ -89,7 +89,7 @@ SERVED_LEVELS: dict[str, int] = {
 def known_features() -> dict[str, VersionRange]:
     """The levels of every feature of Kafka 4.3, metadata.version included (QuorumFeatures.defaultSupportedFeatureMap).
 
-    A level that is found finalized must be one of these; more than what `supported_features` says is not served.
+    A finalized level that is found in the metadata must be one of these; levels above those of `supported_features` are not served.
     """
     ranges = {METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION)}
     for name, versions in FEATURES.items():
@@ -98,7 +98,7 @@ def known_features() -> dict[str, VersionRange]:
 
 
 def is_served(name: str, level: int) -> bool:
-    """Whether Odradek does what a level that Kafka 4.3 knows stands for; level 0 asks for nothing."""
+    """Whether Odradek serves this level of a feature of Kafka 4.3; level 0 asks for nothing."""
     return level <= SERVED_LEVELS.get(name, level)
 
 

@@ -27,7 +27,7 @@ def alive_nodes(image: MetadataImage, listener: str) -> Iterator[tuple[BrokerReg
 
 
 def unknown_topic_error(name: str) -> ErrorCode:
-    """What to answer for a topic that is not there: it may not exist, or may not be called so."""
+    """The error for a topic that is not there: UNKNOWN_TOPIC_OR_PARTITION, or INVALID_TOPIC_EXCEPTION when no topic may have the name."""
     return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -36,8 +36,8 @@ def metadata_topics(
 ) -> list[MetadataResponse.MetadataResponseTopic]:
     """The topics among `names` that exist.
 
-    `hide_unreachable` (version 0) leaves out replicas without the listener; `listener_errors` (from version 6) tells a leader without the
-    listener from one that is not there.
+    `hide_unreachable` (version 0) leaves out replicas without the listener. `listener_errors` (from version 6) answers LISTENER_NOT_FOUND,
+    not LEADER_NOT_AVAILABLE, when the leader is registered but lacks the listener.
     """
     found: list[MetadataResponse.MetadataResponseTopic] = []
     for name in names:

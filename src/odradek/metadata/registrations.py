@@ -123,7 +123,7 @@ class PartitionRegistration(NamedTuple):
 
 
 def _directories(given: tuple[UUID, ...], replicas: int) -> tuple[UUID, ...]:
-    """DirectoryId.MIGRATING for each replica of a partition that was recorded before directories were."""
+    """The directories of a record; DirectoryId.MIGRATING for each replica when the record is older than directory ids."""
     if not given:
         return (DIRECTORY_MIGRATING,) * replicas
     if len(given) != replicas:
@@ -140,7 +140,7 @@ def _supported_features(record: RegisterBrokerRecord | RegisterControllerRecord)
 
 
 class BrokerRegistration(NamedTuple):
-    """A broker as the controller knows it. `cordoned_directories` is None where the record could not say."""
+    """A broker as the controller knows it. `cordoned_directories` is None when the record's version has no such field."""
 
     broker_id: int
     epoch: int
@@ -197,7 +197,7 @@ class BrokerRegistration(NamedTuple):
         return record, features.register_broker_record_version(metadata_version)
 
     def endpoint(self, listener: str) -> RegisteredEndpoint | None:
-        """Where the broker stands on a listener, None when it has none of that name."""
+        """The broker's address on a listener, None when it has no listener of that name."""
         for candidate in self.listeners:
             if candidate.name == listener:
                 return candidate
@@ -210,7 +210,7 @@ class BrokerRegistration(NamedTuple):
         return not self.directories or any(directory not in cordoned for directory in self.directories)
 
     def has_online_directory(self, directory: UUID) -> bool:
-        """Whether a log directory is usable there; the reserved ids other than LOST are, as is any before directories were recorded."""
+        """Whether a log directory is online on the broker. Reserved ids other than LOST are, and every id when none is registered."""
         return not self.directories or directory in self.directories or (directory.int < 100 and directory != DIRECTORY_LOST)
 
 

@@ -126,7 +126,7 @@ class TopicsDelta:
         self.topic(record.topic_id).change(record)
 
     def clear_elr(self, record: ClearElrRecord) -> None:
-        """Of one topic, or of all when the record names none."""
+        """Clears the eligible leader replicas of one topic, or of all topics when the record names none."""
         if not record.topic_name:
             ids = {*self.image.by_id, *self.changed_topics} - self.deleted_topic_ids
         else:
