@@ -148,7 +148,7 @@ class _ReaderGenerator:
             self.sized(cls, wire_type, target, nullable, name)
 
     def length(self, cls: type[Struct], code: str) -> tuple[str, bool]:
-        """Reads a length: the variable that holds it, one more than the length if flexible, and whether it is flexible."""
+        """Reads a length. Returns the variable that holds it (one more than the length if flexible), and whether it is flexible."""
         size = self.source.fresh("n")
         if is_flexible(cls, self.version):
             self.fixed("B", size)

@@ -28,7 +28,7 @@ DEFAULT_OBJECT_BUDGET: Final = 1_000_000
 
 FREE_OBJECTS: Final = 32_768
 BYTES_PER_OBJECT: Final = 16
-"""Beyond FREE_OBJECTS a message may hold one object for so many of its bytes: arrays of tiny elements cannot fill the memory."""
+"""Bytes that a message must have for each object beyond FREE_OBJECTS: arrays of tiny elements cannot fill the memory."""
 
 COPY_LIMIT: Final = 16_384
 """Buffers up to this many bytes are copied to `bytes` before they are read: slicing those is faster than slicing views."""
