@@ -1,9 +1,9 @@
 """`uniform` where members subscribe to different topics (UniformHeterogeneousAssignmentBuilder).
 
-1. Everybody keeps what it has of the topics it still subscribes to.
-2. What nobody has goes to the least loaded subscribers, topics with many partitions per subscriber first.
-3. Topic by topic partitions move from the most to the least loaded subscriber while they differ by two or more, until a whole round over
-   the topics changed nothing, or 16 rounds are over: each topic is then as balanced as its subscribers' other partitions permit.
+1. Every member keeps its partitions of the topics it still subscribes to.
+2. Partitions that nobody has go to the least loaded subscribers, topics with many partitions per subscriber first.
+3. Topic by topic, partitions move from the most to the least loaded subscriber while the two differ by two or more. This ends when a whole
+   round over the topics changes nothing, or after 16 rounds: each topic is then as balanced as its subscribers' other partitions permit.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Assignment:
                     last_changed = index
 
     def _balance_topic(self, topic_id: UUID) -> int:
-        """How many partitions have moved."""
+        """Moves partitions of one topic; returns how many."""
         load = _Load(self.sizes, self.subscribers[topic_id])
         if load.imbalance <= 1:
             return 0
@@ -110,10 +110,10 @@ class _Assignment:
 
 
 class _Load:
-    """The subscribers of a topic from the least to the most loaded, from both ends at once.
+    """The subscribers of a topic, sorted by load, handed out from both ends.
 
-    At either end a range of members is equally loaded by now; one after the other they are handed out, and when all of them were, the range
-    grows by those who are next. So sizes are looked at once per member, and stay right while partitions move from one end to the other.
+    At either end stands a range of members that are equally loaded by now. They are handed out one after the other; when all of them were,
+    the next members join the range. So each member's size is read once, and stays right while partitions move from one end to the other.
     """
 
     __slots__ = ("_high", "_high_end", "_high_next", "_high_start", "_low", "_low_end", "_low_next", "_members", "_sizes", "imbalance")
@@ -161,7 +161,7 @@ class _Load:
         return members[self._high_next + 1]
 
     def exclude_most(self) -> None:
-        """The member that `most` gave has nothing of the topic to lose."""
+        """Leaves out the member that `most` gave: it has no partition of the topic to lose."""
         members, index = self._members, self._high_next + 1
         self._high_end -= 1
         members[index], members[self._high_end] = members[self._high_end], members[index]

@@ -1,8 +1,8 @@
 """`range`: each topic is cut into contiguous pieces, one per member that subscribes to it (RangeAssignor).
 
-Members with an instance id come first, by that id, the others by member id; so members get the same numbers in all topics that they share,
-as joins of co-partitioned topics want it. The first members get one partition more when a topic cannot be divided evenly. Not sticky by
-intent: it is the order that keeps pieces where they were.
+Members with an instance id come first, ordered by that id, then the others by member id; so members get the same partition numbers in all
+topics that they share, which joins of co-partitioned topics need. The first members get one partition more when a topic cannot be divided
+evenly. Nothing is sticky on purpose: a piece stays with its member only as long as the order of the members does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def assign_range(spec: GroupSpec) -> dict[str, Partitions]:
     members = sorted(spec.members.items(), key=_order)
     subscribers: dict[UUID, list[str]] = {}
     if spec.homogeneous and members:
-        # Whatever the others' subscriptions look like in detail, they are the same.
+        # All subscriptions are the same: the first member's topics are everybody's.
         everybody = [member_id for member_id, _ in members]
         subscribers = dict.fromkeys(members[0][1].topics, everybody)
     else:

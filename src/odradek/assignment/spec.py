@@ -1,8 +1,8 @@
 """What assignors are told and what they answer (org.apache.kafka.coordinator.group.api.assignor).
 
 Results depend on the arguments alone, not on the order of mappings or sets: members are taken in the order of their ids, topics in that of
-their ids, partitions in that of their numbers. Kafka iterates over hash tables there; which of several equally good results it picks, it
-leaves open. As in Kafka 4.3 racks are known of members but not looked at.
+their ids, partitions in that of their numbers. Kafka iterates over hash tables there, and leaves open which of several equally good results
+it picks. As in Kafka 4.3, members have racks, but assignors ignore them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GroupSpec(NamedTuple):
 
 
 class AssignorError(Exception):
-    """A member subscribes to a topic of which nobody knows."""
+    """A member subscribes to a topic that does not exist."""
 
 
 Assignor = Callable[[GroupSpec], dict[str, Partitions]]

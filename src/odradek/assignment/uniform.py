@@ -21,10 +21,10 @@ def assign_uniform(spec: GroupSpec) -> dict[str, Partitions]:
 
 
 def _assign_homogeneous(spec: GroupSpec) -> dict[str, Partitions]:
-    """Whoever has more than its share gives back the last ones of what it has; what is free fills those up who have less.
+    """A member with more than its share gives back its last partitions; free partitions go to members with less than theirs.
 
-    A member's share is the quotient of partitions and members; the remainder goes as one extra to those who have that many already, and if
-    there are not enough of them, to the last members.
+    A member's share is the number of partitions divided by that of members, rounded down. The remainder goes out as one extra partition
+    each, first to members that already have that many, then to the last members.
     """
     members = sorted(spec.members.items())
     topics = sorted(members[0][1].topics, key=topic_order)
@@ -41,7 +41,7 @@ def _assign_homogeneous(spec: GroupSpec) -> dict[str, Partitions]:
         free += given_back
         room = share + may_have_extra - sum(len(partitions) for partitions in kept.values())
         if room > 0 and may_have_extra and len(members) - index > extras:
-            # Enough members are left who may need the extra one to keep what they have.
+            # More members are left than extras, and some of them may need one to keep what they have.
             room -= 1
             may_have_extra = False
         if room > 0:
