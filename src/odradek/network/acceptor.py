@@ -31,7 +31,7 @@ class ListenError(OdradekError):
     def __init__(self, listener: str, host: str, port: int, problem: OSError | None) -> None:
         self.listener = listener
         self.errno = problem.errno or 0 if problem is not None else 0
-        # A loop puts words of its own around the reason; names that cannot be resolved have numbers that are no errno.
+        # asyncio's own text wraps the reason in a sentence; the number of a failed name resolution (gaierror) is no errno.
         known = not isinstance(problem, socket.gaierror) and self.errno > 0
         reason = os.strerror(self.errno) if known else problem.strerror if problem is not None and problem.strerror else str(problem)
         super().__init__(f"listener {listener}: cannot listen on {host or '*'}:{port}: {reason}")
@@ -87,7 +87,7 @@ class Acceptor:
         self.owed: OwedAnswers[Connection] = OwedAnswers(limits.response_memory, clock, self._close_debtor)
         self.quiet_log = QuietLog(logger, clock)
         self.connections: dict[Connection, None] = {}
-        """The open ones, oldest first (a set would go through them in the order of their addresses in memory)."""
+        """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
         self.quiet = False
         self._answers: list[tuple[Connection, Sequence[Chunk]]] = []
@@ -140,13 +140,13 @@ class Acceptor:
                 raise ListenError(bound.name, bound.host, bound.port, error) from None
 
     def close_listeners(self) -> None:
-        """No new connections; those there stay."""
+        """Accepts no new connections; open ones stay."""
         for bound in self.listeners:
             for server in bound.servers:
                 server.close()
 
     def quiesce(self) -> None:
-        """Takes no new requests from the connections there are; what is being answered is still answered."""
+        """Takes no new requests from open connections; those already taken are still answered."""
         self.quiet = True
 
     async def close(self) -> None:
@@ -232,7 +232,7 @@ class Acceptor:
         self._writers.append(connection)
 
     def _schedule_sending(self) -> None:
-        # To wake a peer that sleeps costs more than the rest of a short answer: one that waits for many had better find them together.
+        # Waking a sleeping peer costs more than the rest of a short answer, so a peer that waits for several answers gets them together.
         if not self._answers and not self._writers:
             self.loop.call_soon(self._send_answers)
 
@@ -259,7 +259,7 @@ class Acceptor:
         return max(0.02, min(self.limits.idle_s / 4, self.limits.frame_grace_s / 4, _LONGEST_SWEEP_S))
 
     def _sweep_connections(self) -> None:
-        """One pass over all connections: idle ones and frames that do not get on. Times are as exact as the pass is frequent."""
+        """Closes connections that are idle or whose frame arrives too slowly. Timeouts are only as exact as the interval of the sweep."""
         self._sweep = None
         now = self.clock.monotonic()
         limits = self.limits

@@ -37,7 +37,7 @@ class FrameSizeError(ProtocolError):
 
 
 class _Buffer:
-    """Reusable memory. `view` is only for receiving; frames get views of their own, so that their life can be seen."""
+    """Reusable memory. `view` is only for receiving; frames get views of their own, so that `is_shared` can tell whether one is alive."""
 
     __slots__ = ("data", "view")
 
@@ -85,12 +85,12 @@ class BufferPool:
         return _Buffer(capacity)
 
     def take_floor(self) -> _Buffer:
-        """The little that every connection gets, budget or not."""
+        """A buffer of the smallest size, which every connection gets even when the budget is used up."""
         self.in_use += FLOOR_CAPACITY
         return _Buffer(FLOOR_CAPACITY)
 
     def give_back(self, buffer: _Buffer) -> None:
-        """Ends the use of a buffer; it is kept for the next taker unless it is shared, odd-sized or too much."""
+        """Ends the use of a buffer. It is kept for the next taker unless it is shared, too large, of an odd size, or enough are kept."""
         capacity = len(buffer.data)
         self.in_use -= capacity
         if (
@@ -204,7 +204,7 @@ class FrameReceiver:
         if buffer is None:
             pool = self._pool
             if self._filled:
-                # Event loops look for more at once where a read filled its space, and mostly find nothing: that look needs no large buffer.
+                # After a read that filled its space the event loop reads again at once and mostly finds nothing: a small buffer will do.
                 self._buffer = pool.take_floor()
             else:
                 self._buffer = pool.take(self._hint) or pool.take(pool.base_capacity) or pool.take_floor()
@@ -217,11 +217,11 @@ class FrameReceiver:
             self._move(buffer)
             return True
         if total > capacity and self._end < capacity and not self._eager_bytes:
-            return True  # It will not fit, but the room there is gets filled first.
+            return True  # The frame will not fit, but the free room is filled first.
         return self._grow(buffer, total)
 
     def _grow(self, buffer: _Buffer, total: int) -> bool:
-        """Moves on to another buffer, for a frame that needs `total` bytes with its size."""
+        """Moves to another buffer, for a frame of `total` bytes, size prefix included; False when the budget does not allow it."""
         wanted = self._hint
         while wanted <= self._end - self._start:
             wanted *= 2
@@ -266,7 +266,7 @@ class FrameReceiver:
         else:
             frame = memoryview(buffer.data)[body:end]
         if end - start > self._hint and end - start <= _LARGEST_POOLED:
-            # What this peer has sent once it may send again: the next buffer has the size at once.
+            # A peer that has sent a frame this large may send another: its next buffer has that size from the start.
             self._hint = 1 << (end - start - 1).bit_length()
         self._start = end
         self._frame_end = -1

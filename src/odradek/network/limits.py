@@ -1,4 +1,4 @@
-"""What a listener allows its peers; the numbers behind RELIABILITY's "nothing unbounded"."""
+"""What a listener allows its peers: nothing they can use up is unbounded."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""What peers have not taken yet of their answers, all connections together, under one budget.
+"""The bytes of answers that peers have not taken yet, under one budget for all connections.
 
-What the kernel takes at once is owed by nobody. What it does not take stays in memory until the peer reads, and counts here. Half of the
-budget is for each of the two kinds:
+Bytes that the kernel takes at once do not count. The rest stays in memory until the peer reads, and counts here. There are two kinds, each
+with half of the budget:
 
 - **Bytes of files** are read piece by piece. A piece is a 32nd of what is left: large while there is room, `SMALLEST_PIECE` when there is
-  none. So peers that stand still never use all of it up, those that read get on, and nobody has to be closed.
-- **Bytes made in memory** (a large Metadata answer) cannot come in pieces. While they fill more than half of what they may, a new answer
-  closes the connections that have taken nothing for `PATIENCE_S`; while they fill more than all of it, those that have taken nothing for
-  longest. So nobody waits for a peer that does not read. Up to `EXEMPT` bytes of a connection do not count: short answers close nobody.
+  none. So peers that stop reading never use up the whole half, peers that read make progress, and no connection has to be closed.
+- **Bytes made in memory** (a large Metadata answer) cannot come in pieces. While they fill more than half of their share, a new answer
+  closes the connections that have taken nothing for `PATIENCE_S`; while they fill more than all of it, it closes those that have taken
+  nothing for longest. So nobody waits for a peer that does not read. Up to `EXEMPT` bytes of a connection do not count, so that short
+  answers close nobody.
 """
 
 from __future__ import annotations
