@@ -1,6 +1,6 @@
 """Kafka's small text files: offset checkpoints, leader epochs, partition.metadata and the clean-shutdown marker.
 
-Readers raise StorageError on malformed content (DamagedFileError where it is no file of any release's) and OSError from the disk; a missing
+Readers raise StorageError on malformed content (DamagedFileError where no release can have written it) and OSError from the disk; a missing
 file reads as empty.
 """
 
@@ -101,7 +101,7 @@ def write_partition_metadata(disk: Disk, path: str, topic_id: UUID, *, durable: 
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
-    """The broker epoch in the clean-shutdown marker: None when there is no marker, -1 when it cannot be read (it still marks)."""
+    """The broker epoch in the clean-shutdown marker: None without a marker, -1 when the epoch cannot be read (the marker still counts)."""
     import json
 
     try:

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Deletion:
-    """Files and directories whose time has come; `run` may take long and belongs into an executor. Errors are logged and returned."""
+    """Files and directories whose delay is over. `run` may take long and belongs in an executor; its errors are logged and returned."""
 
     __slots__ = ("_directories", "_disk", "_files")
 
@@ -40,7 +40,7 @@ class Deletion:
 
 
 class Doomed:
-    """What waits, with the time from which it may go."""
+    """Files and directories that wait, with the time from which they may be removed."""
 
     __slots__ = ("_clock", "_directories", "_disk", "_files")
 

@@ -62,11 +62,11 @@ class OsFile:
             return None
         except OSError as error:
             if error.errno in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                # tmpfs has no notion of "not in memory": a plain read never waits for a device there.
+                # tmpfs does not know RWF_NOWAIT, since all of it is in memory: a plain read never waits for a device there.
                 return self.pread(size, offset)
             raise
         if count == size:
-            # As it is: copying a megabyte into bytes costs five times the read (allocation and page faults).
+            # Returned as it is: copying a megabyte into bytes costs five times the read (allocation and page faults).
             return buffer
         return buffer[:count] if offset + count >= self.size() else None
 

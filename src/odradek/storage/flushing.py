@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Flush:
-    """A flush on its way: made by `Log.begin_flush`, `run` in any thread, handed to `Log.finish_flush` (or `release`d) on the loop.
+    """A flush under way: made by `Log.begin_flush`, `run` in any thread, handed to `Log.finish_flush` (or `release`d) on the loop.
 
-    It holds its own pins and paths, so that a roll, a truncation or a deletion meanwhile does not disturb it.
+    It holds its own pins and paths, so a roll, a truncation or a deletion in the meantime does not disturb it.
     """
 
     __slots__ = ("_directories", "_files", "_paths", "_segments", "epochs", "generation", "index_point", "up_to")
@@ -51,7 +51,7 @@ class Flush:
         self._directories.update(path.rpartition("/")[0] for path in names)
 
     def add_epochs(self, write: EpochWrite) -> None:
-        """Includes leader-epoch-checkpoint, which must know the epochs of records before these count as flushed."""
+        """Includes leader-epoch-checkpoint: records count as flushed only when it holds their epochs."""
         self.epochs = write
 
     def run(self, disk: Disk) -> None:
@@ -78,7 +78,7 @@ class Flush:
             try:
                 disk.fsync_dir(directory)
             except FileNotFoundError:
-                # Renamed or gone with its log; whoever did that sees to its names.
+                # Renamed or deleted with its log; whoever did that makes its names durable.
                 continue
 
     def release(self, *, durable: bool = False) -> None:
@@ -94,8 +94,8 @@ class Flush:
 class Durability:
     """How far a log is durable, and what its next flush owes besides the batches.
 
-    `recovery_point` is the offset below which all records are durable, names and epochs included; what a flush proves is taken over only
-    when the log was not truncated, renamed or closed since it was planned.
+    `recovery_point` is the offset below which all records are durable, names and epochs included. A flush moves it only when the log was
+    not truncated, renamed or closed since the flush was planned.
     """
 
     __slots__ = ("_files", "_generation", "_index_point", "_names", "_snapshots", "_untouched_end", "last_flush_ms", "recovery_point")
@@ -108,16 +108,16 @@ class Durability:
         self._names: list[str] = []
         self._snapshots: list[str] = []
         self._index_point = active_base if recovery_point == log_end_offset else recovery_point
-        """Segments that end at or below it have durable indexes."""
+        """An offset: segments that end at or below it have durable indexes."""
         self._untouched_end = log_end_offset if clean else -1
-        """The log end as it was loaded from a clean shutdown: a log that still ends there needs nothing at the next. Recovery, rolls and
-        removals leave files and names that are not durable, without moving the end.
+        """The log end at loading after a clean shutdown: a log that still ends there needs no flush at the next shutdown. -1 after a
+        recovery, a roll or a removal, which leave files and names that are not durable without moving the end.
         """
 
     @property
     def generation(self) -> int:
-        """Flushes and cleanings planned under an earlier one are void: the log was truncated, renamed or closed since. Appends, rolls
-        and retention leave it alone.
+        """A number that goes up when the log is truncated, renamed or closed: flushes and cleanings that were planned under an earlier
+        one are void. Appends, rolls and retention do not change it.
         """
         return self._generation
 
@@ -153,19 +153,19 @@ class Durability:
         return bool(self._names)
 
     def renamed(self, old: str, new: str) -> None:
-        """The log's directory was."""
+        """Takes over the new path of the log's directory."""
         self._files = [new + path.removeprefix(old) for path in self._files]
         self._names = [new + path.removeprefix(old) for path in self._names]
 
     # -- flushing ----------------------------------------------------------------------------------------------------------------
 
     def covers(self, offset: int, active_base: int) -> bool:
-        """Whether all below `offset` is durable, and the indexes and snapshots of the inactive segments too."""
+        """Whether all records below `offset` are durable, and the indexes and snapshots of the inactive segments too."""
         return offset <= self.recovery_point and not self._snapshots and self._index_point >= active_base
 
     def plan(self, up_to: int, segments: LogSegments, epochs: EpochWrite | None, *, closing: bool) -> Flush:
-        """A flush of everything below `up_to` and of all that is owed. With `closing` the indexes of the active segment as well; else
-        recovery rebuilds those, as of any segment that holds the recovery point.
+        """A flush of everything below `up_to` and of all that is owed. With `closing` it includes the indexes of the active segment, which
+        recovery rebuilds otherwise, as those of any segment that holds the recovery point.
         """
         snapshots, self._snapshots = self._snapshots, []
         flush = Flush(up_to, self._generation, snapshots, segments.active.base_offset)
@@ -179,7 +179,7 @@ class Durability:
         return flush
 
     def finish(self, flush: Flush, now_ms: int) -> bool:
-        """The flush ran without error: True when it still counts, and the recovery point has moved."""
+        """Takes over a flush that ran without error: True when it still counts, and the recovery point has moved."""
         holds = flush.generation == self._generation
         flush.release(durable=holds)
         if holds:
@@ -199,15 +199,15 @@ class Durability:
         self._index_point = offset
 
     def checkpointed_recovery_point(self, segments: LogSegments, log_end_offset: int) -> int:
-        """What recovery-point-offset-checkpoint may say: at most the last offset of the first segment whose indexes are not durable,
-        because what lies wholly below the point is not looked at by recovery. They become durable with the flush after the roll.
+        """The offset that recovery-point-offset-checkpoint may hold: at most the last one of the first segment whose indexes are not
+        durable, because recovery skips segments that lie wholly below it. The flush after the roll makes those indexes durable.
         """
         index = segments.index_at(self._index_point)
         return min(self.recovery_point, max(segments.end_of(index, log_end_offset) - 1, segments.bases[index]))
 
 
 class Guarded:
-    """`with Guarded(log):` lets an OSError inside mark the log's directory as failed and go on as KAFKA_STORAGE_ERROR."""
+    """`with Guarded(log):` turns an OSError inside into KAFKA_STORAGE_ERROR and marks the log's directory as failed."""
 
     __slots__ = ("_log",)
 

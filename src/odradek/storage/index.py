@@ -1,8 +1,8 @@
 """Sparse indexes of a segment: offset -> position and timestamp -> offset, in Kafka's file formats.
 
-An index is the entries already in its file plus a tail in memory that holds what was appended since it was opened. Lookups in the
-file bisect with small reads, so that thousands of idle partitions cost no memory; a reader that goes forward hits a cached block.
-Files hold exactly the entries (Kafka preallocates and trims on roll and close): trailing zeros left by a crashed JVM are ignored.
+An index consists of the entries in its file and of those appended since it was opened, which are a tail in memory. Lookups in the file
+bisect with small reads, so that thousands of idle partitions cost no memory; a reader that goes forward hits a cached block. Files hold
+exactly the entries. Kafka preallocates its files and trims them on roll and close: trailing zeros left by a crashed JVM are ignored.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from odradek.base.disk import Disk, File
 
 _BLOCK_ENTRIES = 512
 _WRITE_ENTRIES = 64
-"""Entries gathered in memory before they are written: a crash loses them, and recovery rebuilds the index of that segment anyway."""
+"""How many entries are gathered in memory before they are written. A crash loses them, but recovery rebuilds that index anyway."""
 
 
 class CorruptIndexError(Exception):
-    """The index file cannot be one: the segment has to be recovered."""
+    """The file is no valid index: the segment has to be recovered."""
 
 
 class _IndexFile:
@@ -155,7 +155,7 @@ class OffsetIndex(_IndexFile):
             self.write_pending()
 
     def extend(self, entries: bytes) -> None:
-        """As `append` for many, as they stand in the file and in rising order, written at once and not kept in memory."""
+        """As `append` for many entries, given in the file's format and in rising order; written at once and not kept in memory."""
         self.drop_memory()
         self._open().pwritev([entries], self.file_entries * 8)
         self.file_entries += len(entries) // 8
@@ -190,7 +190,7 @@ class OffsetIndex(_IndexFile):
                 high = middle
         if high > low and not (self._block and self._block_first <= low and high <= self._block_first + len(self._block) // 8):
             self._load_block(low)
-        while low < high:  # by hand: a key function makes every fetch's lookup an eighth slower
+        while low < high:  # no bisect: its key function makes every fetch's lookup an eighth slower
             middle = (low + high) // 2
             if int.from_bytes(self._entry_bytes(middle)[:4], "big") <= relative:
                 low = middle + 1
@@ -230,7 +230,7 @@ class OffsetIndex(_IndexFile):
         self.last_offset = self.base_offset
 
     def drop_memory(self) -> None:
-        """Writes the tail and forgets it: what an inactive segment does."""
+        """Writes the tail and forgets it, as an inactive segment does."""
         self.write_pending()
         self.file_entries += len(self._tail_offsets)
         self.reset_tail()
@@ -284,7 +284,10 @@ class TimeIndex(_IndexFile):
             self.write_pending()
 
     def extend(self, entries: bytes, last_timestamp: int, last_offset: int) -> None:
-        """As `maybe_append` for many, as they stand in the file, each larger than the one before; the last is told. Not kept in memory."""
+        """As `maybe_append` for many entries in the file's format, each larger than the one before; not kept in memory.
+
+        `last_timestamp` and `last_offset` are those of the last entry.
+        """
         self.drop_memory()
         self._open().pwritev([entries], self.file_entries * 12)
         self.file_entries += len(entries) // 12

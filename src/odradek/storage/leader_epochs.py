@@ -31,7 +31,7 @@ class _Order:
 
 
 class EpochWrite:
-    """What the checkpoint is to hold, collected on the loop; `run` may be called in any thread."""
+    """New contents of the checkpoint, collected on the loop; `run` may be called in any thread."""
 
     __slots__ = ("_order", "_path", "entries", "number")
 
@@ -56,9 +56,10 @@ class EpochWrite:
 
 
 class LeaderEpochCache:
-    """Entries with rising epochs and rising start offsets. The checkpoint file follows when the log is flushed (`is_behind`):
-    before that recovery finds the epochs in the batches themselves and drops entries that lie outside the log, and an epoch without a
-    record is dropped by the next start anyway.
+    """Entries with rising epochs and rising start offsets.
+
+    The checkpoint file is written when the log is flushed (`is_behind`). Until then recovery finds the epochs in the batches themselves and
+    drops entries that lie outside the log; an epoch without a record is dropped by the next start anyway.
 
     Errors: OSError from the disk; StorageError from `load` when the file is malformed.
     """
@@ -66,7 +67,7 @@ class LeaderEpochCache:
     __slots__ = ("_disk", "_epochs", "_order", "_starts", "_written", "latest_epoch", "path")
 
     def __init__(self, disk: Disk, path: str, lock: AbstractContextManager[object] | None = None) -> None:
-        """`lock` is one of threading where flushes run in other threads than truncations."""
+        """`lock` is a threading.Lock where flushes and truncations run in different threads."""
         self._disk = disk
         self._order = _Order(lock or nullcontext())
         self.path = path
@@ -74,12 +75,12 @@ class LeaderEpochCache:
         self._starts: list[int] = []
         self.latest_epoch = UNDEFINED_EPOCH
         self._written: list[EpochEntry] | None = None
-        """What the file holds, None when it is what we hold."""
+        """The entries in the file, None when they are those of the cache."""
 
     def load(self) -> None:
         self._epochs.clear()
         self._starts.clear()
-        self._written = [EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)]  # in case that it cannot be read
+        self._written = [EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)]  # in case the file cannot be read
         for epoch, start_offset in read_epoch_checkpoint(self._disk, self.path):
             self._assign(epoch, start_offset)
         self._written = None
@@ -106,7 +107,7 @@ class LeaderEpochCache:
                 self.flush()
 
     def _kept(self) -> list[EpochEntry]:
-        """What the file holds, to be noted before a change."""
+        """The entries in the file, to be noted before a change."""
         return self.entries if self._written is None else self._written
 
     def _assign(self, epoch: int, start_offset: int) -> bool:
@@ -172,7 +173,7 @@ class LeaderEpochCache:
             self._refresh()
 
     def complete(self, entries: Sequence[EpochEntry]) -> None:
-        """Puts in front those of `entries` (rising in both columns) that begin before the first one known; all when none is."""
+        """Puts in front those of `entries` (rising in both columns) that begin before the first known one; all when none is known."""
         known = self.entries
         missing = [
             entry for entry in entries if not known or (entry.start_offset < known[0].start_offset and entry.epoch <= known[0].epoch)
@@ -181,7 +182,7 @@ class LeaderEpochCache:
             self.begin_with([*missing, *(known[1:] if known and missing[-1].epoch == known[0].epoch else known)])
 
     def begin_with(self, entries: Sequence[EpochEntry]) -> None:
-        """Takes over these entries, which rise in both columns, instead of what there was."""
+        """Replaces all entries by these, which rise in both columns."""
         self._written = self._kept()
         self._epochs = [entry.epoch for entry in entries]
         self._starts = [entry.start_offset for entry in entries]
@@ -189,7 +190,7 @@ class LeaderEpochCache:
 
     @property
     def dirty(self) -> bool:
-        """Whether the file holds anything else."""
+        """Whether the file holds other entries than the cache."""
         return self._written is not None
 
     def is_behind(self, log_end_offset: int) -> bool:
@@ -201,15 +202,15 @@ class LeaderEpochCache:
         ]
 
     def is_ahead(self, log_end_offset: int) -> bool:
-        """Whether the file holds epochs that begin beyond the log end: of a log that lost more than what was not flushed."""
+        """Whether the file holds epochs that begin beyond the log end, as after the loss of records that had been flushed."""
         return any(start > log_end_offset for _, start in self._kept())
 
     def begin_write(self) -> EpochWrite:
-        """For a flush: what the file is to hold by now."""
+        """For a flush: the write of the current entries."""
         return EpochWrite(self.path, self.entries, self._order)
 
     def finish_write(self, write: EpochWrite) -> None:
-        """It ran. Nothing follows from that when a truncation has written its own entries meanwhile, before or after it."""
+        """Takes note that the write ran, unless a truncation has written its own entries in the meantime."""
         if self._order.written == write.number:
             self._written = None if write.entries == self.entries else write.entries
 

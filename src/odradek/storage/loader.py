@@ -60,9 +60,9 @@ def load_log(
 ) -> Log:
     """Opens the log in `directory` (which exists), creating an empty one when there are no segments.
 
-    `log_start_offset` and `recovery_point` come from the checkpoints; `clean` tells that the shutdown was,
-    `compacted` that the cleaner has been here, so that offsets may be missing whatever the policy is now. `on_segment(done, total, bytes)`
-    is called as segments are recovered, with the size of the one before. Raises OSError, and StorageError for files that Kafka too refuses.
+    `log_start_offset` and `recovery_point` come from the checkpoints. `clean`: the last shutdown was clean. `compacted`: the cleaner has
+    worked on the log, so that offsets may be missing whatever the policy is now. `on_segment(done, total, bytes)` is called as segments are
+    recovered; `bytes` is the size of the one before. Raises OSError, and StorageError for files that Kafka refuses, too.
     """
     return _Loader(
         disk,
@@ -108,17 +108,17 @@ class _Loader:
         self.limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
         self.segments: list[Segment] = []
         self.recovered: set[int] = set()
-        """Base offsets of the segments whose indexes were made again."""
+        """Base offsets of the segments whose indexes were rebuilt."""
         self.aborts_lost: set[int] = set()
         """Base offsets of the segments whose transaction index was damaged."""
         self.swapped: set[int] = set()
         """Base offsets of the segments that were `.swap` files."""
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}", options.new_lock())
         self.former_epochs: dict[int, int] = {}
-        """Where epochs began by the checkpoint, of those that recovery reads from the batches."""
+        """Epoch -> where it began by the checkpoint, for the epochs that recovery reads from the batches."""
         self.state = self._new_state()
         self.rebuilt: list[Segment] = []
-        """Those below the recovery point: the next flush or shutdown owes their fsync, because it need not reach back to them."""
+        """Segments below the recovery point with rebuilt indexes: flushes need not reach back to them, so the log owes those an fsync."""
 
     def _new_state(self) -> ProducerStateManager:
         return ProducerStateManager(
@@ -130,7 +130,7 @@ class _Loader:
         )
 
     def _tolerant(self, read: Callable[[], T]) -> T | None:
-        """Reads a file that a power cut may have damaged as long as nothing in the log was flushed; then all of it is recovered."""
+        """Reads a file; None when it is damaged and the log was never flushed: a power cut may damage it, and all is recovered anyway."""
         try:
             return read()
         except StorageError as error:
@@ -165,7 +165,7 @@ class _Loader:
             end_offset = self.log_start_offset
         self.leader_epochs.truncate_from_end(end_offset)
         if self.leader_epochs.is_ahead(end_offset):
-            # In a compacted log the next recovery would keep them, and they would hide the epochs of what is written from now on.
+            # In a compacted log the next recovery would keep these epochs, and they would hide those of records written from now on.
             self.leader_epochs.flush()
         log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         if not self.clean and not epochs_lost:
@@ -204,7 +204,7 @@ class _Loader:
                     log.owe_fsync(f"{self.directory}/{name}")
             log.owe_fsync(self.directory, name_only=True)
         if end_offset - log.recovery_point >= self.config.flush_messages:
-            # Under flush.messages only what is flushed counts; without an append nobody would flush what was recovered.
+            # flush.messages promises that so many records are flushed, and without an append nobody would flush the recovered ones.
             flush = log.begin_flush()
             if flush is not None:
                 flush.run(self.disk)
@@ -214,7 +214,7 @@ class _Loader:
         return log
 
     def _load_epochs(self) -> bool:
-        """False when there is no usable checkpoint: none at all, an empty one, or one that a power cut or a bad sector tore."""
+        """False when there is no usable checkpoint: it is missing, empty, or torn by a power cut or a bad sector."""
         try:
             self.leader_epochs.load()
         except DamagedFileError as error:
@@ -223,8 +223,8 @@ class _Loader:
         return bool(self.leader_epochs.entries)
 
     def _rebuild_epochs(self) -> None:
-        """The checkpoint is a function of the batches (but for epochs without any). Those that recovery reads anyway are left to it."""
-        # A segment whose indexes had to be made again has told its epochs already: no earlier ones could follow them.
+        """Reads the epochs from the batches, which tell all but those without a record. Batches that recovery reads are left to it."""
+        # A segment whose indexes had to be rebuilt has added its epochs already, and earlier ones could not follow them.
         self.leader_epochs.clear()
         for segment in self.segments[: None if self.clean else self._first_unflushed()]:
             note_epochs(segment, self.leader_epochs)
@@ -234,8 +234,8 @@ class _Loader:
     def _complete_epochs(self, log_start_offset: int, end_offset: int) -> None:
         """Reads from the batches the epochs that lie between the log start and the first one known.
 
-        They are missing when the log start goes back because its checkpoint is older than that of the epochs; none at all is known when it
-        had been raised to the log end. Without them a follower would keep records there that are none of ours.
+        They are missing when the log start moved back because its checkpoint is older than that of the epochs; no epoch at all is known
+        when the log start had been raised to the log end. Without them a follower would keep records there that are not in this log.
         """
         earliest = self.leader_epochs.earliest
         first_known = end_offset if earliest is None else earliest.start_offset
@@ -277,19 +277,20 @@ class _Loader:
         segment = Segment.load(self.disk, self.directory, offset, self.limits, now_ms)
         names = [segment_file(offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
         if offset in self.swapped and names[0] not in present:
-            # It came without an index, which says nothing about the log. Recovery would cut flushed records off where one is damaged.
+            # It was swapped in without an index, which does not mean that its log is damaged. Only the indexes are rebuilt: recovery would
+            # cut off flushed records from the first damaged one on.
             segment.rebuild_indexes()
             present.update(names)
             self.rebuilt.append(segment)
         try:
             segment.sanity_check(present)
         except CorruptIndexError as error:
-            # What lies at or beyond the recovery point is recovered in a moment anyway, in its turn.
+            # A segment at or beyond the recovery point is recovered in a moment anyway.
             if not self.clean and offset >= self.recovery_point:
                 pass
             elif segment_file(offset, INDEX_SUFFIX) in present:
-                # Only the transaction index is damaged: it is made of the batches as a missing one is (`find_lost_aborts`). Recovery would
-                # cut flushed records off where one of them is damaged as well.
+                # Only the transaction index is damaged: it is rebuilt from the batches, as a missing one is (`find_lost_aborts`). Recovery
+                # would cut off flushed records from the first damaged one on.
                 logger.warning("Removing a damaged index: %s", error)
                 self.disk.remove(segment.txn_index.path)
                 self.aborts_lost.add(offset)
@@ -305,10 +306,10 @@ class _Loader:
     def _recover_segment(self, segment: Segment, *, below_recovery_point: bool = False) -> Recovered:
         state = self._new_state()
         if below_recovery_point:
-            # The snapshots behind it are as good as before.
+            # The snapshots after this segment are still good.
             state.overlook_snapshots_above(segment.base_offset)
-        # A snapshot of before the first segment there is counts for nothing: what came between is gone, be it markers. Retention may have
-        # removed it unflushed, and a power cut torn the snapshot where the segment begins.
+        # A snapshot from before the first segment does not count: the batches in between, and perhaps their markers, are gone. Retention
+        # may have removed them unflushed, and a power cut may have torn the snapshot at the segment's base offset.
         first_offset = (self.segments[0] if self.segments else segment).base_offset
         log_start_offset = max(self.log_start_offset, first_offset)
         rebuild_producer_state(state, self.segments, log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
@@ -317,27 +318,27 @@ class _Loader:
         if self.leader_epochs.is_behind(1 << 62):
             self.leader_epochs.flush()
         state.take_snapshot()
-        # The snapshot is on disk; the state that is kept reads it when its turn comes.
+        # The snapshot is on disk; the log's own state reads it later (`rebuild_producer_state`).
         self.state = self._new_state()
         return recovered
 
     def _recover(self) -> None:
-        """Recovers from the segment that holds the recovery point; behind the first damage nothing is kept."""
+        """Recovers every segment from the one that holds the recovery point on; nothing after the first damage is kept."""
         first = self._first_unflushed()
         unflushed = self.segments[first:]
         del self.segments[first:]
         if unflushed and not self.config.compact:
-            # The batches themselves say which epochs begin there; entries of a future that never came would hide them.
+            # The batches themselves say which epochs begin there; checkpoint entries of records that were lost would hide them.
             self.former_epochs = dict(self.leader_epochs.entries)
             self.leader_epochs.truncate_from_end(unflushed[0].base_offset)
         for done, segment in enumerate(unflushed):
             if self.on_segment is not None:
                 self.on_segment(done, len(unflushed), unflushed[done - 1].size if done else 0)
-            # A roll at the end of this segment may put it below the stored recovery point, and then nobody makes its index again.
+            # A roll at the end of this segment may put it below the stored recovery point, and then nobody rebuilds its index.
             segment.txn_index.begin_anew()
             recovered = self._recover_segment(segment)
             segment.txn_index.complete(only_if_needed=True)
-            # Its name may live in the page cache only, left there by a process that was killed.
+            # The process that created the file may have been killed before it made the name durable.
             segment.directory_entry_durable = False
             self.segments.append(segment)
             rest = unflushed[done + 1 :]
@@ -346,7 +347,7 @@ class _Loader:
                 for later in rest:
                     self._drop(later)
                 if rest:
-                    # Or a power cut could bring a dropped segment back, behind what is written from now on.
+                    # Or a power cut could bring a dropped segment back, after records that are written from now on.
                     self.disk.fsync_dir(self.directory)
                 break
         if self.on_segment is not None:
@@ -378,7 +379,7 @@ class _Loader:
 
 
 def finish_swaps(disk: Disk, directory: str) -> tuple[list[str], set[int]]:
-    """Removes `.deleted` and `.cleaned` files, completes or drops `.swap` ones; returns the names that are left, sorted, and the base
+    """Removes `.deleted` and `.cleaned` files and completes or drops `.swap` ones. Returns the names that are left, sorted, and the base
     offsets of the segments that were swapped in.
 
     A swap whose offset is at or above the lowest `.cleaned` file was not complete when the broker died: the old segments still count.
@@ -405,7 +406,7 @@ def finish_swaps(disk: Disk, directory: str) -> tuple[list[str], set[int]]:
 
 
 def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:
-    """Removes the segments that the swapped-in ones stand for."""
+    """Removes the segments that the swapped-in ones replace."""
     low: int | None = None
     high = 0
     limits = SegmentLimits(1 << 31, 1 << 20)

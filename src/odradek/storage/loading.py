@@ -1,7 +1,7 @@
 """Loading the logs of one directory with several workers (the pools of Kafka's LogManager.loadLogs).
 
 A worker takes one log after the other until none is left or one failed; `num.recovery.threads.per.data.dir` of them run for each directory,
-in threads where there are any. What they made is put into service by `LogManager.adopt`, on the loop.
+in threads where there are any. `LogManager.adopt` puts the loaded logs into service, on the loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 
 
 class LoadProgress(NamedTuple):
-    """What is being loaded: the `done`-th of `total` logs of a directory, and within it segments recovered; bytes since the start."""
+    """How far a directory's loading is: `done` of `total` logs, and the recovered segments of the log being loaded."""
 
     directory: str
     log: str
@@ -39,13 +39,13 @@ class LoadProgress(NamedTuple):
     segments_done: int
     segments_total: int
     bytes_per_second: float = 0.0
-    """Of what was recovered in this directory so far."""
+    """The rate of recovery in this directory so far."""
 
 
 class DirectoryLoading:
-    """The logs of one directory on their way. `open` first, then any number of `work`ers side by side, then `result`.
+    """The loading of one directory's logs: call `open`, then `work` in any number of threads side by side, then `result`.
 
-    Whatever fails ends the loading of this directory only, and says in which log; other directories share nothing with it.
+    An error ends the loading of this directory only, and a log line names the log that failed; other directories share nothing with it.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class DirectoryLoading:
         self._logs: list[Log] = []
         self._failure: Exception | None = None
         self.fatal: StorageError | None = None
-        """What no broker starts with: a directory that is no log's."""
+        """The error with which no broker may start: the log directory holds a directory that is no log."""
         self.doomed: list[str] = []
-        """`-delete` directories that an earlier run could not remove any more."""
+        """`-delete` directories that the last run did not get to remove."""
         self.strays: list[str] = []
 
     def open(self) -> None:
@@ -96,7 +96,7 @@ class DirectoryLoading:
             logger.info("Loading %d logs of %s, %s", len(self._names), directory.path, how)
 
     def _is_log(self, name: str) -> bool:
-        # Files are ignored, and a name with a dash and a number at its end need not be asked for whether it is one.
+        # Files are ignored; `parse_directory_name` then raises StorageError for a directory that is not named like a log.
         path = f"{self.directory.path}/{name}"
         if name == directory_name(METADATA_PARTITION) or name == "lost+found" or not self._disk.is_dir(path):
             return False

@@ -44,11 +44,11 @@ class _Order:
         self.begun = 0
         self.written = 0
         self.durable = durable
-        """What the file says."""
+        """The offsets that the file holds."""
 
 
 class CheckpointWrite:
-    """The contents of an offset checkpoint, collected on the loop; `run` may be called in any thread."""
+    """New contents of an offset checkpoint, collected on the loop; `run` may be called in any thread."""
 
     __slots__ = ("_disk", "_name", "_number", "_offsets", "_order", "directory")
 
@@ -84,12 +84,12 @@ class NewNames:
         self._flush.add_paths(files, names)
 
     def run(self) -> None:
-        """OSError from the disk; what has been deleted meanwhile is left out."""
+        """Does the fsyncs; files that were deleted in the meantime are left out. OSError from the disk."""
         self._flush.run(self._disk)
 
 
 class DirectoryWrite(Protocol):
-    """Something to make durable; OSError from the disk in the log directory that `directory` names then."""
+    """Something to make durable. When `run` raises OSError, `directory` is the log directory whose disk failed."""
 
     @property
     def directory(self) -> str: ...
@@ -98,7 +98,7 @@ class DirectoryWrite(Protocol):
 
 
 def write_checkpoints(writes: Sequence[DirectoryWrite]) -> list[tuple[str, OSError]]:
-    """Runs all of them; the directories in which one failed, for `LogManager.finish_checkpoints`."""
+    """Runs all of them; returns the directories in which one failed, with the error, for `LogManager.finish_checkpoints`."""
     failed: list[tuple[str, OSError]] = []
     for write in writes:
         try:
@@ -155,7 +155,7 @@ class LogDirectory:
         """The broker epoch in the clean-shutdown file, -1 when unknown."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.compacted: frozenset[TopicPartition] = frozenset()
-        """The partitions that the cleaner had been at when the directory was opened, whatever their policy was then."""
+        """The partitions that the cleaner had cleaned before the directory was opened, whatever their policy was then."""
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self._lock: DirectoryLock | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
@@ -211,12 +211,14 @@ class LogDirectory:
             write.run()
 
     def begin_recovery_points(self) -> CheckpointWrite | None:
-        """What has to be written, None when the file says it already."""
+        """The write of recovery-point-offset-checkpoint, None when the file holds these offsets already."""
         return self._begin(RECOVERY_POINT_CHECKPOINT, lambda log: log.checkpointed_recovery_point)
 
     def begin_log_start_offsets(self) -> CheckpointWrite | None:
-        """As `begin_recovery_points`. Kafka leaves out log starts at the base of their first segment; but as long as the removal of the
-        segments before is not durable, a power cut could bring back what DeleteRecords has deleted.
+        """As `begin_recovery_points`, for log-start-offset-checkpoint.
+
+        Kafka leaves out a log start that is the base of the first segment. It is kept here: as long as the removal of earlier segments is
+        not durable, a power cut could bring back what DeleteRecords has deleted.
         """
         return self._begin(LOG_START_OFFSET_CHECKPOINT, lambda log: log.log_start_offset if log.log_start_offset > 0 else None)
 
@@ -230,7 +232,7 @@ class LogDirectory:
         return self.begin_offsets(name, offsets)
 
     def begin_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> CheckpointWrite | None:
-        """The writing of an offset checkpoint, None when the file says this already."""
+        """The write of an offset checkpoint, None when the file holds these offsets already."""
         if self._written.get(name) == offsets:
             return None
         self._written[name] = offsets
@@ -245,8 +247,9 @@ class LogDirectory:
         return order
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """Before a log is made here under a name that was here before: while the checkpoints on disk still speak of the old one, a
-        crash would make its recovery point that of the new log. They are written anew, on this thread, if they have not been yet.
+        """Removes a partition from the checkpoints on disk before a log is made here under that name, on this thread.
+
+        After a crash the new log would otherwise get the recovery point of an earlier log of that name.
         """
         if any(topic_partition in order.durable for order in self._orders.values()):
             self._written.clear()

@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LAST_RESERVED_ID = 99
-"""Directory ids up to here mean something else: unassigned, lost (DirectoryId)."""
+"""Directory ids up to this one are reserved: unassigned, lost (DirectoryId)."""
 _PREFERRED_KEPT = 10_000
 
 
 class LogManager:
     """See the module's text.
 
-    `on_directory_failure(path, error)` is told once for each directory that goes offline; the last one going is for the server to act on
-    (`online_directories` is then empty). `config` gives the defaults of topics.
+    `on_directory_failure(path, error)` is called once for each directory that goes offline; when it was the last (`online_directories` is
+    then empty), the server has to act. `config` gives the defaults of topics.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class LogManager:
         self.on_created: Callable[[], None] | None = None
         """Called when a log came, went or was moved; `begin_new_names` should follow soon."""
         self.cleaner: CleanerHooks | None = None
-        """Who compacts, where somebody does."""
+        """The cleaner, None where nothing is compacted."""
         self.on_truncated: Callable[[Log], None] | None = None
-        """Called when a log was cut, after the checkpoints."""
+        """Called when a log was truncated, after the checkpoints were written."""
         self._new_logs: list[Log] = []
         self._left: set[str] = set()
         """Log directories that logs were taken from, whose names and checkpoints are not durable yet."""
@@ -124,7 +124,7 @@ class LogManager:
         return self._tables.by_path.get(path)
 
     def cordon(self, paths: Collection[str]) -> None:
-        """No new replica is placed in these log directories, and in all others again (cordoned.log.dirs)."""
+        """Cordons exactly these log directories: no new replica is placed in them (cordoned.log.dirs)."""
         for directory in self.directories:
             directory.cordoned = directory.path in paths
 
@@ -184,8 +184,9 @@ class LogManager:
         loading: DirectoryLoading,
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
     ) -> None:
-        """Takes what was loaded into service; a directory in which loading failed goes offline. StorageError when two directories hold
-        the same partition, or one holds what is no log.
+        """Puts the loaded logs into service; a directory in which loading failed goes offline.
+
+        StorageError when two directories hold the same partition, or one holds a directory that is no log.
         """
         directory = loading.directory
         loaded = loading.result()
@@ -201,13 +202,14 @@ class LogManager:
             other = self._tables.get(log.topic_partition, future=log.is_future)
             self._tables.put(log if other is None else self._moved_one(other, log))
         if any(log.recovery_point < directory.recovery_points.get(log.topic_partition, 0) for log in loaded):
-            # A log ends below its stored recovery point, as after a truncation that a crash cut short. What is written from now on up to
-            # that point would count as flushed.
+            # A log ends below its stored recovery point, as after a truncation that a crash cut short. Records that are written from now on
+            # would count as flushed up to that point.
             self._write(directory, directory.write_recovery_points)
 
     def _moved_one(self, one: Log, other: Log) -> Log:
-        """Of two logs of a partition the one that has taken the other's place, which is deleted; StorageError when none has. `one` is in
-        the tables already.
+        """Two logs of a partition were found: returns the one that has taken the other's place (`note_move`), and deletes the other.
+
+        StorageError when neither has. `one` is in the tables already.
         """
         for log, replaced in ((one, other), (other, one)):
             if noted_source(self._disk, log) == replaced.directory:
@@ -263,7 +265,7 @@ class LogManager:
             if topic_id is not None:
                 write_partition_metadata(self._disk, f"{path}/{PARTITION_METADATA}", topic_id, durable=False)
             log = load_log(self._disk, self._clock, topic_partition, path, config, clean=True, options=self._options)
-            # A directory that a power cut takes is made again from the metadata; what must not go alone are records.
+            # A directory that a power cut takes is made again from the metadata: it must be durable only once it holds records.
             log.owe_fsync(f"{path}/{PARTITION_METADATA}")
             log.owe_fsync(path, name_only=True)
             self._new_logs.append(log)
@@ -300,7 +302,7 @@ class LogManager:
         return min(free, key=lambda directory: len(directory.logs) + len(directory.future_logs))
 
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
-        """Where the log is to be made should the partition come here later; without effect while it is here."""
+        """Notes the log directory for a partition that may come to this broker later; without effect while its log is here."""
         if topic_partition not in self._tables.current:
             if len(self._preferred) >= _PREFERRED_KEPT:
                 del self._preferred[next(iter(self._preferred))]
@@ -325,7 +327,7 @@ class LogManager:
             self._dispose(log)
 
     def _dispose(self, log: Log) -> None:
-        """The log is in no table any more."""
+        """Deletes a log that has been taken out of the tables."""
         log.close_handles()
         log.rename_directory(deleted_directory_name(log.topic_partition, random_uuid(self._random)), durable=False)
         self._doomed.add_directories([log.directory], log.config.file_delete_delay_ms)
@@ -353,9 +355,9 @@ class LogManager:
     def replace_current_with_future(self, topic_partition: TopicPartition) -> Log:
         """The future log, which holds all that the current one does, takes its place; the current one is deleted.
 
-        On the loop, without fsync. Whatever a crash leaves of the two renames, `adopt` and `settle_moves` find their way by the note
-        that `note_move` has left: until `begin_new_names` has made both durable, only what was flushed to both logs may count as such.
-        KAFKA_STORAGE_ERROR when a directory fails; the current log is in its place then, unless it was its directory.
+        Runs on the loop, without fsync. Whichever of the two renames survives a crash, `adopt` and `settle_moves` go by the note that
+        `note_move` has left. Until `begin_new_names` has made both renames durable, only records that were flushed to both logs may count
+        as flushed. KAFKA_STORAGE_ERROR when a directory fails; the current log then stays in its place, unless its own directory failed.
         """
         current, future = exchange(self._tables, topic_partition, deleted_directory_name(topic_partition, random_uuid(self._random)))
         self._doomed.add_directories([current.directory], current.config.file_delete_delay_ms)
@@ -368,7 +370,7 @@ class LogManager:
         return future
 
     def note_move(self, current: Log, future: Log) -> Callable[[], None]:
-        """What writes down, durably and in an executor, that `future` is about to take the place of `current`."""
+        """A function, for an executor, that writes a durable note that `future` is about to take the place of `current`."""
         return note_move(self._disk, current, future)
 
     def settle_moves(self, assigned: Assigned) -> None:
@@ -389,7 +391,7 @@ class LogManager:
                     self.on_io_error(log, error)
 
     def reconfigure(self, topic_config: Callable[[str], TopicConfig]) -> None:
-        """Gives every log, future ones too, the configuration of its topic as it is now; equal ones by identity are left alone."""
+        """Gives every log, future ones too, the current configuration of its topic; a log that has that very object is left alone."""
         for log in self._tables.all_logs():
             config = topic_config(log.topic_partition.topic)
             if log.config is not config:
@@ -407,12 +409,13 @@ class LogManager:
     def cleanup(self) -> int:
         """Retention over all logs that are not compacted (log.retention.check.interval.ms); how many segments were dropped.
 
-        Compacted ones are the cleaner's to shorten, so that it never reads what is being deleted; without a cleaner they stay as they are.
+        The cleaner applies retention to compacted logs itself, so that it never reads a segment that is being deleted; without a cleaner
+        they stay as they are.
         """
         return sum([deleted for _, deleted in self.cleanup_steps()])
 
     def cleanup_steps(self) -> Iterator[tuple[Log, int]]:
-        """The same one log after the other, so that the loop can see to other work in between; closes the files of idle logs as well."""
+        """As `cleanup`, one log a step, so that the loop can do other work in between; closes the files of idle logs as well."""
         for log in self._tables.all_logs():
             if log.closed:
                 continue
@@ -437,7 +440,7 @@ class LogManager:
             return 0
 
     def expire_producers(self) -> None:
-        """producer.id.expiration.check.interval.ms."""
+        """Forgets expired producers of all logs (producer.id.expiration.check.interval.ms)."""
         for log in self.logs:
             log.remove_expired_producers()
 
@@ -447,19 +450,19 @@ class LogManager:
         return [log for log in self.logs if log.needs_flush(now_ms)]
 
     def checkpoint_recovery_points(self) -> None:
-        """All in one, on this thread; see `begin_recovery_points`."""
+        """Collects and writes the recovery points on this thread; see `begin_recovery_points`."""
         self.finish_checkpoints(write_checkpoints(self.begin_recovery_points()))
 
     def checkpoint_log_start_offsets(self) -> None:
-        """All in one, on this thread; see `begin_log_start_offsets`."""
+        """Collects and writes the log start offsets on this thread; see `begin_log_start_offsets`."""
         self.finish_checkpoints(write_checkpoints(self.begin_log_start_offsets()))
 
     def begin_recovery_points(self) -> list[CheckpointWrite]:
-        """log.flush.offset.checkpoint.interval.ms: what is to be written by `write_checkpoints`, which may run in another thread."""
+        """The recovery points, for `write_checkpoints` in any thread (log.flush.offset.checkpoint.interval.ms)."""
         return [write for directory in self.online_directories if (write := directory.begin_recovery_points()) is not None]
 
     def begin_log_start_offsets(self) -> list[CheckpointWrite]:
-        """log.flush.start.offset.checkpoint.interval.ms; as `begin_recovery_points`."""
+        """As `begin_recovery_points`, for the log start offsets (log.flush.start.offset.checkpoint.interval.ms)."""
         return [write for directory in self.online_directories if (write := directory.begin_log_start_offsets()) is not None]
 
     @property
@@ -468,7 +471,7 @@ class LogManager:
         return bool(self._new_logs or self._left or self._moved)
 
     def begin_new_names(self) -> list[DirectoryWrite]:
-        """What makes durable that logs came, went or moved since the last call; for `write_checkpoints`."""
+        """The writes that make durable which logs were created, deleted or moved since the last call; for `write_checkpoints`."""
         found: dict[str, NewNames] = {}
         for log in self._new_logs:
             if self._tables.holds(log):
@@ -498,7 +501,7 @@ class LogManager:
             self.directory_failed(directory.path, error)
 
     def due_deletions(self, *, everything: bool = False) -> Deletion | None:
-        """What may be removed for good now; None when there is nothing. Call every few seconds, run it in an executor."""
+        """The deletion of what may be removed for good now, None when there is nothing. Call every few seconds; run it in an executor."""
         for log in self._tables.all_logs():
             self._doomed.add_files(log.take_deletions(), log.config.file_delete_delay_ms)
         return self._doomed.take_due(everything=everything)

@@ -17,9 +17,9 @@ _POSITIONS_KEPT = 512
 
 
 class LogSegments(Sequence[Segment]):
-    """Never empty for others to see. `active`, the last one, is the one that is appended to.
+    """The segments; others never see it empty. `active`, the last one, is the one that is appended to.
 
-    Errors: OSError from the disk. Offsets of the log itself, its producer state and what is durable are not its business.
+    Errors: OSError from the disk. The log's own offsets, its producer state and its durability are kept elsewhere.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class LogSegments(Sequence[Segment]):
         self.bases = [segment.base_offset for segment in segments]
         """The base offset of each."""
         self._positions: dict[int, int] = {}
-        """Offset -> position of batches written lately to the active segment: what readers at the tail ask for."""
+        """Base offset -> position of the batches written last to the active segment, which readers at the tail ask for."""
         self._positions_before: dict[int, int] = {}
         self.update_config(config)
 
@@ -112,7 +112,7 @@ class LogSegments(Sequence[Segment]):
     # -- changing ----------------------------------------------------------------------------------------------------------------
 
     def begin(self, base_offset: int) -> Segment:
-        """A new active segment behind the others. The one before it is left as it is."""
+        """Begins a new active segment after the others. The one before it is left as it is."""
         preallocate = self.segment_bytes if self._config.preallocate else 0
         now_ms = self._clock.time_ms()
         segment = Segment.create(self._disk, self.directory, base_offset, self._limits, now_ms, preallocate=preallocate)

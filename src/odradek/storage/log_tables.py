@@ -36,13 +36,13 @@ class LogTables:
         return log in (self.current.get(log.topic_partition), self.future.get(log.topic_partition))
 
     def put(self, log: Log) -> None:
-        """In the place of another one, if there is; the log's name says whether it is one being moved."""
+        """Adds a log, in the place of another one of that partition if there is one. The log's name says whether it is being moved."""
         directory = self.by_path[log.parent_directory]
         for table in (self.future, directory.future_logs) if log.is_future else (self.current, directory.logs):
             table[log.topic_partition] = log
 
     def take(self, topic_partition: TopicPartition, *, future: bool = False) -> Log | None:
-        """Takes a log out of the tables, whatever its name is by now."""
+        """Takes a log out of the tables, even when it was renamed since."""
         log = (self.future if future else self.current).pop(topic_partition, None)
         if log is not None:
             directory = self.by_path[log.parent_directory]

@@ -1,9 +1,9 @@
 """Transaction indexes that are missing below the recovery point: without them read_committed consumers would be served aborted records.
 
-A segment without aborted transactions has no `.txnindex`, so that its absence alone says nothing. What says something is the producer
-snapshot at the end of the segment: when a producer in it has ever had a marker, the segment may hold one, and its headers are read, once in
-the segment's life: an empty index is left behind where there is nothing to put into it. A snapshot forgets producers that wrote nothing
-for producer.id.expiration.ms, so that an index lost from a segment that spans more than that can be missed.
+A segment without aborted transactions has no `.txnindex`, so that its absence alone says nothing. The producer snapshot at the end of the
+segment says more: when a producer in it has ever had a marker, the segment may hold one, and its headers are read. That happens once in the
+segment's life, because an empty index is left where there is nothing to put into it. A snapshot forgets producers that wrote nothing for
+producer.id.expiration.ms, so a lost index can go unnoticed when its segment spans more time than that.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def find_lost_aborts(
     *,
     lost: Collection[int] = (),
 ) -> int:
-    """Makes the transaction indexes again that are missing although their segments hold markers; how many segments were looked at.
+    """Rebuilds the transaction indexes that are missing although their segments hold markers; returns how many segments were looked at.
 
-    `present` are the names in the directory, `state` that of the log's end, `lost` the base offsets of segments whose index is known to be
-    gone whatever `present` says; OSError from the disk.
+    `present` are the names in the directory, `state` is the producer state at the log end, and `lost` are the base offsets of segments
+    whose index is known to be gone whatever `present` says. OSError from the disk.
     """
     looked_at = 0
     for index, segment in enumerate(segments):
@@ -70,7 +70,7 @@ def _holds_markers(segment: Segment) -> bool:
     try:
         return any(batch.attributes & CONTROL_MASK for batch in segment.scan())
     except OdradekError:
-        # What cannot be read is found out by whoever reads it; what comes before it counts.
+        # Whoever reads the unreadable batch gets the error; the batches before it may hold markers.
         return True
 
 

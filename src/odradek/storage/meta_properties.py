@@ -26,7 +26,7 @@ class NotFormatted(StorageError):
 
 
 class UnusableDirectory(StorageError):
-    """A log directory that is none or cannot be read, and that the node cannot do without."""
+    """A log directory that the node cannot do without, and that is no directory or cannot be read."""
 
 
 class MetaProperties(NamedTuple):
@@ -139,10 +139,10 @@ def verify_identities(identities: DirectoryIdentities, *, metadata_directory: st
 
 
 def complete_identities(disk: Disk, identities: DirectoryIdentities, new_directory_id: Callable[[], UUID]) -> Mapping[str, MetaProperties]:
-    """Gives an id to directories without, as a Kafka broker does when it starts. One where that fails is left out, and joins `failed`.
+    """Gives an id to directories without one, as a Kafka broker does when it starts. One where that fails is left out, and joins `failed`.
 
-    StorageError when a directory is not formatted (KafkaRaftServer.initializeLogDirs): what looks new may be a disk that is not mounted,
-    and the logs on it would begin anew beside it.
+    StorageError when a directory is not formatted (KafkaRaftServer.initializeLogDirs): it may be the mount point of a disk that is not
+    mounted, and the logs on that disk would be created anew, empty.
     """
     if identities.empty:
         raise NotFormatted(identities.empty, identities.cluster_id, "; is a disk not mounted?")

@@ -1,8 +1,9 @@
-"""The end of a replica's move between log directories, and what a start finds of one that a crash cut short.
+"""The end of a replica's move between log directories, and how a start finishes a move that a crash cut short.
 
 The future log takes the current one's place by two renames on the loop, without fsync: `<topic>-<partition>` to `-delete`, and `-future`
-to `<topic>-<partition>`. Before them a note in the future log's directory says durably whose place it is about to take; it goes when both
-renames are durable. Whichever of them a power cut leaves, the note tells which of two logs counts, or that the only one may step up.
+to `<topic>-<partition>`. Before them a durable note in the future log's directory names the log that it is about to replace; the note is
+removed when both renames are durable. Whichever rename a power cut leaves, the note tells which of two logs counts, or that the only log
+left may take the current one's place.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ class FinishedMove:
 
 
 def note_move(disk: Disk, current: Log, future: Log) -> Callable[[], None]:
-    """What writes down, durably and in an executor, that `future` is about to take the place of `current`."""
+    """A function, for an executor, that writes a durable note that `future` is about to take the place of `current`."""
     note, source = f"{future.directory}/{MOVED_FROM}", current.directory
     return lambda: disk.write_atomic(note, source.encode())
 
 
 def noted_source(disk: Disk, log: Log) -> str | None:
-    """The directory of the log that this one replaces, where a move was under way."""
+    """The directory of the log that this one replaces, None when no move was under way."""
     try:
         return disk.read_bytes(f"{log.directory}/{MOVED_FROM}").decode(errors="replace")
     except FileNotFoundError:
@@ -72,9 +73,9 @@ def drop_move_note(disk: Disk, directory: str) -> None:
 
 
 def exchange(tables: LogTables, topic_partition: TopicPartition, deleted_name: str) -> tuple[Log, Log]:
-    """Puts the future log in the current one's place; (what was current, under its `deleted_name`, and what is now).
+    """Puts the future log in the current one's place; returns the former current log, now called `deleted_name`, and the new one.
 
-    KAFKA_STORAGE_ERROR when a directory fails; the current log is in its place then, unless it was its directory.
+    KAFKA_STORAGE_ERROR when a directory fails; the current log then stays in its place, unless its own directory failed.
     """
     current, future = tables.current[topic_partition], tables.future[topic_partition]
     name = directory_name(topic_partition)
@@ -84,7 +85,7 @@ def exchange(tables: LogTables, topic_partition: TopicPartition, deleted_name: s
     except KafkaError:
         current.rename_directory(name, durable=False)
         raise
-    # What is flushed to it from now on has to be found under its new name.
+    # Records that are flushed to it from now on have to be found under its new name.
     future.owe_fsync(future.directory, name_only=True)
     future.update_high_watermark(current.high_watermark)
     tables.take(topic_partition, future=True)
@@ -95,10 +96,10 @@ def exchange(tables: LogTables, topic_partition: TopicPartition, deleted_name: s
 
 
 def settle(disk: Disk, tables: LogTables, future: Log, assigned: Assigned) -> None:
-    """Finishes what a crash left of the move of this log, or cuts it to what it shares with the current one, and the move goes on.
+    """Settles a move that a crash cut short: `future` takes the current log's place, or is cut to what both share and copied further.
 
-    It takes its place when the current one is gone: renamed by an exchange that a crash cut short, or lost while the metadata names the
-    future one's directory already (LogManager.recoverAbandonedFutureLogs). Not while the current one may be in a directory that is offline.
+    It takes that place when the current log is gone: renamed by an exchange that the crash cut short, or lost while the metadata names the
+    future log's directory already (LogManager.recoverAbandonedFutureLogs). Not while the current log may be in an offline directory.
     """
     topic_partition = future.topic_partition
     current = tables.get(topic_partition)

@@ -26,8 +26,8 @@ STRAY_DIR_SUFFIX = "-stray"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 MOVED_FROM = "moved-from"
-"""In the directory of a replica that was moved here while the exchange with the old one is not durable: the old one's path. Kafka has no
-such file, and pays it no attention.
+"""A file in the directory of a moved replica, with the path of the log that it replaces, until the exchange of the two is durable. Kafka
+has no such file and ignores it.
 """
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"

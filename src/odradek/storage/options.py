@@ -13,7 +13,7 @@ PRODUCER_EXPIRATION_MS = 86_400_000
 
 
 class LogOptions:
-    """Settings of producers, and who is told what happens to a log."""
+    """The settings of producers, and the callbacks for what happens to a log."""
 
     __slots__ = ("jitter", "new_lock", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
 

@@ -55,10 +55,12 @@ class ProducerEntry:
         """First offset of the open transaction, -1 when none is open."""
         self.batches: list[BatchMetadata] = []
         self.restored = False
-        """Read from a snapshot, which knows the last batch only: earlier ones have to be looked up in the log (`complete_from`)."""
+        """Whether the entry was read from a snapshot, which holds the last batch only: earlier ones have to be read from the log
+        (`complete_from`).
+        """
 
     def complete_from(self, recent: list[BatchMetadata]) -> None:
-        """Takes batches found in the log, oldest first, where they lead up to the last one without a gap."""
+        """Takes over batches found in the log, oldest first, if they lead up to the last one without a gap."""
         self.restored = False
         if not recent or not self.batches or recent[-1].last_offset != self.batches[-1].last_offset:
             return
@@ -100,7 +102,7 @@ class ProducerEntry:
 
 
 class VerificationGuard:
-    """Identity is all: the token of one running verification (KIP-890)."""
+    """The token of one running verification (KIP-890); tokens are compared by identity."""
 
     __slots__ = ()
 
@@ -170,12 +172,12 @@ class ProducerStateManager:
     # -- checks ------------------------------------------------------------------------------------------------------------------
 
     def update_settings(self, expiration_ms: int, *, verify_transactions: bool) -> None:
-        """Both hold from the next check on."""
+        """Both settings apply from the next check on."""
         self._expiration_ms = expiration_ms
         self._verify = verify_transactions
 
     def check_client(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """A client's data batch: the earlier batch that it repeats, or None when it is the next one."""
+        """Checks a client's data batch: returns the earlier batch that it repeats, or None when it is the next one."""
         entry = self.producers.get(producer_id)
         if entry is None:
             self._check_lowest(producer_id, first_sequence)
@@ -229,7 +231,7 @@ class ProducerStateManager:
             )
 
     def check_transaction(self, producer_id: int, epoch: int, *, transactional: bool, guard: VerificationGuard | None) -> None:
-        """A data batch against the open transaction: INVALID_TXN_STATE when it is not part of one that the coordinator knows."""
+        """Checks a data batch against the open transaction: INVALID_TXN_STATE unless it belongs to one that the coordinator knows."""
         entry = self.producers.get(producer_id)
         if not transactional:
             if entry is not None and entry.txn_first_offset >= 0:
@@ -245,10 +247,10 @@ class ProducerStateManager:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int = 0) -> None:
-        """A transaction marker from a coordinator: fenced when either epoch went back.
+        """Checks a transaction marker from a coordinator, which is refused when either epoch went back.
 
-        With transaction version 2 (KIP-890) every marker comes with a higher epoch than the data before it, so that a late one cannot
-        end the next transaction; the same epoch is the repetition of a marker, or the last epoch there is.
+        With transaction version 2 (KIP-890) every marker has a higher epoch than the data before it, so that a late one cannot end the next
+        transaction. The same epoch is allowed for a marker that is repeated, and for the highest epoch there is.
         """
         entry = self.producers.get(producer_id)
         if entry is None:
@@ -270,10 +272,11 @@ class ProducerStateManager:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, bumps_epoch: bool = False
     ) -> VerificationGuard | None:
-        """A guard to append with once the coordinator agreed; None when the transaction is open here already.
+        """A guard to append with once the coordinator has agreed; None when the transaction is open here already.
 
-        Whether appends are refused without one is the setting's (`check_transaction`): a producer that `bumps_epoch` (transaction version
-        2) has its partitions added on the way, whatever the setting. INVALID_PRODUCER_EPOCH from an older epoch.
+        The setting decides whether appends without a guard are refused (`check_transaction`). A producer that `bumps_epoch` (transaction
+        version 2) is verified whatever the setting, because that adds the partition to its transaction. INVALID_PRODUCER_EPOCH for an older
+        epoch.
         """
         entry = self.producers.get(producer_id)
         if entry is not None:
@@ -294,9 +297,9 @@ class ProducerStateManager:
     # -- following the log -------------------------------------------------------------------------------------------------------
 
     def follow(self, header: BatchHeader, base_offset: int, max_timestamp: int, marker: ControlMarker | None) -> AbortedTransaction | None:
-        """A batch with a producer id is in the log at `base_offset`; `marker` is what it holds when it is a control batch.
+        """Follows a batch with a producer id that was written at `base_offset`; `marker` is the marker in it if it is a control batch.
 
-        Returns the entry for the transaction index when it aborts a transaction.
+        Returns the entry for the transaction index when the batch aborts a transaction.
         """
         if not header.is_control:
             self.apply_data(
@@ -319,7 +322,7 @@ class ProducerStateManager:
     def apply_data(
         self, producer_id: int, epoch: int, last_sequence: int, base_offset: int, last_offset: int, timestamp: int, *, transactional: bool
     ) -> None:
-        """A data batch of an idempotent producer was written."""
+        """Follows a data batch of an idempotent producer that was written."""
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
@@ -333,7 +336,7 @@ class ProducerStateManager:
     def apply_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, *, aborted: bool
     ) -> CompletedTransaction | None:
-        """A transaction marker was written; what it completed, None when there was no data to complete."""
+        """Follows a transaction marker that was written; returns the transaction that it completed, None when there was no data."""
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
@@ -378,8 +381,8 @@ class ProducerStateManager:
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def adopt(self, other: ProducerStateManager) -> None:
-        """Takes over what the same log's other copy knows and the batches here do not tell: producers whose batches are gone from the
-        log, and verifications under way.
+        """Takes over from another copy of the log what its batches here do not tell: producers whose batches are gone from the log, and
+        verifications under way.
         """
         for producer_id, entry in other.producers.items():
             if producer_id not in self.producers and entry.txn_first_offset < 0:
@@ -437,7 +440,7 @@ class ProducerStateManager:
         return encode_snapshot([_to_snapshot(entry) for entry in self.producers.values()])
 
     def snapshot_at(self, offset: int) -> bytes | None:
-        """What a snapshot at `offset` says, None when there is none and the state is another's. OSError from the disk."""
+        """The bytes of a snapshot at `offset`; None when there is no readable one and the state is at another offset. Raises OSError."""
         if offset == self.map_end_offset:
             return self._encoded()
         if offset not in self.snapshots:
@@ -483,8 +486,8 @@ class ProducerStateManager:
     def reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Goes back to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`.
 
-        Kafka drops one right at the log start, too. It is all that is left of what lay before: of a log that began with a state from
-        elsewhere, and of producers whose records have been deleted, which the running broker remembers as well.
+        Kafka drops a snapshot right at the log start, too. Here it stays, because nothing else tells of the producers before it: those of a
+        state from elsewhere with which the log began, and those whose records were deleted, which the running broker remembers as well.
         """
         for offset in [value for value in self.snapshots if value > log_end_offset or value < max(log_start_offset, 1)]:
             self.delete_snapshot(offset)

@@ -30,7 +30,7 @@ class LogRead(NamedTuple):
     start: OffsetPosition
     """Where the fetch offset lies, for lag and min.bytes arithmetic."""
     first_entry_incomplete: bool
-    """The first batch did not fit into max_bytes: a fetch of version 3 and later answers with nothing instead."""
+    """Whether the first batch did not fit into max_bytes, so that a fetch of version 3 or later answers with no records."""
 
     def release(self) -> None:
         for piece in self.slices:
@@ -76,7 +76,7 @@ def _nothing(offset: int, active: Segment) -> LogRead:
 
 
 def _end_position(log: Log, segment: Segment, index: int, max_offset: int) -> int:
-    """Position in the segment where the first batch begins that reaches `max_offset`; its size when there is none."""
+    """The position in the segment of the first batch that reaches `max_offset`; the segment's size when there is none."""
     segments = log.segments
     if max_offset >= segments.end_of(index, log.log_end_offset):
         return segment.size

@@ -26,13 +26,13 @@ from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment
 _CHUNK = 1 << 20
 _RECOVERY_CHUNK = 1 << 20
 _RECOVERY_BATCHES = 2048
-"""Batches a call of the scan, so that its columns stay small."""
+"""How many batches one call of the scan may return, so that its columns stay small."""
 _SMALLEST = 17
 """Bytes of the shortest prefix that tells a batch's size and magic."""
 _RECENT_BYTES = tuple(1 << power for power in range(16, 25))
-"""How far back a repeated batch is looked for, step by step: at most five requests of a megabyte, among those of other producers."""
+"""How many bytes back a repeated batch is looked for, step by step: room for five requests of a megabyte among those of other producers."""
 _RECENT_BATCHES = 8192
-"""How many batches are looked at: some ten milliseconds."""
+"""How many batches are looked at for a repeated one, at most: some ten milliseconds."""
 
 
 def walk_batches(segment: Segment, position: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview, int, BatchHeader]]:
@@ -69,16 +69,16 @@ class Recovered(NamedTuple):
     """Bytes removed from the end."""
     next_offset: int
     contiguous: bool
-    """No offset is missing from the base offset on: compaction has never been here."""
+    """Whether no offset is missing from the base offset on, as in a segment that was never compacted."""
 
 
 def recover_segment(
     segment: Segment, state: ProducerStateManager, leader_epochs: LeaderEpochCache, former_epochs: Mapping[int, int] | None = None
 ) -> Recovered:
-    """Cuts the segment behind its last valid batch and rebuilds its indexes from scratch.
+    """Cuts the segment after its last valid batch and rebuilds its indexes from scratch.
 
-    The producer state must be that of the segment's base offset; epochs newer than the cache's are added to it (unflushed): where
-    `former_epochs` say that they begin (epoch to offset), as far as the batches allow that, else with their first batch.
+    The producer state must be that of the segment's base offset. Epochs newer than those of the cache are added to it (unflushed): they
+    begin where `former_epochs` (epoch -> offset) says, if the batches allow that, else with their first batch.
     """
     segment.reset_indexes()
     size = segment.size
@@ -98,7 +98,7 @@ def recover_segment(
 
 
 class _Walk:
-    """One pass over a segment: many batches at a time through the compiled scan, the few that it leaves to us one by one."""
+    """One pass over a segment: the compiled scan takes many batches at a time; those that it does not take are read one by one."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class _Walk:
         segment = self._segment
         size, file = segment.size, segment.file
         want = _RECOVERY_CHUNK
-        # One buffer for all reads: it stays in the processor's cache, and its pages are there already.
+        # One buffer for all reads: it stays in the processor's cache, and its pages are mapped already.
         room = memoryview(bytearray(min(want, size)))
         while self._position + _SMALLEST <= size:
             if want > len(room):
@@ -138,7 +138,7 @@ class _Walk:
             while goes_on and self._position - begin < left:
                 goes_on = self._some(buffer, begin)
             if self._position == begin:
-                # Not even one batch: it is larger than what was read, or the log ends here.
+                # Not even one batch was whole: it is larger than what was read, or the log ends here.
                 needed = self._needed
                 if needed <= left or needed > size - begin:
                     break
@@ -169,14 +169,14 @@ class _Walk:
         return False
 
     def _last_jumped(self, scan: Scan, buffer: memoryview) -> bool:
-        """Whether the last batch is the damaged one where the next begins below its end: its base offset is not covered by the CRC."""
+        """Whether the last batch is the damaged one when the next begins below its end: the CRC does not cover its base offset."""
         if scan.reason is not ScanEnd.OFFSETS or scan.needed > len(buffer) - scan.end:
             return False
         before = scan.last_offsets[scan.batches - 2] + 1 if scan.batches > 1 else self._next_offset
         return before <= read_header(buffer, scan.end).base_offset and scan.base_offsets[scan.batches - 1] > before
 
     def _one_by_one(self, buffer: memoryview, begin: int, scan: Scan) -> None:
-        """The batches up to the first whose offset the segment cannot hold."""
+        """Takes the batches before the first whose offset the segment cannot hold."""
         fits = 0
         while scan.last_offsets[fits] - self._segment.base_offset <= MAX_RELATIVE_OFFSET:
             fits += 1
@@ -189,7 +189,7 @@ class _Walk:
             for index in range(count):
                 epoch, base_offset = scan.leader_epochs[index], scan.base_offsets[index]
                 if epoch > self._leader_epochs.latest_epoch:
-                    # Where offsets are missing before its first batch, the epoch may have begun with one of them.
+                    # When offsets are missing before its first batch, the epoch may have begun at one of them.
                     start = self._former_epochs.get(epoch, base_offset)
                     before = scan.last_offsets[index - 1] + 1 if index else self._next_offset
                     self._leader_epochs.assign(epoch, start if before <= start <= base_offset else base_offset, flush=False)
@@ -223,7 +223,7 @@ class _Walk:
         )
 
     def _legacy(self, buffer: memoryview, begin: int) -> bool:
-        """One message of magic 0 or 1; False when it is not right."""
+        """Takes one message of magic 0 or 1; False when it is damaged."""
         at = self._position - begin
         try:
             header = read_header(buffer, at)
@@ -266,9 +266,9 @@ def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: m
 
 
 def recent_batches(segments: Sequence[Segment], producer_id: int, epoch: int) -> list[BatchMetadata]:
-    """The last batches (at most five) of a producer's epoch in the last 16 MiB of the log, or among the last 8,192 batches, oldest first.
+    """The last batches (at most five) of a producer's epoch, oldest first, in the last 16 MiB or the last 8,192 batches of the log.
 
-    Cheap enough for the loop: it goes back step by step and reads nothing twice.
+    Cheap enough for the loop: the search goes back step by step and reads nothing twice.
     """
     recent: list[BatchMetadata] = []
     seen = 0
@@ -286,7 +286,7 @@ def recent_batches(segments: Sequence[Segment], producer_id: int, epoch: int) ->
 
 
 def _tail_windows(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, int]]:
-    """Pieces of the log (segment, from, to), each before the one that came last, at batch boundaries."""
+    """Pieces of the log as (segment, from, to), at batch boundaries, from the log end backwards."""
     done = 0
     for segment in reversed(segments):
         end = segment.size
@@ -316,9 +316,9 @@ def rebuild_producer_state(
     *,
     clean: bool,
 ) -> None:
-    """Brings the state to `end_offset`: newest usable snapshot, then the batches behind it.
+    """Brings the state to `end_offset`: loads the newest usable snapshot and replays the batches after it.
 
-    A clean directory without any snapshot was written before there were any, or is empty: it needs no scan.
+    A cleanly shut down log without any snapshot was written by a release that had none, or is empty: it needs no scan.
     """
     if clean and not state.snapshots:
         state.map_end_offset = end_offset
@@ -351,5 +351,5 @@ def _replay(segment: Segment, state: ProducerStateManager, start: int, end_offse
                 return
             follow_batch(None, state, buffer, at, header)
     except (KafkaError, ProtocolError):
-        # What cannot be read below the recovery point is found out by whoever reads it.
+        # Whoever reads an unreadable batch below the recovery point gets the error.
         return

@@ -1,4 +1,4 @@
-"""Which segments are past their time: below the log start, beyond retention.bytes, older than retention.ms."""
+"""Which segments retention deletes: those below the log start, beyond retention.bytes or older than retention.ms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def delete_old_segments(log: Log, now_ms: int) -> int:
-    """See `Log.delete_old_segments`: in Kafka's order, each check on what the one before left."""
+    """See `Log.delete_old_segments`: the checks run in Kafka's order, each on what the one before left."""
     deleted = _delete(log, lambda index, _: index + 1 < len(log.bases) and log.bases[index + 1] <= log.log_start_offset)
     if not log.config.delete:
         return deleted

@@ -1,7 +1,7 @@
 """Reading whole log directories and saying what in them is damaged, without a broker and without changing anything (`storage scrub`).
 
-Kafka has nothing like it: what rots below the recovery point is found there by whoever happens to fetch it. Memory stays bounded by a read
-of a megabyte (or the largest batch), the indexes of one segment and the transactions that are open; nothing is decompressed.
+Kafka has no such tool: there, damage below the recovery point is found by whoever happens to fetch it. Memory stays bounded by a read of a
+megabyte (or the largest batch), the indexes of one segment and the transactions that are open; nothing is decompressed.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class Finding(NamedTuple):
     path: str
     text: str
     position: int = -1
-    """In the file, bytes; -1 where that says nothing."""
+    """Bytes from the start of the file; -1 where no position applies."""
     offset: int = -1
-    """The first offset concerned; -1 likewise."""
+    """The first offset concerned; -1 where no offset applies."""
     unflushed: bool = False
-    """It lies behind the recovery point of a directory that was not shut down cleanly: the next start recovers it."""
+    """Whether it lies beyond the recovery point of a directory that was not shut down cleanly, so that the next start recovers it."""
 
     def __str__(self) -> str:
         where = f"{self.path}:" if self.position < 0 else f"{self.path}: position {self.position}:"
@@ -76,17 +76,17 @@ class ScrubProgress(NamedTuple):
 
     directory: str
     log: str
-    """The log that is read now, and behind the last one of a directory the last one again."""
+    """The log that is read now; after the last one of a directory, that one again."""
     logs: int
-    """How many were read or begun."""
+    """How many logs were read or begun."""
     bytes_read: int
-    """Of `.log` files."""
+    """Bytes read of `.log` files."""
 
 
 def scrub(disk: Disk, directories: Sequence[str], on_progress: Callable[[ScrubProgress], None] | None = None) -> Iterator[Finding]:
     """Findings in the log directories, in the order of their paths; StorageError at once when a broker holds one of them.
 
-    `on_progress` is called before each log and after it. Nothing is changed but that the `.lock` files are taken meanwhile.
+    `on_progress` is called before and after each log. Nothing is changed; the `.lock` files are held while it runs.
     """
     with ExitStack() as locks:
         readable: list[str] = []
@@ -253,7 +253,7 @@ class LogScrub:
             position += skipped
 
     def _wrong(self, scan: Scan, data: memoryview, path: str, position: int, indexes: _Indexes | None) -> tuple[Finding | None, int]:
-        """What is wrong with the batch at the beginning of `data`, and how many bytes further the next one may begin; 0: nobody knows."""
+        """What is wrong with the batch at the beginning of `data`, and after how many bytes the next one may begin; 0 when unknown."""
         first = self._next_offset
         if scan.reason is ScanEnd.MALFORMED or scan.needed > len(data):
             return Finding(path, "the length or the magic of a batch cannot be: what follows is not looked at", position, first), 0
@@ -296,7 +296,7 @@ class LogScrub:
 
 
 class _Indexes:
-    """The three indexes of a segment, compared with its batches as these come by."""
+    """The three indexes of a segment, compared with its batches one after the other."""
 
     def __init__(self, disk: Disk, directory: str, base: int, names: set[str]) -> None:
         self._disk = disk
@@ -342,7 +342,7 @@ class _Indexes:
         return found
 
     def note(self, position: int, base_offset: int, last_offset: int, max_timestamp: int, *, exact: bool) -> None:
-        """A batch; with `exact` False one that is damaged itself, of which only the position is believed."""
+        """Compares the indexes with a batch. `exact` is False for a damaged batch, of which only the position is believed."""
         entries = self._offsets
         while self._next_entry < len(entries) and entries[self._next_entry][1] <= position:
             relative, at = entries[self._next_entry]
@@ -367,7 +367,7 @@ class _Indexes:
         self._found.append(Finding(self._paths[0], text, entry * _OFFSET_ENTRY.size, self._base + relative))
 
     def note_marker(self, producer_id: int, offset: int, *, aborted: bool, known: bool) -> None:
-        """The end of a transaction; `known` tells that it began within this log."""
+        """Compares the transaction index with the end of a transaction; `known`: it began within this log."""
         entry = self._aborted.pop((producer_id, offset), None)
         if aborted and known and entry is None:
             self._found.append(Finding(self._paths[2], f"lacks the aborted transaction of producer {producer_id}", offset=offset))
@@ -375,11 +375,11 @@ class _Indexes:
             self._found.append(Finding(self._paths[2], f"producer {producer_id} committed what is listed as aborted", entry, offset))
 
     def finish(self) -> Iterator[Finding]:
-        """After the last batch: all that was found."""
+        """Ends the comparison after the last batch; yields all that was found."""
         for entry in range(self._next_entry, len(self._offsets)):
             self._lies(entry, "the segment ends before it")
         for entry in range(self._next_time, len(self._times)):
-            text = "an offset behind the end of the segment"
+            text = "an offset beyond the end of the segment"
             self._found.append(Finding(self._paths[1], text, entry * _TIME_ENTRY.size, self._base + self._times[entry][1]))
         for (producer_id, offset), position in self._aborted.items():
             self._found.append(Finding(self._paths[2], f"no marker of producer {producer_id} is there", position, offset))

@@ -27,7 +27,7 @@ class Pin:
             self._on_free()
 
     def retire(self) -> None:
-        """Frees now, or with the last reader."""
+        """Closes the file now, or when its last reader is done."""
         if not self._retired:
             self._retired = True
             if self._readers == 0:
@@ -64,7 +64,7 @@ class FileSlice:
         return data
 
     def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
-        """As `read`, but None when the bytes are not in the page cache: then `read` belongs into an executor."""
+        """As `read`, but None when the bytes are not in the page cache: then `read` belongs in an executor."""
         data = self.file.pread_cached(size, self.position + offset)
         if data is not None and len(data) != size:
             raise self._cut_away()

@@ -1,7 +1,7 @@
-"""What a follower that begins in the middle of a partition needs from elsewhere besides the records (Kafka's TierStateMachine).
+"""What a follower that begins in the middle of a partition needs besides the records (Kafka's TierStateMachine).
 
-Epochs and producers are functions of the records before the beginning, which it never reads. Both have Kafka's file formats, so that they
-may come from a leader, from another directory or from an object store.
+Leader epochs and producers follow from the records before that offset, which the follower never reads. Both have Kafka's file formats, so
+that they may come from a leader, from another directory or from an object store.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StartingState(NamedTuple):
-    """The state of a log at an offset: what its records below have left behind."""
+    """The state of a log at an offset, which follows from the records below it."""
 
     epochs: Sequence[EpochEntry]
     """Rising in both columns; each begins below the offset."""
@@ -38,15 +38,15 @@ class StartingState(NamedTuple):
             raise StorageError(f"no producer snapshot at {offset}: {error}") from None
         for each in producers:
             if each.last_offset >= offset or each.txn_first_offset >= offset:
-                raise StorageError(f"the state of producer {each.producer_id} is from behind offset {offset}: {each}")
+                raise StorageError(f"the state of producer {each.producer_id} lies beyond offset {offset}: {each}")
         return producers
 
 
 def starting_state(log: Log, offset: int) -> StartingState | None:
-    """The state of `log` at `offset`, for a follower to begin with there; None where it is not known: it is at the log end and at the
-    offsets of producer snapshots, which the bases of segments are.
+    """The state of `log` at `offset`, for a follower that begins there; None where it is not known.
 
-    Reads a small file; OSError from the disk.
+    It is known at the log end and at the offsets of producer snapshots, among them the base offsets of segments. Reads a small file;
+    OSError from the disk.
     """
     if not log.log_start_offset <= offset <= log.log_end_offset:
         return None

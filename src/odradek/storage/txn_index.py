@@ -73,15 +73,18 @@ class TransactionIndex:
         entries.append(entry)
 
     def begin_anew(self) -> None:
-        """From here to `complete` the file stays as it is. An index below the recovery point is made again in this way: a power cut must
-        not leave a beginning of it, or an empty file, because nobody would look for the rest.
+        """Begins to rebuild the index; the file stays as it is until `complete`.
+
+        So an index below the recovery point is rebuilt: a power cut must not leave a part of it, or an empty file, because nobody would
+        look for the rest.
         """
         self._entries = []
         self._held = True
 
     def complete(self, *, only_if_needed: bool = False) -> None:
-        """Puts what was appended since `begin_anew` into the file, durably and at once; `only_if_needed`: unless there is nothing, now and
-        before.
+        """Replaces the file, durably, by the entries appended since `begin_anew`.
+
+        With `only_if_needed` a file that is missing or empty stays so when there is no entry.
         """
         self._held = False
         if only_if_needed and not self._entries and not (self._disk.exists(self.path) and self._disk.read_bytes(self.path)):
@@ -89,7 +92,7 @@ class TransactionIndex:
         self._disk.write_atomic(self.path, b"".join([_ENTRY.pack(_VERSION, *entry) for entry in self.entries()]))
 
     def leave_file(self) -> None:
-        """Makes an empty file where there is none: nothing is missing."""
+        """Makes an empty file if there is none: it says that nothing is missing."""
         self._disk.open(self.path, create=True).close()
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:

@@ -1,7 +1,7 @@
 """Cleaning one log: the map of offsets, then one cleaned segment after the other (Kafka's Cleaner).
 
-The generator `Cleaner.run` does what is long and runs in an executor; where it needs the loop, or could be stopped or slowed down, it
-yields. Whoever drives it is `run.CleaningRun`.
+The generator `Cleaner.run` does the long work and runs in an executor. It yields where it needs the loop, and where it may be stopped or
+slowed down. `run.CleaningRun` drives it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from odradek.storage.compaction.writer import CleanedSegment
 
 
 class Moved(NamedTuple):
-    """So many bytes were read and written since the last event."""
+    """How many bytes were read and written since the last event."""
 
     size: int
 
 
 class Wanted(NamedTuple):
-    """These segments are read next: to be taken on the loop. All others may be let go."""
+    """The segments that are read next: the loop has to take them (`Source.take`). All others may be let go."""
 
     sources: Sequence[Source]
 
@@ -59,7 +59,7 @@ class Cleaner:
     __slots__ = ("_buffer_bytes", "_disk", "_map", "_map_full", "_now_ms", "_plan", "_runs", "_unfinished", "end_offset", "stats")
 
     def __init__(self, disk: Disk, plan: CleaningPlan, offset_map: OffsetMap, *, buffer_bytes: int, now_ms: int) -> None:
-        """`buffer_bytes` are read and written at a time; larger batches are read as a whole. `now_ms` is what delete horizons go by."""
+        """`buffer_bytes` are read and written at a time; larger batches are read as a whole. Delete horizons are compared with `now_ms`."""
         self._disk = disk
         self._plan = plan
         self._map = offset_map
@@ -72,7 +72,7 @@ class Cleaner:
         self.stats = CleanerStats()
 
     def run(self) -> Iterator[Moved | Wanted | Cleaned]:
-        """KafkaError and ProtocolError for batches that cannot be read, StorageError for what cannot be written, OSError from the disk."""
+        """The whole cleaning. KafkaError and ProtocolError for unreadable batches, StorageError for unwritable ones, or OSError."""
         plan = self._plan
         yield from self._sync_tail()
         yield from self._build_map()
@@ -115,7 +115,9 @@ class Cleaner:
         return self._disk.modified_ms(clean[-1].log_path) - self._plan.delete_retention_ms if clean else 0
 
     def _sync_tail(self) -> Iterator[Wanted]:
-        """A producer whose last batch lies behind what is cleaned loses its older ones: that last one must not go with the power."""
+        """Fsyncs the segments after those that are cleaned: a producer whose last batch lies there loses its older ones to the cleaning,
+        so a power cut must not take that last one.
+        """
         for source in self._plan.tail:
             yield Wanted((source,))
             if source.file is not None:
@@ -170,9 +172,9 @@ class Cleaner:
             position += header.size
 
     def _chunks(self, source: Source, position: int, consume: Callable[[memoryview], int]) -> Iterator[int]:
-        """Hands over the bytes of a segment from `position`, a batch's begin, as many at a time as the buffer takes.
+        """Hands the bytes of a segment to `consume`, from `position` (where a batch begins), as many at a time as the buffer takes.
 
-        `consume` returns the size of the whole batches that it has found; yielded is what it returns. A batch that is larger than the
+        `consume` returns the size in bytes of the whole batches that it has found, and that is yielded. A batch that is larger than the
         buffer is handed over alone.
         """
         while position < source.size:
@@ -190,13 +192,13 @@ class Cleaner:
         return memoryview(file.pread(min(size, source.size - position), position))
 
     def _batch_size(self, source: Source, position: int) -> int:
-        """The size of a batch that is larger than the buffer. CORRUPT_MESSAGE when it cannot be there."""
+        """The size of a batch that is larger than the buffer. CORRUPT_MESSAGE when the segment ends before the batch does."""
         file = source.file
         assert file is not None
         left = source.size - position
         size = read_header(file.pread(min(HEADER_SIZE, left), position), 0).size
         if size > left:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: the batch at {position} reaches behind the segment's end")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: the batch at {position} reaches beyond the segment's end")
         return size
 
     # -- the segments ------------------------------------------------------------------------------------------------------------------
@@ -244,7 +246,7 @@ class Cleaner:
             position += header.size
 
     def _held_offsets(self) -> list[int]:
-        """Last offsets of data batches that stay although nothing of them does: see `_copy`."""
+        """The last offsets of data batches that stay even when none of their records does: see `_copy`."""
         plan = self._plan
         return [plan.first_uncleanable - 1, *(last.last_data_offset for last in plan.producers.values())]
 
@@ -279,7 +281,7 @@ class Cleaner:
             cleaned.append(kept.data, kept.last_offset, kept.max_timestamp)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """The batch that says where an active producer is: its last sequence or, after a marker, at least its epoch."""
+        """Whether the batch holds the state of an active producer: its last sequence or, after a marker, at least its epoch."""
         if header.producer_id < 0:
             return False
         last = self._plan.producers.get(header.producer_id)
@@ -291,6 +293,6 @@ class Cleaner:
 
 
 def _whole_header(data: memoryview, position: int) -> BatchHeader | None:
-    """The header of the batch at `position`, None when it is not all there. CORRUPT_MESSAGE for lengths and magics that cannot be."""
+    """The header of the batch at `position`, None when the batch is cut off. CORRUPT_MESSAGE for an impossible length or magic."""
     found = next(iter_headers(data[position:]), None)
     return None if found is None else found[1]

@@ -1,7 +1,7 @@
 """Which log is cleaned next, and what was cleaned so far (Kafka's LogCleanerManager). Everything runs on the loop.
 
-A partition is free, being cleaned (its plan is in `_running`) or paused by those who asked for it. Stopping a cleaning does
-not wait for it: its plan is marked, nothing of it is swapped in any more, and until its last step has ended no other begins.
+A partition is free, being cleaned (its plan is in `_running`) or paused by those who asked for it. Stopping a cleaning does not wait for
+it: its plan is marked as stopped, nothing more of it is swapped in, and no other cleaning begins until its last step has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class CleanerManager:
-    """Made when the logs are loaded; the log manager tells it (as `CleanerHooks`) what becomes of logs and directories."""
+    """Made when the logs are loaded; the log manager tells it (as `CleanerHooks`) what happens to logs and directories."""
 
     def __init__(self, disk: Disk, log_manager: LogManager) -> None:
         """Reads the checkpoints of all directories that are online."""
@@ -76,8 +76,10 @@ class CleanerManager:
         return log.config.compact and self._is_free(log.topic_partition) and not self.is_uncleanable(log)
 
     def _is_free(self, topic_partition: TopicPartition) -> bool:
-        """Neither being cleaned, nor paused, nor with a future log: that may be older than the cleaner (a move that goes on after a
-        restart), and what is compacted while it is copied would never be compacted again.
+        """Whether the partition is neither being cleaned nor paused and has no future log.
+
+        A move that goes on after a restart has a future log without a `pause`. Records that are compacted away while the log is copied
+        would stay in the copy, which then counts as compacted.
         """
         if topic_partition in self._running or topic_partition in self._paused:
             return False
@@ -95,7 +97,7 @@ class CleanerManager:
             return None
 
     def _cannot(self, log: Log, error: Exception) -> None:
-        """A log that cannot even be looked at: its disk failed, or what it holds makes no sense."""
+        """Takes note of a log that cannot even be planned for, because its disk failed or its contents make no sense."""
         if isinstance(error, OSError):
             self._log_manager.on_io_error(log, error)
         else:
@@ -110,7 +112,7 @@ class CleanerManager:
             self._set_checkpoint(plan.log.parent_directory, plan.topic_partition, end_offset)
 
     def dropped(self, plan: CleaningPlan) -> None:
-        """The cleaning was stopped, or its log is no longer what it was: it begins anew when its turn comes."""
+        """The cleaning was stopped, or its log has changed: the log is cleaned anew when its turn comes."""
         self._forget(plan)
 
     def failed(self, plan: CleaningPlan, reason: str) -> None:
@@ -137,12 +139,12 @@ class CleanerManager:
             plan.stopped = True
 
     def pause(self, topic_partition: TopicPartition, owner: str) -> None:
-        """As `abort`, and none begins before `owner` (and whoever else paused it) calls `resume`. Once or several times is the same."""
+        """As `abort`, and no cleaning begins before `owner` and all others who paused the partition call `resume`. Idempotent."""
         self.abort(topic_partition)
         self._paused.setdefault(topic_partition, set()).add(owner)
 
     def resume(self, topic_partition: TopicPartition, owner: str) -> None:
-        """Takes back the `pause` of this owner; no error when there is none: the cleaner may have begun after its owner did."""
+        """Takes back the `pause` of this owner; no error when there is none, because the owner may be older than the cleaner."""
         owners = self._paused.get(topic_partition)
         if owners is not None:
             owners.discard(owner)
@@ -156,7 +158,7 @@ class CleanerManager:
         return not log.config.compact and self._is_free(log.topic_partition)
 
     def delete_old_segments(self) -> int:
-        """Retention of the compacted logs, those without `delete` too: below the log start nothing is kept. How many segments went."""
+        """Retention of the compacted logs, also of those without `delete`, where only segments below the log start go; how many went."""
         return sum([self._log_manager.delete_old_segments(log) for log in self._log_manager.logs if self._may_clean(log)])
 
     # -- uncleanable logs --------------------------------------------------------------------------------------------------------------
@@ -191,12 +193,12 @@ class CleanerManager:
         self._changed.add(directory)
 
     def take_checkpoint_writes(self) -> list[CheckpointWrite]:
-        """What cleaner-offset-checkpoint has to say since the last call; for `log_directory.write_checkpoints`, in any thread."""
+        """The cleaner-offset-checkpoint files that changed since the last call; for `log_directory.write_checkpoints`, in any thread."""
         changed, self._changed = self._changed, set()
         writes: list[CheckpointWrite] = []
         for directory in self._log_manager.online_directories:
             if directory.path in changed:
-                # Lines of partitions that are no longer here go, as in Kafka.
+                # Lines of partitions that are no longer here are dropped, as in Kafka.
                 offsets = {each: offset for each, offset in self._checkpoints[directory.path].items() if each in directory.logs}
                 self._checkpoints[directory.path] = dict(offsets)
                 write = directory.begin_offsets(CLEANER_OFFSET_CHECKPOINT, offsets)

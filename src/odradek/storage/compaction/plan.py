@@ -20,11 +20,11 @@ from odradek.storage.txn_index import AbortedTransaction
 logger = logging.getLogger(__name__)
 
 MOST_SEGMENTS_SWAPPED = 16
-"""Segments that one cleaned segment may replace: their files are renamed on the loop. What is left small is joined by the next cleaning."""
+"""How many segments one cleaned segment may replace: their files are renamed on the loop. The next cleaning joins what is still small."""
 
 
 class OffsetsToClean(NamedTuple):
-    """Where the dirty part begins, and where what must not be cleaned yet; `reset` when the checkpoint has to be put right."""
+    """Where the dirty part begins and where it ends, at the first offset that must not be cleaned yet; `reset`: the checkpoint is wrong."""
 
     first_dirty: int
     first_uncleanable: int
@@ -66,7 +66,7 @@ def segments_between(log: Log, low: int, high: int) -> list[Segment]:
 
 
 def cleanable_bytes(log: Log, offsets: OffsetsToClean) -> tuple[int, int]:
-    """(where the first segment begins that may not be cleaned, the bytes of dirty segments before it)."""
+    """(base offset of the first segment that may not be cleaned, bytes of the dirty segments before it)."""
     inactive = inactive_from(log, offsets.first_uncleanable)
     end = (inactive[0] if inactive else log.active).base_offset
     return end, sum([segment.size for segment in segments_between(log, min(offsets.first_dirty, end), end)])
@@ -126,7 +126,7 @@ class LastRecord(NamedTuple):
 class CleaningPlan:
     """All that a cleaning reads of a log, noted at one moment on the loop.
 
-    `stopped` is set on the loop, at any time, and read by the executor: what is done is not wanted any more.
+    `stopped` may be set on the loop at any time and is read by the executor: the result is not wanted any more.
     """
 
     __slots__ = (
@@ -151,7 +151,7 @@ class CleaningPlan:
     )
 
     def __init__(self, log: Log, offsets: OffsetsToClean, *, overdue: bool) -> None:
-        """Cheap: what costs time is read by `prepare`, for the one that is chosen."""
+        """Cheap: `prepare` reads what takes time, for the plan that is chosen."""
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
         self.first_dirty = offsets.first_dirty
@@ -165,7 +165,7 @@ class CleaningPlan:
         self.limits = SegmentLimits(log.config.index_interval_bytes, log.config.segment_index_bytes)
         self.sources: list[Source] = []
         self.tail: list[Source] = []
-        """The segments behind those that are cleaned, when producers are known by what lies there."""
+        """The segments after those that are cleaned, when the last data batch of a producer lies in them."""
         self.start_position = 0
         self.aborted_transactions: list[AbortedTransaction] = []
         self.producers: dict[int, LastRecord] = {}
@@ -247,7 +247,7 @@ def group_sources(
             and size + source.size <= segment_bytes
             and offsets_size + own_offsets <= index_bytes
             and times_size + own_times <= index_bytes
-            # An empty segment takes no offsets: without this one would stay every 2**31 offsets.
+            # An empty segment takes up no offsets: if its range counted, one would be left over every 2**31 offsets.
             and (source.size == 0 or last_offset - group[0].base_offset <= MAX_RELATIVE_OFFSET)
         ):
             group.append(source)

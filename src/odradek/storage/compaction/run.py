@@ -57,7 +57,7 @@ class CleaningRun:
     # -- in an executor ----------------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Works for some milliseconds; what came of it, errors too, waits for `settle`."""
+        """Works for some milliseconds; the outcome, an error too, is kept for `settle`."""
         try:
             if self._discarding:
                 self._cleaner.discard()
@@ -86,7 +86,7 @@ class CleaningRun:
     # -- on the loop -------------------------------------------------------------------------------------------------------------------
 
     def settle(self) -> float | None:
-        """What the step asked for is done; seconds to wait before the next one, None when the cleaning has ended."""
+        """Does what the step asked for; returns the seconds to wait before the next one, None when the cleaning has ended."""
         if self._discarding:
             self._end()
             return None
@@ -110,7 +110,7 @@ class CleaningRun:
         return self._throttle.observe(moved)
 
     def abandon(self, reason: str) -> None:
-        """Ends it after `settle` has raised what it should not."""
+        """Ends the cleaning after `settle` has raised an unexpected error."""
         self._release()
         self._manager.failed(self.plan, reason)
 
@@ -142,7 +142,7 @@ class CleaningRun:
         return self._swapped is not None
 
     def _discard(self) -> float:
-        """One more step, which removes what is left lying about."""
+        """Makes the next step the last: it removes the files of the unfinished cleaning."""
         self._release()
         self._discarding = True
         return 0.0

@@ -4,7 +4,7 @@ The steps on disk, each of which a crash may follow; `loader.finish_swaps` is th
 
     1. all files `.cleaned`, durable (executor)         the old segments count, `.cleaned` files are removed
     2. `.cleaned` -> `.swap`                            as long as one `.cleaned` is left the old segments count, then the new one
-    3. the old files -> `.deleted`                      the new segment counts; what it stands for is removed
+    3. the old files -> `.deleted`                      the new segment counts; those it replaces are removed
     4. `.swap` -> final names, the log first            the same
     5. the directory is fsynced (executor)              only then may the `.deleted` files be removed
 
@@ -26,7 +26,7 @@ from odradek.storage.segment import Segment, SegmentLimits
 
 
 class Swapped:
-    """A swap of which step 5 is left: `sync` in an executor, then `finish` on the loop."""
+    """A swap that lacks only step 5: call `sync` in an executor, then `finish` on the loop."""
 
     __slots__ = ("_deleted", "_disk", "_log", "_segment")
 
@@ -47,7 +47,7 @@ class Swapped:
 
 
 def swap_in(disk: Disk, plan: CleaningPlan, cleaned: CleanedSegment, sources: Sequence[Source], now_ms: int) -> Swapped | None:
-    """Steps 2 to 4, on the loop; None, and nothing has happened, when the log is no longer what the plan saw.
+    """Steps 2 to 4, on the loop; None without any change when the log is no longer what the plan saw.
 
     KAFKA_STORAGE_ERROR when the disk fails: the directory is then offline.
     """

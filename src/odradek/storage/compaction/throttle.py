@@ -8,7 +8,7 @@ CHECK_INTERVAL_S = 0.3
 
 
 class Throttle:
-    """On the loop: told of bytes read and written, it answers how long whoever moved them has to wait."""
+    """Told of bytes read and written, it answers how long the cleaning that moved them has to wait. Used on the loop only."""
 
     __slots__ = ("_clock", "_observed", "_period_start", "rate")
 

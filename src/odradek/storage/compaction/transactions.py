@@ -22,7 +22,7 @@ class _Aborted:
 
 
 class CleanedTransactions:
-    """Fed with every batch in the order of the log; says what of it may go.
+    """Is fed every batch in the order of the log and says which of them may go.
 
     `retained` collects the index entries of the aborted transactions whose markers have to stay, for the cleaned segment's index.
     """
@@ -37,7 +37,7 @@ class CleanedTransactions:
         self.retained: list[AbortedTransaction] = []
 
     def add_aborted(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Aborted transactions that reach into the segment that comes next; one may be named again for each segment it spans."""
+        """Adds the aborted transactions that reach into the next segment; one may be named again for each segment that it spans."""
         for each in aborted:
             heappush(self._upcoming, (each.first_offset, each))
 

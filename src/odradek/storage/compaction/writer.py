@@ -66,7 +66,7 @@ class CleanedSegment:
         return f"{self.directory}/{segment_file(self.base_offset, suffix)}{CLEANED_SUFFIX}"
 
     def append(self, batch: bytes | memoryview, last_offset: int, max_timestamp: int) -> None:
-        """One batch behind the others. StorageError when the segment cannot hold its offset."""
+        """Adds a batch at the end. StorageError when the segment cannot hold its offset."""
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise StorageError(f"Offset {last_offset} does not fit into the cleaned segment {self.path(LOG_SUFFIX)}")
         if self.first_timestamp is None:
@@ -83,7 +83,7 @@ class CleanedSegment:
 
     @property
     def books(self) -> SegmentBooks:
-        """What the next run of batches is to go on from."""
+        """The state from which the next run of batches goes on."""
         return SegmentBooks(
             self.base_offset,
             self._limits.index_interval_bytes,
@@ -93,7 +93,7 @@ class CleanedSegment:
         )
 
     def append_run(self, run: FilteredRun) -> None:
-        """What stays of a run of batches, filtered with `books`: as if each of its batches had been appended."""
+        """Adds what stays of a run of batches that was filtered with `books`, as if each of its batches had been appended."""
         if run.size == 0:
             return
         if self.first_timestamp is None:
@@ -121,7 +121,7 @@ class CleanedSegment:
             self._buffered = 0
 
     def complete(self, aborted: Iterable[AbortedTransaction], modified_ms: int) -> None:
-        """Writes the rest and the indexes, dates the files as those they stand for, and makes all of it durable, names included."""
+        """Writes the rest and the indexes, dates the files like those they replace (`modified_ms`), and makes all durable, names too."""
         self._write()
         self._time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         transactions = TransactionIndex(self._disk, self.path(TXN_INDEX_SUFFIX), self.base_offset)
@@ -144,7 +144,7 @@ class CleanedSegment:
         self._time_index.close()
 
     def remove(self) -> None:
-        """Takes the files away, those that are there."""
+        """Removes the files that exist."""
         for suffix in SEGMENT_SUFFIXES:
             path = self.path(suffix)
             if self._disk.exists(path):
