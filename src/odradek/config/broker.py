@@ -41,7 +41,7 @@ class BrokerConfig:
     )
 
     listeners: list[Endpoint]
-    """All of them, those of the controller too, with their bind addresses."""
+    """All listeners, those of the controller too, with the addresses they bind."""
     advertised_listeners: list[Endpoint]
     """What clients and other brokers are told; never a controller listener."""
     advertised_controller_listeners: list[Endpoint]
@@ -89,29 +89,29 @@ class BrokerConfig:
         return name in self._values
 
     def integer(self, name: str) -> int:
-        """A value of type INT, SHORT or LONG that always has one."""
+        """The value of a key of type INT, SHORT or LONG that always has one."""
         return cast(int, self.get(name))
 
     def optional_integer(self, name: str) -> int | None:
         return cast("int | None", self.get(name))
 
     def number(self, name: str) -> float:
-        """A value of type DOUBLE."""
+        """The value of a key of type DOUBLE."""
         return cast(float, self.get(name))
 
     def flag(self, name: str) -> bool:
-        """A value of type BOOLEAN."""
+        """The value of a key of type BOOLEAN."""
         return cast(bool, self.get(name))
 
     def text(self, name: str) -> str:
-        """A value of type STRING that always has one."""
+        """The value of a key of type STRING that always has one."""
         return cast(str, self.get(name))
 
     def optional_text(self, name: str) -> str | None:
         return cast("str | None", self.get(name))
 
     def items(self, name: str) -> list[str]:
-        """A value of type LIST; empty when it is not set."""
+        """The value of a key of type LIST; empty when it is not set."""
         return cast("list[str] | None", self.get(name)) or []
 
     # -- roles and the quorum ---------------------------------------------------------------------------------------------------------
@@ -147,12 +147,12 @@ class BrokerConfig:
 
     @property
     def controller_listener_names(self) -> list[str]:
-        """Upper case, in the order given; the first is the one this node's requests to controllers go by."""
+        """In upper case and in the order given; this node sends its requests to controllers through the first."""
         return [name.upper() for name in self.items("controller.listener.names")]
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """The listener brokers talk to one another by: inter.broker.listener.name, else the one named as security.inter.broker.protocol."""
+        """The listener between brokers: inter.broker.listener.name, else the one with the name of security.inter.broker.protocol."""
         return (self.optional_text("inter.broker.listener.name") or self.text("security.inter.broker.protocol")).upper()
 
     @property
@@ -273,7 +273,7 @@ STANDALONE = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
-"""What a node that is all of its cluster is started with when no file says otherwise."""
+"""The settings of a node that is the only one of its cluster, unless a file gives others."""
 
 
 def standalone_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:

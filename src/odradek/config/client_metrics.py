@@ -8,6 +8,6 @@ CLIENT_METRICS_CONFIG = ConfigDef(
     (
         Key("interval.ms", INT, "300000", MEDIUM, "Time between a client's pushes of its metrics, in ms."),
         Key("match", LIST, "", MEDIUM, "Which clients push, as selector=pattern."),
-        Key("metrics", LIST, "", MEDIUM, "Beginnings of the names of the metrics that are pushed."),
+        Key("metrics", LIST, "", MEDIUM, "Prefixes of the names of the metrics that are pushed."),
     )
 )

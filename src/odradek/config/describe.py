@@ -27,7 +27,7 @@ from odradek.config.topic import (
 
 
 class Synonym(NamedTuple):
-    """A key that gives, or would give, the value; the first in a list is the one that does."""
+    """A key that can give the value; of a list of synonyms the first one gives it."""
 
     name: str
     value: str | None
@@ -55,7 +55,7 @@ class BrokerLayers(NamedTuple):
     dynamic_default: Mapping[str, str] = {}
 
     def synonyms(self, name: str, *, sensitive: bool) -> tuple[Synonym, ...]:
-        """All that may give `name` its value, the strongest first; what stands before the key itself is left out."""
+        """The keys that may give `name` its value, in each layer, the strongest first; those before `name` itself are left out."""
         found: list[Synonym] = []
         layers = (
             (self.dynamic, SOURCE_DYNAMIC_BROKER),

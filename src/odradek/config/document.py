@@ -13,21 +13,21 @@ from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT_B
 _HEAD = """# Configuration
 
 Odradek reads Kafka's own `server.properties`. Every broker and topic key of Kafka 4.3 is known, with Kafka's type, default and validator;
-a key that is none, or a value that does not fit, ends the start with one line that names it. What is not listed here does what Kafka's
-documentation says.
+an unknown key, or a value that does not fit, stops the broker at its start with one line that names it. A key that is not listed here does
+what Kafka's documentation says.
 
 This page is written by `python -m odradek.config.document > docs/configuration.md` from the tables in `src/odradek/config/`.
 """
 
 _DEFAULTS = """
 ## Defaults that are not Kafka's
-DescribeConfigs shows ours. A key that is given is taken as it is.
+DescribeConfigs shows Odradek's default. A key that is given is taken as it is.
 """
 
 _REFUSED = """
 ## Keys that are refused
-They ask for something that is not served yet and that must not be missing unnoticed. A broker key with another value than those allowed
-ends the start; a topic with such a key is not created (INVALID_CONFIG).
+They ask for something that is not served yet, and whose absence must not go unnoticed. A broker key with another value than those allowed
+stops the broker at its start; a topic with such a key is not created (INVALID_CONFIG).
 """
 
 _INEFFECTIVE = """
@@ -38,9 +38,9 @@ They are accepted, because nothing a client can rely on changes with them; the b
 
 _AT_RUN_TIME = """
 ## Broker keys set at run time
-IncrementalAlterConfigs sets them for one broker, or for all brokers (the broker named ""); the broker's own outdo those of all, and both
-outdo the file. They are kept in the metadata log and hold before the logs are loaded. Every topic key can be set for a topic at any time,
-but for those that are refused above.
+IncrementalAlterConfigs sets them for one broker, or for all brokers (the broker named ""). A broker's own settings override those of all
+brokers, and both override the file. They are kept in the metadata log and take effect before the logs are loaded. Every topic key can be
+set for a topic at any time, except those that are refused above.
 
 These take effect at once:
 """

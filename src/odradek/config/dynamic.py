@@ -147,7 +147,7 @@ FIXED_AT_THE_START: dict[str, str] = {
     "listener.security.protocol.map": _LISTENERS,
     "listeners": _LISTENERS,
 }
-"""Keys that Kafka lets change at run time and Odradek does not, beside those that have no effect at all -> why."""
+"""Key that Kafka lets change at run time and Odradek does not -> why; keys without any effect are listed elsewhere."""
 
 NEVER_IN_A_FILE: dict[str, Key] = {
     "replica.alter.log.dirs.io.max.bytes.per.second": Key(
@@ -155,14 +155,14 @@ NEVER_IN_A_FILE: dict[str, Key] = {
         LONG,
         str(0x7FFF_FFFF_FFFF_FFFF),
         MEDIUM,
-        "Bytes per second that moves of replicas between log directories may copy, all together.",
+        "Bytes per second that all moves of replicas between log directories together may copy.",
         at_least(0),
     ),
 }
 """Keys that can be set at run time only (QuotaConfig.brokerQuotaConfigs); the file of a broker does not know them."""
 
 THREAD_COUNTS = ("background.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir")
-"""May at most double or halve in one step (kafka.server.DynamicThreadPool, LogCleaner.validateReconfiguration)."""
+"""Thread counts that may at most double or halve in one step (kafka.server.DynamicThreadPool, LogCleaner.validateReconfiguration)."""
 
 
 def unserved_at_run_time(name: str) -> str | None:

@@ -18,10 +18,10 @@ _TOPIC_CONFIGS_KEPT = 1024
 
 
 class DynamicBrokerConfig:
-    """`static` is the file's configuration; `current` what holds now. Read single values through the accessors, each time anew.
+    """`static` is the file's configuration, `current` the effective one. Read single values through the accessors, each time anew.
 
-    Changes come in by `update`, with what the metadata holds; who must act on a change subscribes. Everything runs on the event loop;
-    other threads may read single values.
+    `update` takes over the settings in the metadata; whoever must act on a change subscribes. Everything runs on the event loop; other
+    threads may read single values.
     """
 
     __slots__ = ("_defaults", "_subscribers", "_topic_configs", "cluster", "current", "node", "static")
@@ -30,9 +30,9 @@ class DynamicBrokerConfig:
         self.static = static
         self.current = static
         self.node: Mapping[str, str] = {}
-        """What is set for this broker and holds."""
+        """The settings for this broker that are in effect."""
         self.cluster: Mapping[str, str] = {}
-        """What is set for all brokers and holds."""
+        """The settings for all brokers that are in effect."""
         self._subscribers: list[tuple[frozenset[str], Callable[[], object]]] = []
         self._defaults = topic_defaults(static)
         self._topic_configs: dict[tuple[tuple[str, str], ...], TopicConfig] = {}
@@ -65,7 +65,7 @@ class DynamicBrokerConfig:
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The configuration of a topic with these settings of its own, over the current broker's. Equal settings share one object.
 
-        A setting that cannot hold is left out (`without_effect.TopicWarnings` says so): a topic may have been made by another version.
+        An invalid setting is left out (`without_effect.TopicWarnings` warns of it): a topic may have been made by another version.
         """
         key = tuple(sorted(overrides.items()))
         known = self._topic_configs.get(key)
@@ -93,7 +93,7 @@ class DynamicBrokerConfig:
     def update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
         """Takes over what is set for this broker and for all brokers.
 
-        What cannot hold (another implementation's keys in the same metadata, say) is left out; a line for each such key is returned.
+        An invalid setting (of another implementation in the same metadata, say) is left out; a line for each such key is returned.
         """
         problems: list[str] = []
         node = _usable(node, "this broker", problems)
@@ -113,7 +113,7 @@ class DynamicBrokerConfig:
         return problems
 
     def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:
-        """Whether `settings` may become all that is set for this broker, or for all brokers. ConfigError, one line, when not."""
+        """Checks the settings that would replace all those of this broker, or of all brokers. ConfigError, one line, when they may not."""
         for name, text in settings.items():
             check_setting(name, text)
         new = self._effective(settings, self.cluster) if for_node else self._effective(self.node, settings)
@@ -125,7 +125,7 @@ class DynamicBrokerConfig:
         given = dict(self.static.given)
         for layer in (cluster, node):
             for name, text in layer.items():
-                # A key set at run time also outdoes the file's keys for the same thing in a finer unit.
+                # A key set at run time also overrides the file's keys for the same thing in a finer unit.
                 for synonym in broker_synonyms(name):
                     given.pop(synonym, None)
                 if name not in NEVER_IN_A_FILE:

@@ -15,7 +15,7 @@ _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 
 
 class Endpoint(NamedTuple):
-    """Where a listener stands. `host` is "" for all interfaces; IPv6 addresses come without brackets."""
+    """The address of a listener. `host` is "" for all interfaces; IPv6 addresses come without brackets."""
 
     listener: str
     security_protocol: str

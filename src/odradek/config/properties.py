@@ -17,7 +17,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class Setting(NamedTuple):
-    """One setting; `line` counts from 1, that where the key stands."""
+    """One setting; `line` is the number of the line with the key, counted from 1."""
 
     key: str
     value: str
@@ -38,7 +38,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def read_settings(text: str) -> list[Setting]:
-    """All settings in the order of the file, keys that stand there twice too; MalformedProperties on a malformed `\\u` escape."""
+    """All settings in the order of the file, repeated keys included; MalformedProperties on a malformed `\\u` escape."""
     found: list[Setting] = []
     for number, line in _logical_lines(text):
         end = _key_end(line)

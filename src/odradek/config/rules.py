@@ -33,7 +33,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_required(given: Mapping[str, str]) -> None:
-    """ConfigError for the keys without a default that were not given, with values for a node that is all of its cluster."""
+    """ConfigError for the keys without a default that were not given, with example values for a node that is alone in its cluster."""
     from odradek.config.broker import BROKER_CONFIG, STANDALONE
 
     missing = [f"{key.name} (such as {key.name}={STANDALONE[key.name]})" for key in BROKER_CONFIG if key.required and key.name not in given]
@@ -185,7 +185,7 @@ _ORDERED = (
     ("group.streams.min.session.timeout.ms", "group.streams.session.timeout.ms"),
     ("group.streams.session.timeout.ms", "group.streams.max.session.timeout.ms"),
 )
-"""The first must not be more than the second."""
+"""Pairs of keys; the value of the first must not be more than that of the second."""
 
 
 def _check_groups(config: BrokerConfig) -> None:

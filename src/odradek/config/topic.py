@@ -160,7 +160,7 @@ class TopicConfig:
         self.preallocate: bool = cast(bool, values["preallocate"])
 
     def _max_segment_ms(self) -> int:
-        """When the active segment is rolled at the latest: what is in it cannot be compacted (LogConfig.maxSegmentMs)."""
+        """The time after which the active segment is rolled, so that its records can be compacted in time (LogConfig.maxSegmentMs)."""
         return min(self.max_compaction_lag_ms, self.segment_ms) if self.compact and self.max_compaction_lag_ms > 0 else self.segment_ms
 
     def _integer(self, name: str) -> int:
@@ -184,7 +184,7 @@ class TopicConfig:
 
     @classmethod
     def over(cls, defaults: Mapping[str, ConfigValue], overrides: Mapping[str, str]) -> TopicConfig:
-        """As `build`, over what `topic_defaults` gave."""
+        """As `build`, over defaults that come from `topic_defaults`."""
         values = dict(defaults)
         for name, text in overrides.items():
             if name not in TOPIC_CONFIG:
@@ -194,7 +194,7 @@ class TopicConfig:
 
 
 def override_problem(name: str, text: str) -> str | None:
-    """Why a setting that is found in the metadata cannot hold (another version's key, say); None when it can."""
+    """Why a setting in the metadata is invalid here (another version's key, say); None when it is valid."""
     if name not in TOPIC_CONFIG:
         return f"Unknown topic config name: {name}"
     try:
@@ -221,7 +221,7 @@ def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | N
 
 
 def topic_defaults(broker: BrokerConfig | None) -> dict[str, ConfigValue]:
-    """Every topic key with the value it has where a topic does not say (KafkaConfig.extractLogConfigMap)."""
+    """Every topic key with the value it has where a topic does not override it (KafkaConfig.extractLogConfigMap)."""
     values: dict[str, ConfigValue] = {}
     for key in TOPIC_CONFIG:
         values[key.name] = key.default_value() if broker is None else _broker_value(broker, key.name)
@@ -229,7 +229,7 @@ def topic_defaults(broker: BrokerConfig | None) -> dict[str, ConfigValue]:
 
 
 def _dynamic_values(layer: Mapping[str, str]) -> dict[str, ConfigValue]:
-    """What broker keys set at run time mean for topics."""
+    """The topic keys that broker keys set at run time give a value."""
     found: dict[str, ConfigValue] = {}
     for name in SYNONYMS if layer else ():
         value, source = effective_topic_value(name, layer, {}, {}, {})

@@ -1,6 +1,6 @@
 """Keys of features that are not served yet, with the values that do without the feature.
 
-Anything else is refused: an operator must never believe that a setting works which does nothing.
+Any other value is refused: an operator must never believe that a setting works when it does nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
     "principal.builder.class": (
         ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
-        "principal builders of one's own",
+        "custom principal builders",
     ),
     "remote.log.storage.manager.class.name": (("",), "tiered storage"),
     "remote.log.storage.system.enable": (("false",), "tiered storage"),

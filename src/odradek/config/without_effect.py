@@ -1,4 +1,4 @@
-"""Keys that are accepted and change nothing, each with the reason; whoever sets one is told so once.
+"""Keys that are accepted and change nothing, each with the reason, of which an operator who sets one is told once.
 
 What an operator must be able to rely on (security, tiered storage, quotas) is refused instead: `config.unserved`.
 """
@@ -170,7 +170,7 @@ def ineffective(given: dict[str, str]) -> Iterator[str]:
 
 
 class TopicWarnings:
-    """Says once for each topic key without effect, or that cannot hold, that a topic sets it."""
+    """Warns once for each topic key without effect, or with an invalid value, that a topic sets."""
 
     __slots__ = ("_said",)
 

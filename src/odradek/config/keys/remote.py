@@ -125,14 +125,12 @@ KEYS: tuple[Key, ...] = (
         non_empty,
     ),
     Key("remote.log.metadata.manager.class.path", STRING, None, MEDIUM, "Where that class is found."),
-    Key(
-        "remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", MEDIUM, "Beginning of the keys passed to that class.", non_empty
-    ),
+    Key("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", MEDIUM, "Prefix of the keys passed to that class.", non_empty),
     Key("remote.log.metadata.manager.listener.name", STRING, None, MEDIUM, "Listener by which that class reaches its topic.", non_empty),
     Key("remote.log.reader.max.pending.tasks", INT, "100", MEDIUM, "Reads from remote storage that may wait.", at_least(1)),
     Key("remote.log.reader.threads", INT, "10", MEDIUM, "Threads that read from remote storage.", at_least(1)),
     Key("remote.log.storage.manager.class.name", STRING, None, MEDIUM, "Class that stores remote segments.", non_empty),
     Key("remote.log.storage.manager.class.path", STRING, None, MEDIUM, "Where that class is found."),
-    Key("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", MEDIUM, "Beginning of the keys passed to that class.", non_empty),
+    Key("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", MEDIUM, "Prefix of the keys passed to that class.", non_empty),
     Key("remote.log.storage.system.enable", BOOLEAN, "false", MEDIUM, "Whether topics may use remote storage."),
 )

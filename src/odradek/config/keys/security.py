@@ -37,7 +37,7 @@ KEYS: tuple[Key, ...] = (
         LONG,
         "3600000",
         LOW,
-        "Time between looks for expired delegation tokens, in ms.",
+        "Time between checks for expired delegation tokens, in ms.",
         at_least(1),
     ),
     Key(
@@ -80,7 +80,7 @@ KEYS: tuple[Key, ...] = (
     Key("sasl.login.class", CLASS, None, MEDIUM, "Class that logs in."),
     Key("sasl.login.connect.timeout.ms", INT, None, LOW, "Timeout for connecting to the authentication provider, in ms."),
     Key("sasl.login.read.timeout.ms", INT, None, LOW, "Timeout for reading from the authentication provider, in ms."),
-    Key("sasl.login.refresh.buffer.seconds", SHORT, "300", MEDIUM, "Seconds before expiry that a refresh keeps clear of."),
+    Key("sasl.login.refresh.buffer.seconds", SHORT, "300", MEDIUM, "Least seconds between a refresh and the expiry."),
     Key("sasl.login.refresh.min.period.seconds", SHORT, "60", MEDIUM, "Least seconds between refreshes of a login."),
     Key("sasl.login.refresh.window.factor", DOUBLE, "0.8", MEDIUM, "Share of a credential's life after which it is refreshed."),
     Key("sasl.login.refresh.window.jitter", DOUBLE, "0.05", MEDIUM, "Random part of the time of a refresh."),
