@@ -1,5 +1,5 @@
 # The compiled twin of _checksum.py: the CPU's instruction where there is one, in three streams at a time (it has a latency of 3 cycles and
-# takes 8 bytes each cycle), whose results are put together with a table that says what so many zeros behind a checksum make of it.
+# takes 8 bytes each cycle). A table combines the three results: it tells how a run of zeros after the checksummed bytes changes a checksum.
 
 cdef extern from * nogil:
     """

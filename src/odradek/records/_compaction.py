@@ -25,14 +25,14 @@ _MIN64 = -0x7FFFFFFFFFFFFFFF - 1
 SLOT_SIZE = 24
 """Bytes of a slot: a hash of 128 bits, and an offset plus 1, so that 0 is an empty slot."""
 TABLE_FULL = 3
-"""Behind WALK_OK, WALK_MALFORMED and WALK_TRAILING."""
+"""A status like WALK_OK, WALK_MALFORMED and WALK_TRAILING, numbered after them."""
 _FIRST_SLOTS = 4096
 _MAX_SLOTS = 0x7FFFFFFF
 
 KEEP = 0
 """`retain`: every record stays."""
 COMPACT = 1
-"""`retain`: records that the table knows a newer one for go, and those without a key; tombstones stay."""
+"""`retain`: records with a newer one in the table and records without a key go; tombstones stay."""
 COMPACT_TOMBSTONES = 2
 """`retain`: as COMPACT, and tombstones go as well."""
 
@@ -52,7 +52,7 @@ def _probe() -> bool:
 
 def _word(data: memoryview, at: int) -> int:
     """The little-endian 64-bit word at `at`."""
-    # Not shifted as they are: a C int would take its highest bit for a sign.
+    # The highest byte of each half is widened before its shift: a C int would take its highest bit for a sign.
     low = data[at + 3]
     high = data[at + 7]
     low = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | low << 24
@@ -176,7 +176,7 @@ class OffsetTable:
         return self._slots >= self._most or self._slots >= need
 
     def put_records(self, data: memoryview, position: int, end: int, count: int, base_offset: int, start_offset: int) -> int:
-        """As `index`, for a range and a count that are right, once there is room."""
+        """As `index`, for a range and a count that have been checked, and with room made already."""
         return self._index(_raw.words(self._view), data, position, end, count, base_offset, start_offset)
 
     def _grow(self) -> None:
@@ -345,8 +345,8 @@ def rewrite(
 ) -> int:
     """Writes the flagged records of `view[position:end]`, which `retain` has found well-formed, to `output` from `at` on.
 
-    Their timestamp deltas are those they have plus `shift`, or with `fixed` they are `shift`. Returns the position behind them, -1 when
-    `output` has no room: it needs their bytes and, unless nothing is shifted, 14 more for each.
+    `shift` is added to their timestamp deltas, or with `fixed` replaces them. Returns the position after them, -1 when `output` has no
+    room: it needs their bytes and, unless nothing is shifted, 14 more for each.
     """
     if position < 0 or end > len(view) or position > end or count < 0 or count > len(flags) or at < 0:
         return -1
@@ -375,7 +375,7 @@ def put_kept(
             return -1
         position = head + body
         if flags[index] == 0:
-            # What was kept up to here goes out in one piece.
+            # The records kept up to here are copied in one piece.
             if start - run > most - at:
                 return -1
             _raw.copy(room, at, data, run, start - run)

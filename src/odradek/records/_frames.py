@@ -18,9 +18,9 @@ from odradek.records import _raw
 
 WALK_OK = 0
 WALK_MALFORMED = 1
-"""A record whose sizes, varints or headers do not fit into its body, or that ends behind the end of the batch."""
+"""A record whose sizes, varints or headers do not fit into its body, or that ends after the end of the batch."""
 WALK_TRAILING = 2
-"""Bytes are left over behind the last record that the header counts."""
+"""Bytes are left over after the last record that the header counts."""
 
 _MASK32 = 0xFFFFFFFF
 _MASK64 = 0xFFFFFFFFFFFFFFFF
@@ -50,7 +50,7 @@ def wrap64(value: int) -> int:
 
 
 def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    """A zigzag varint of at most 5 bytes and the position behind it; position -1 when there is none before `end`."""
+    """A zigzag varint of at most 5 bytes and the position after it; position -1 when there is none before `end`."""
     if position >= end:
         return 0, -1
     byte = data[position]
@@ -103,7 +103,7 @@ def _varlong(data: memoryview, position: int, end: int) -> tuple[int, int]:
 def _parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Reads the frame of the record at `position`, which must lie within `end`; looks at every size and at nothing else.
 
-    Returns the position behind the record, timestamp delta, offset delta, start and size of the key and of the value (size -1: null),
+    Returns the position after the record, timestamp delta, offset delta, start and size of the key and of the value (size -1: null),
     start of the first header and number of headers. The first is -1 when the record is malformed.
     """
     body, position = _varint(data, position, end)
@@ -158,7 +158,7 @@ def parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, int
 
 
 def _skip_headers(data: memoryview, position: int, end: int, count: int) -> int:
-    """The position behind `count` headers, -1 when they are malformed."""
+    """The position after `count` headers, -1 when they are malformed."""
     index = 0
     while index < count:
         size, position = _varint(data, position, end)

@@ -1,6 +1,6 @@
-"""Putting keyed values away as they are read from many small batches. See `_frames` for how this source is run.
+"""Storing keyed values in tables as they are read from many small batches. See `_frames` for how this source is run.
 
-What coordinators load is a log of values by key, mostly many values under keys that differ in their last number alone.
+The logs that coordinators load hold values by key, mostly many values under keys that differ only in a number at their end.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def total_size(records: Sequence[tuple[bytes, bytes | None]]) -> int:
 
 
 def numbered(records: Sequence[tuple[bytes, bytes]], offset: int) -> dict[int, bytes]:
-    """Records whose keys differ in their last four bytes alone, at offsets that count up from `offset`: as a table of `KeyedRun` has them.
+    """Records whose keys differ only in their last four bytes, at offsets that count up from `offset`, as a table of `KeyedRun`.
 
-    IndexError for a key that is too short. The last one of a number counts.
+    Of several records with the same number the last one counts. IndexError for a key that is too short.
     """
     table: dict[int, bytes] = {}
     longest = 0
@@ -65,15 +65,15 @@ def numbered(records: Sequence[tuple[bytes, bytes]], offset: int) -> dict[int, b
 
 
 class KeyedRun:
-    """Reads the records of plain batches (see `_runs`) one after the other and puts those away that have a table.
+    """Reads the records of plain batches (see `_runs`) one after the other and stores those that have a table.
 
-    A table holds what begins with the same key, by the signed number in the key's last four bytes: the record's offset in eight bytes, and
-    the value behind it.
+    A table holds the records whose keys are the same but for the last four bytes, by the signed number in those: the record's offset in
+    eight bytes, then its value.
     """
 
     def __init__(self, source: bytes, below: int, least: int, highest: int) -> None:
-        """The batches in `source` whose records all have offsets less than `below`. Values that are put away have `least` bytes or more,
-        and a version (the int16 that they begin with) from 0 to `highest`.
+        """Reads the batches in `source` whose records all have offsets less than `below`. Values that are stored have `least` bytes or
+        more, and a version (the int16 that they begin with) from 0 to `highest`.
         """
         if least < 2 or not 0 <= highest <= 0xFF:
             raise ValueError(f"No values of {least} bytes in versions to {highest}")
@@ -95,13 +95,14 @@ class KeyedRun:
         self.value: bytes | None = None
 
     def put(self, tables: dict[bytes, dict[int, bytes]], limit: int) -> int:
-        """Goes on until something ends it. `count` is the number of records read then, `next_offset` what follows the last batch begun.
+        """Reads on until one of the following stops it. Sets `count` to the number of records read, `next_offset` to the offset after the
+        last batch begun.
 
         - KEYED_END: there are no more bytes.
         - KEYED_MORE: `limit` records have been read.
-        - KEYED_OTHER: the last one read has no table, or is not to be put away: it stands in `offset`, `key` and `value`.
-        - KEYED_BATCH: at `batch_end` begins one that is not plain, not all there, or not below the offset. `skip` goes on behind it.
-        - KEYED_MALFORMED: the batch has other records than its header says, or something else.
+        - KEYED_OTHER: the last record read has no table, or must not be stored: it is in `offset`, `key` and `value`.
+        - KEYED_BATCH: at `batch_end` begins a batch that is not plain, cut off, or not below the offset. `skip` goes on after it.
+        - KEYED_MALFORMED: the batch has other records than its header says, or something that is no record.
         """
         data = _raw.octets(self._view)
         octets = self._source
@@ -151,7 +152,7 @@ class KeyedRun:
         self.next_offset = next_offset
         self._left = count
         self.batch_end = position + size
-        # What follows the header of a batch without records is not looked at, as in Kafka.
+        # Bytes after the header of a batch without records are not looked at, as in Kafka.
         self._position = self.batch_end if count == 0 else position + _HEADER
         return True
 

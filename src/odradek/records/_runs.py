@@ -1,7 +1,7 @@
 """Compaction of many small batches in one call. See `_frames` for how this source is run, and `runs` for what it is good for.
 
-A plain batch is one of magic 2 that is all there, not compressed, and neither transactional nor control: what happens to it depends on
-nothing but the table and its own bytes. Both loops stop at the first batch that is not plain, or that they do not decide.
+A plain batch has magic 2, is whole, not compressed, and neither transactional nor control: what happens to it depends only on the table and
+on its own bytes. Both loops stop at the first batch that is not plain, or that they cannot decide.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _probe() -> bool:
 
 
 def _plain(data: memoryview, position: int, end: int, limit: int) -> int:
-    """The size of the plain batch at `position`, 0 when there is none; its offsets make sense, and it has no more than `limit` bytes."""
+    """The size of the plain batch at `position`; 0 when there is none, or it has senseless offsets or more than `limit` bytes."""
     if end - position < _HEADER or data[position + 16] != 2 or data[position + 22] & 0x37 != 0:
         return 0
     size = _raw.signed32(data, position + 8) + 12
@@ -73,7 +73,7 @@ def index_run(table: _compaction.OffsetTable, view: memoryview, position: int, e
 
 
 def _index(table: _compaction.OffsetTable, data: memoryview, position: int, end: int, limit: int, start_offset: int) -> tuple[int, int]:
-    """As `index_run`, until room for so many keys has to be made."""
+    """As `index_run`, until the table needs room for more keys."""
     while position < end:
         size = _plain(data, position, end, limit)
         count = 0 if size == 0 else _raw.signed32(data, position + 57)
@@ -97,13 +97,13 @@ def _index(table: _compaction.OffsetTable, data: memoryview, position: int, end:
 
 
 class RunFilter:
-    """Drops what the table supersedes from one plain batch after the other, as `compaction.filter_batch` does from one.
+    """Drops the records that the table supersedes from one plain batch after the other, as `compaction.filter_batch` does from one.
 
     `scratch` takes the bytes that cannot stay where they are, `marks` four numbers for each index entry, `flags` a byte for each record of
-    a batch; `held` are last offsets, ascending, of batches that must not vanish. Set before each call, and changed by it: `since_entry`,
-    `max_timestamp`, `max_timestamp_offset`, of a segment that begins at `base_offset`.
+    a batch; `held` are the last offsets, ascending, of batches that must not vanish. The caller sets `since_entry`, `max_timestamp` and
+    `max_timestamp_offset` of a segment that begins at `base_offset` before each call, which changes them.
 
-    After a call: `copied` bytes of the scratch stay, and behind them what stands in the buffer from `tail` to the position returned.
+    After a call the bytes to keep are the first `copied` of the scratch, then those in the buffer from `tail` to the returned position.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class RunFilter:
         self.tail = 0
 
     def run(self, view: memoryview, position: int, end: int) -> int:
-        """Returns the position of the first batch in `view[position:end]` that is not plain or that it does not decide."""
+        """Filters `view[position:end]`; returns the position of the first batch that is not plain or cannot be decided here."""
         if position < 0 or end > len(view) or position > end:
             raise ValueError(f"Nothing can be filtered from {position} to {end} of {len(view)} bytes")
         data = _raw.octets(view)
@@ -163,7 +163,7 @@ class RunFilter:
         return position
 
     def _filter(self, data: memoryview, position: int, size: int) -> bool:
-        """One batch; False when it is not decided here, and nothing has changed."""
+        """Filters one batch; False without any change when it cannot be decided here."""
         count = _raw.signed32(data, position + 57)
         if count <= 0 or count > len(self._flags):
             return False
@@ -188,7 +188,7 @@ class RunFilter:
             if last_offset < self.base_offset or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
                 return False
             if kept == count and (has_horizon or tombstones == 0):
-                # What stands before the scratch's end can always be moved there.
+                # The run ends before the bytes that stay outgrow the scratch: they can always be moved there.
                 if self.copied + position + size - self.tail > len(self._scratch) or not self._note(
                     last_offset, _raw.signed64(data, position + 35), size, position
                 ):
@@ -213,7 +213,7 @@ class RunFilter:
         return low < len(self._held) and self._held[low] == offset
 
     def _move(self, data: memoryview, position: int) -> None:
-        """What stands unchanged before `position` joins what has been copied."""
+        """Copies the unchanged bytes before `position` after those copied already."""
         _raw.copy(_raw.room(self._scratch), self.copied, data, self.tail, position - self.tail)
         self.copied += position - self.tail
         self.tail = position

@@ -39,8 +39,8 @@ def scan(
 ) -> tuple[int, int, int, int, int, bool, bool]:
     """Reads the headers of up to `most` batches in `view[position:end]` into `columns`, of COLUMNS times `most` int64.
 
-    Returns how many; the position behind them; why there are not more (scan.ScanEnd); the bytes that the batch there needs, if that is
-    known; the offset behind them; whether no offset was missing from `next_offset` on; whether any has a producer.
+    Returns how many; the position after them; why there are not more (scan.ScanEnd); the bytes that the batch there needs, if that is
+    known; the offset after them; whether no offset was missing from `next_offset` on; whether any has a producer.
     """
     if position < 0 or end > len(view) or position > end or most < 0 or len(columns) < COLUMNS * most:
         raise ValueError(f"Nothing can be scanned from {position} to {end} of {len(view)} bytes")
@@ -76,13 +76,13 @@ def index_entries(
     since: int,
     last_time: int,
 ) -> tuple[int, int, int, int, int, int, int]:
-    """What batches add to the indexes, as scan.index_entries has it: written to `offsets` (8 bytes an entry) and `times` (12 bytes).
+    """Writes the index entries of batches, as scan.index_entries describes them, to `offsets` (8 bytes an entry) and `times` (12 bytes).
 
-    Returns how many entries each got, the last four parameters as they are then, and the offset of the last entry of `times` (-1: none).
+    Returns how many entries each got, the new values of the last four parameters, and the offset of the last entry of `times` (-1: none).
     """
     count = len(positions)
     if not len(sizes) == len(last_offsets) == len(max_timestamps) == count or len(offsets) < 8 * count or len(times) < 12 * count:
-        raise ValueError(f"{count} batches do not fit to their columns, or their entries not into the buffers")
+        raise ValueError(f"{count} batches do not match their columns, or their entries do not fit into the buffers")
     place = _raw.numbers(positions)
     size = _raw.numbers(sizes)
     last = _raw.numbers(last_offsets)

@@ -36,7 +36,7 @@ def varint_size(value: int) -> int:
 
 
 def put_varint(room: memoryview, position: int, value: int) -> int:
-    """Writes an unsigned varint; returns the position behind it."""
+    """Writes an unsigned varint; returns the position after it."""
     while value > 127:
         room[position] = (value & 0x7F) | 0x80
         value >>= 7
@@ -46,7 +46,7 @@ def put_varint(room: memoryview, position: int, value: int) -> int:
 
 
 def _put_bytes(room: memoryview, position: int, source: bytes) -> int:
-    """Writes the bytes; returns the position behind them."""
+    """Writes the bytes; returns the position after them."""
     size = len(source)
     octets = source
     if size > 0:
@@ -91,7 +91,7 @@ def encode_record(timestamp_delta: int, offset_delta: int, key: bytes | None, va
 
 
 class RecordWriter:
-    """Writes records behind room for a batch header, into a buffer that grows up to `limit` bytes (header included).
+    """Writes records after room for a batch header, into a buffer that grows up to `limit` bytes (header included).
 
     The first record is always taken, so that a record larger than the limit travels alone. Attributes for reading: `count`,
     `base_timestamp` (of the first record), `max_timestamp`, `position` (bytes so far).
@@ -207,7 +207,7 @@ class RecordWriter:
         return row
 
     def _begin(self, timestamp: int, key_size: int, value_size: int, headers_size: int) -> int:
-        """Makes room for a record and writes body size, attributes and deltas; the position behind them, -1 when the batch is full."""
+        """Makes room for a record and writes body size, attributes and deltas; the position after them, -1 when the batch is full."""
         base_timestamp = timestamp if self.count == 0 else self.base_timestamp
         difference = timestamp - base_timestamp
         if difference > _MAX64 or difference < _MIN64:

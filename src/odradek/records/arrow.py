@@ -130,7 +130,7 @@ def _headers(columns: Any, parts: list[Any]) -> pa.Array:
     try:
         keys.validate(full=True)
     except pa.ArrowInvalid:
-        # Not UTF-8: read as Java does, with U+FFFD.
+        # Some are not UTF-8: they are read as Java does, with U+FFFD.
         raw = pa.Array.from_buffers(pa.binary(), count, [None, parts[10], parts[11]], 0)
         keys = pa.array([name.decode("utf-8", "replace") for name in raw.to_pylist()], pa.string())
     nulls = columns.header_nulls

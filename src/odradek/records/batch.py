@@ -123,7 +123,7 @@ class BatchHeader(NamedTuple):
 
 
 _new_header = cast("Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
-"""`BatchHeader._make` without the call of it: no append and no fetch does without."""
+"""As `BatchHeader._make`, without the cost of a Python call: every append and every fetch needs it."""
 
 
 class Record(NamedTuple):
@@ -251,7 +251,7 @@ def decode_records(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record
 def malformed(status: int, index: int, count: int) -> KafkaError:
     """The error for what `native.codec.walk` or `decode` reported."""
     if status == native.codec.WALK_TRAILING:
-        return KafkaError(ErrorCode.INVALID_RECORD, f"Incorrect declared batch size, bytes remain behind the {count} records of the batch")
+        return KafkaError(ErrorCode.INVALID_RECORD, f"Incorrect declared batch size, bytes remain after the {count} records of the batch")
     return KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record structure in record {index} of {count}")
 
 
@@ -271,7 +271,7 @@ def encode_batch(
 ) -> bytes:
     """One batch of (timestamp in ms, key, value, headers), offsets counting up from `base_offset`.
 
-    An empty sequence gives a batch without records, as compaction leaves it behind. Raises OverflowError beyond 2 GiB.
+    An empty sequence gives a batch without records, as compaction leaves it. Raises OverflowError beyond 2 GiB.
     """
     writer = native.codec.RecordWriter(0x7FFFFFFF, HEADER_SIZE)
     append = writer.append
@@ -314,10 +314,9 @@ def encode_keyed(
     transactional: bool = False,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytes:
-    """As `encode_batch`, of keys and values that come in groups of one timestamp each: all that coordinators write.
+    """As `encode_batch`, for keys and values in groups of one timestamp each, as coordinators write them.
 
-    OverflowError when the records take more than `size` bytes uncompressed: so many are set aside, which for a few records is far less
-    than for any.
+    `size` bounds the uncompressed records, so that a few records need no large buffer: OverflowError when they take more bytes.
     """
     writer = native.codec.RecordWriter(min(HEADER_SIZE + size, 0x7FFFFFFF), HEADER_SIZE)
     for timestamp, group in records:
@@ -360,7 +359,7 @@ def seal_batch(
     base_sequence: int,
     record_count: int,
 ) -> bytes:
-    """Makes a batch of a buffer that holds HEADER_SIZE bytes of room and the uncompressed records behind it."""
+    """Makes a batch of a buffer that holds HEADER_SIZE bytes of room and then the uncompressed records."""
     if compression != Compression.NONE and record_count > 0:
         body = _compressed(body, compression, level)
         attributes |= compression
@@ -380,7 +379,7 @@ def seal_batch(
 
 
 def _compressed(body: bytearray, compression: Compression, level: int | None) -> bytearray:
-    """The buffer with the records behind the room for the header compressed."""
+    """The buffer with the records, which follow the room for the header, compressed."""
     with memoryview(body) as view:
         compressed = compress(view[HEADER_SIZE:], compression, level)
     return bytearray(HEADER_SIZE) + compressed
@@ -399,7 +398,7 @@ def sealed(
     base_sequence: int,
     record_count: int,
 ) -> bytes:
-    """As `seal_batch`, of records as they are to be. Its arguments go without names: it runs for all that coordinators write."""
+    """As `seal_batch`, for records in their final form. The arguments are positional for speed: it runs for all that coordinators write."""
     _HEADER.pack_into(
         body,
         0,

@@ -136,7 +136,7 @@ def index_batch(offset_map: OffsetMap, batch: memoryview, header: BatchHeader, s
 
 
 def _check_offsets(header: BatchHeader) -> None:
-    """Refuses offsets that no log assigns. The base offset is not covered by the CRC, so that a damaged one may have come this far."""
+    """Refuses offsets that no log assigns. The CRC does not cover the base offset, so a damaged one can get this far."""
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > _LONG_MAX:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
@@ -173,10 +173,10 @@ def filter_batch(
     batches stay as they are. All of the header but attribute bit 6, base and maximum timestamp, record count, size and CRC is kept, and
     the compression as well, at its default level.
 
-    - `discard_records`: nothing of the batch stays (its transaction was aborted; a marker whose transaction has gone and whose delete
-      horizon has passed).
-    - `retain_empty`: a batch of which nothing stays remains as a bare header (it is its producer's last, or the last of the round).
-    - `empty_transaction`: a marker whose transaction has gone, and that gets a delete horizon unless it has one.
+    - `discard_records`: no record of the batch stays (its transaction was aborted, or it is a marker whose transaction has gone and whose
+      delete horizon has passed).
+    - `retain_empty`: a batch of which no record stays remains as a bare header (it is its producer's last, or the last of the round).
+    - `empty_transaction`: the batch is a marker whose transaction has gone, and gets a delete horizon unless it has one.
     - `legacy_retain_deletes`: whether tombstones of magic 0 and 1, which have no horizon, stay. What stays of such a message is written
       with magic 2, as Kafka 4 does.
 
@@ -342,5 +342,5 @@ def _filter_legacy(
 
 
 def _wrap(value: int) -> int:
-    """Java's long arithmetic, as the readers of such deltas have it."""
+    """Wraps like Java's long arithmetic, with which the readers of such deltas compute."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -15,7 +15,7 @@ from types import ModuleType
 
 _PACKAGE = "odradek.records"
 COMPILED = ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan", "_keyed")
-"""The modules that are compiled where there is a compiler, each behind those it needs."""
+"""The modules that are compiled where there is a compiler, each after those it needs."""
 _FACADE = "codec"
 _FOLDER = os.path.dirname(__file__)
 
@@ -48,7 +48,7 @@ def _extension(name: str) -> ModuleSpec | None:
 
 
 def _load(find: Callable[[str], ModuleSpec | None]) -> ModuleType:
-    """Loads the modules anew. They find one another under their own names, which afterwards mean again what they meant before."""
+    """Loads the modules anew. They find one another under their usual names, which are restored to their former meaning afterwards."""
     package = sys.modules[_PACKAGE]
     names = (*COMPILED, _FACADE)
     before = {name: sys.modules.get(f"{_PACKAGE}.{name}") for name in names}

@@ -1,8 +1,8 @@
 """Compaction of many plain batches in one call: what `compaction.index_batch` and `filter_batch` do to one, at some ten times their speed.
 
-For logs of small batches, `__consumer_offsets` and those of slow producers. A plain batch has magic 2, is not compressed, and is neither
-transactional nor control. Both functions stop at the first batch that is another, that is not all there, or that only the slow way can
-decide (malformed, a wrong CRC, emptied but to be retained): the caller sends that one through the slow way and comes back behind it.
+It is meant for logs of small batches: `__consumer_offsets` and those of slow producers. A plain batch has magic 2, is not compressed, and
+is neither transactional nor control. Both functions stop at the first batch that is not plain, that is cut off, or that only the slow way
+can decide (malformed, a wrong CRC, emptied but to be retained): the caller sends that one through the slow way and goes on after it.
 Any thread, one at a time.
 """
 
@@ -27,9 +27,9 @@ from odradek.records.compression import DEFAULT_LIMIT
 
 _OTHER_MASK = COMPRESSION_MASK | CONTROL_MASK | TRANSACTIONAL_MASK
 _MOST_RECORDS = 1024
-"""Records of a batch above which the slow way costs nothing worth mentioning."""
+"""Batches with more records than this go the slow way, whose extra cost no longer matters for them."""
 _GROWTH = 4096
-"""Bytes by which the batches of a run may grow: those whose tombstones get a delete horizon."""
+"""Bytes by which the batches of a run may grow when tombstones in them get a delete horizon."""
 _MARK = 4
 _MOST_ENTRIES = 1024
 _MAX64 = (1 << 63) - 1
@@ -68,7 +68,7 @@ class IndexEntry(NamedTuple):
 
     last_offset: int
     position: int
-    """Of the batch, counted from the first byte of the run."""
+    """The position of the batch, counted from the first byte of the run."""
     max_timestamp: int
     max_timestamp_offset: int
 
@@ -81,13 +81,13 @@ class FilteredRun(NamedTuple):
     data: list[bytes | memoryview]
     """The bytes that stay, in order; views are of the buffer."""
     size: int
-    """Their sum."""
+    """How many bytes stay."""
     records_read: int
     records_kept: int
     first_timestamp: int
     """The maximum timestamp of the first batch that stays; without meaning when `size` is 0."""
     books: SegmentBooks
-    """As they are behind the run."""
+    """The books after the run."""
     entries: list[IndexEntry]
 
 
@@ -112,7 +112,7 @@ class RunFilter:
         horizon = now_ms + delete_retention_ms
         self._filter = native.codec.RunFilter(
             offset_map.table,
-            # What nobody can write down is left to the slow way, as all else is.
+            # A horizon beyond 64 bits cannot be written: with limit 0 every batch goes the slow way.
             limit if horizon <= _MAX64 else 0,
             now_ms,
             min(horizon, _MAX64),

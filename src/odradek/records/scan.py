@@ -1,4 +1,4 @@
-"""Many batches at a time: their headers as columns, their CRCs checked. For recovery and for whoever else reads a log from end to end.
+"""Scanning many batches at a time: their headers as columns, their CRCs checked. For recovery and others who read a log from end to end.
 
 A call works through a buffer of any size without the GIL where the codec is compiled (some GB/s), so that it may run in a thread.
 """
@@ -20,12 +20,12 @@ class ScanEnd(IntEnum):
     CUT_OFF = 1
     """The buffer ends within the batch: read on from here, at least `Scan.needed` bytes."""
     LIMIT = 2
-    """As many batches as were asked for; go on from here."""
+    """`limit` batches were found; go on from here."""
     LEGACY = 3
     """A message of magic 0 or 1 begins here; `batch.read_header` and `batch.check_crc` can read it. Its length is `Scan.needed`,
     which may be more than the buffer holds."""
     MALFORMED = 4
-    """A length or a magic that cannot be."""
+    """An impossible length or magic."""
     WRONG_CRC = 5
     """A whole batch whose CRC is wrong."""
     OFFSETS = 6
@@ -36,20 +36,20 @@ class Scan(NamedTuple):
     """What `scan_batches` found: parallel columns of int64, one entry a batch (`tolist()` or `zip` them), and how it ended."""
 
     batches: int
-    """How many."""
+    """The number of batches."""
     end: int
-    """Position in the buffer behind the last batch reported: where the scan stopped."""
+    """The position in the buffer after the last batch reported, where the scan stopped."""
     reason: ScanEnd
     needed: int
     """Bytes of the whole batch at `end`, where known; 17 when not even that can be read; 0 otherwise."""
     next_offset: int
     """The last offset of the last batch, plus 1; what was passed as `next_offset` when there is no batch."""
     contiguous: bool
-    """No offset is missing, neither before nor within the batches: compaction has never been here."""
+    """Whether no offset is missing before or within the batches, as in a log that was never compacted."""
     has_producers: bool
     """Whether any batch has a producer id. If not, nothing of these batches concerns a producer state."""
     positions: memoryview
-    """In the buffer."""
+    """The position of the batch in the buffer."""
     sizes: memoryview
     """Bytes of the whole batch."""
     base_offsets: memoryview
@@ -67,11 +67,11 @@ class Scan(NamedTuple):
 def scan_batches(
     buffer: Buffer, start: int = 0, end: int | None = None, *, limit: int = 8192, check_crcs: bool = True, next_offset: int = 0
 ) -> Scan:
-    """Reads the batches of magic 2 in `buffer[start:end]` until the first that is not right, the end, or `limit` batches.
+    """Reads the batches of magic 2 in `buffer[start:end]` up to the first invalid one, the end, or `limit` batches.
 
     `limit` bounds memory: 88 bytes a batch. `next_offset` is the least base offset that the first batch may have: for the first call of a
-    segment its base offset, then `Scan.next_offset` of the call before. A batch that is not right is never among those reported. Only
-    headers and CRCs are looked at, never records. Raises ValueError for a range outside the buffer.
+    segment its base offset, then `Scan.next_offset` of the call before. An invalid batch is never reported. Only headers and CRCs are
+    looked at, never records. Raises ValueError for a range outside the buffer.
     """
     most = max(min(limit, (len(buffer) - start) // HEADER_SIZE + 1), 0)
     codec = native.codec
@@ -85,7 +85,7 @@ def scan_batches(
 
 
 class IndexEntries(NamedTuple):
-    """What a run of batches adds to a segment's indexes, in the format of Kafka's files, and what the next run has to know."""
+    """The entries that a run of batches adds to a segment's indexes, in the format of Kafka's files, and the state for the next run."""
 
     offsets: bytes
     """Entries of the offset index: int32 last offset of a batch relative to the segment, int32 position."""
@@ -114,8 +114,8 @@ def index_entries(
 ) -> IndexEntries:
     """The index entries of the first `count` batches, which lie `begin` bytes further on in their file than in the buffer.
 
-    A batch gets an entry when more than `interval` bytes came since the last (index.interval.bytes), the time index when the largest
-    timestamp has grown since its own last (LogSegment.append). Offsets and positions must fit in 31 bits.
+    A batch gets an entry when more than `interval` bytes came since the last entry (index.interval.bytes), and one in the time index if the
+    largest timestamp has grown since the last entry there (LogSegment.append). Offsets and positions must fit in 31 bits.
     """
     offsets, times = memoryview(bytearray(8 * count)), memoryview(bytearray(12 * count))
     of_offsets, of_times, largest, largest_offset, since, last_time, last_time_offset = native.codec.index_entries(

@@ -1,13 +1,13 @@
-"""What a batch must be before it is appended.
+"""The checks that a batch must pass before it is appended.
 
 The checks are those of Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator and ProduceRequest.validateRecords, in this order:
 size, CRC, header of a client's batch, decompression, framing of every record, keys, timestamps; then the least change that the topic asks
 for (compression, timestamps). The bytes stay as they came when nothing must change.
 
-Stricter than the JVM (4.3.1), on purpose, where it would store a batch that no consumer can read or that lies to them:
-uncompressed records whose offset deltas are not 0, 1, 2, ... and compressed records whose declared size is not their size are
-INVALID_RECORD; decompression is bounded. Where the JVM answers UNKNOWN_SERVER_ERROR because a codec or varint reader threw, the answer
-here is INVALID_RECORD.
+They are stricter than the JVM's (4.3.1) on purpose, where it would store a batch that consumers cannot read or would misread: uncompressed
+records whose offset deltas are not 0, 1, 2, ... and compressed records whose declared size is not their size are INVALID_RECORD;
+decompression is bounded. Where the JVM answers UNKNOWN_SERVER_ERROR because a codec or varint reader threw, the answer here is
+INVALID_RECORD.
 """
 
 from __future__ import annotations
@@ -181,10 +181,10 @@ def check_integrity(buffer: Buffer, position: int, header: BatchHeader) -> None:
 def validate_append(
     buffer: Buffer, position: int, header: BatchHeader, rules: AppendRules, *, now_ms: int, from_client: bool = True
 ) -> ValidatedBatch:
-    """Everything between a batch as it came and a batch to be written, for one batch and whoever appends on a leader.
+    """Turns one batch as it came into a batch to be written, with all checks, for every append on a leader.
 
-    `from_client` is false for batches of coordinators and the Raft leader, which may be control batches and carry offsets. They were
-    encoded by this very process: of those that need no change the header alone is looked at.
+    `from_client` is false for batches of coordinators and the Raft leader, which may be control batches and carry offsets. This very
+    process has encoded them: only the header of those that need no change is looked at.
     Raises KafkaError and RecordValidationError as the module says; MESSAGE_TOO_LARGE when the batch, as it came or rewritten, exceeds
     `rules.max_message_bytes`.
     """
@@ -223,7 +223,7 @@ def validate_append(
 def _plain_batch(buffer: Buffer, position: int, header: BatchHeader, rules: AppendRules, now_ms: int) -> ValidatedBatch | None:
     """The quick way for what nearly every client sends: one uncompressed batch of magic 2 that is stored as it came.
 
-    Makes the same checks as the long way; None says only that something is out of the ordinary, and the long way will say what.
+    It makes the same checks as the long way; None says only that something is out of the ordinary, and the long way finds out what.
     """
     (
         base_offset,
@@ -268,8 +268,8 @@ def _plain_batch(buffer: Buffer, position: int, header: BatchHeader, rules: Appe
 
 
 def _own_batch(buffer: Buffer, position: int, header: BatchHeader, rules: AppendRules, now_ms: int) -> ValidatedBatch | None:
-    """The quick way for what a coordinator of this process has just encoded, where it is stored as it is: there is nothing to be found out
-    about its records, nor have its bytes been anywhere to be damaged. Most of a transaction's batches are such.
+    """The quick way for a batch that a coordinator of this process has just encoded and that is stored as it is: its records are known to
+    be right, and its bytes have not left the process. Most of a transaction's batches are such.
     """
     _, batch_length, _, magic, _, attributes, last_offset_delta, base_timestamp, max_timestamp, _, _, _, count = header
     size = batch_length + LOG_OVERHEAD
@@ -317,9 +317,9 @@ def _recompress(records: Buffer, header: BatchHeader, compression: Compression, 
 
 
 def _renumber(batch: memoryview, header: BatchHeader, compression: Compression, rules: AppendRules) -> bytes:
-    """Writes every record anew, with the offset and timestamp that it reads as.
+    """Writes every record anew, with the offset and timestamp that a reader sees.
 
-    As the JVM does for compressed records whose offset deltas do not count up, for the sake of old clients.
+    The JVM does so for compressed records whose offset deltas do not count up, for the sake of old clients.
     """
     records = decode_batch(batch, 0, header, rules.max_uncompressed)
     return encode_batch(
@@ -345,7 +345,7 @@ def _walk(
     require_keys: bool,
     timestamps: tuple[AppendRules, int] | None,
 ) -> tuple[BatchCheck, Buffer]:
-    """The walk, and the uncompressed records. `timestamps` asks for the check of timestamps too: rules and the time now."""
+    """Walks over the records; returns what it found and the uncompressed records. `timestamps`: rules to check them by, and the time."""
     count = header.record_count
     if count < 0:
         raise _invalid(f"Found invalid record count {count}")
@@ -413,7 +413,7 @@ def _timestamp_error(header: BatchHeader, timestamp: int, rules: AppendRules, no
 
 
 def _wrap(value: int) -> int:
-    """Java's long arithmetic, so that the extremes are judged alike."""
+    """Wraps like Java's long arithmetic, so that extreme timestamps are judged as in Java."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
