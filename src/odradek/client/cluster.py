@@ -249,7 +249,7 @@ class Cluster:
     # -- metadata -------------------------------------------------------------------------------------------------------------------
 
     async def refresh(self, topics: Iterable[str] | None = None, *, allow_auto_create: bool = False) -> ClusterView:
-        """Asks for fresh metadata of the wanted topics (or of these, or of all with `topics=None` and none wanted)."""
+        """Asks for fresh metadata of all wanted topics, to which `topics` are added; calls at the same time share one answer."""
         if topics is not None:
             self.metadata.want(topics)
         if self._refreshing is None:

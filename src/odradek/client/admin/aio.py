@@ -298,7 +298,10 @@ class AsyncAdmin:
         return await self.cluster.node(node_id)
 
     async def _at_controller(self, what: str, action: Callable[[Node], Awaitable[T]]) -> T:
-        """Runs a change at the controller (in KRaft any broker that forwards stands for it), elsewhere after NOT_CONTROLLER."""
+        """Runs a change at the node that Metadata names as controller (in KRaft any broker, which forwards it).
+
+        After NOT_CONTROLLER or a lost connection it asks for new metadata and tries again.
+        """
 
         async def attempt() -> T:
             if self.cluster.view.controller_id not in self.cluster.view.brokers:
@@ -319,7 +322,7 @@ class AsyncAdmin:
 
 
 class _NoSuchTopic(OdradekError):
-    """Kept apart from KafkaError, so that it is not retried: describing is a question about now."""
+    """No KafkaError, so that it is not retried: a description is about the present, and waiting for the topic would be wrong."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"topic {name} does not exist")

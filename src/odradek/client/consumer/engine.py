@@ -161,7 +161,7 @@ class ConsumerEngine:
     # -- data -----------------------------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_s: float, max_records: int | None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` without any. KafkaError for troubles."""
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` without any. KafkaError for errors."""
         limit = max_records or self.max_poll_records
         deadline = self._loop.time() + timeout_s
         while self._read >= len(self._records):
@@ -171,7 +171,7 @@ class ConsumerEngine:
             try:
                 self._records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
             except KafkaError:
-                # Not to be passed over in silence: the next poll says it again, unless somebody seeks past it.
+                # The damaged chunk must not be skipped: the next poll raises the error again, unless somebody seeks past it.
                 self.fetcher.seek(chunk.topic_partition, chunk.offset)
                 raise
             self._read = 0
@@ -210,7 +210,7 @@ class ConsumerEngine:
                 return None
 
     def wake(self) -> None:
-        """Lets the fetching task look again."""
+        """Wakes the fetching task."""
         self._wake.set()
 
     # -- the fetching task ----------------------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class ConsumerEngine:
         return fetch_answers(plan.targets, response, by_id)
 
     def _keep(self, tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
-        """Runs a coroutine as a task that is not forgotten before it is done; what it fails with reaches whoever polls."""
+        """Runs a coroutine as a task, and keeps a reference until it is done; its error is raised by the next poll."""
 
         def ended(task: asyncio.Task[None]) -> None:
             tasks.pop(task, None)

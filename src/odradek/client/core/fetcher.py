@@ -54,7 +54,7 @@ class FetchedPartition(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Whole batches of one partition; records before `offset` and from `end_offset` (exclusive) on are not wanted or not there."""
+    """Whole batches of one partition, of which the records with offsets in [offset, end_offset) are wanted."""
 
     topic_partition: TopicPartition
     offset: int
@@ -238,7 +238,7 @@ class Fetcher:
         self.positions[target.topic_partition] = self.positions.pop(target.topic_partition)
 
     def _refused(self, target: FetchTarget, position: Position, error: ErrorCode, now_ms: int) -> None:
-        # Out of range while there is still something to read: the reader comes first, and later the answer may be another.
+        # Out of range, while fetched data is still unread: it is read first, and the next answer may be different.
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.chunks:
             if self._reset_policy == "none":
                 position.fetch_offset = -1
@@ -255,7 +255,7 @@ class Fetcher:
     # -- reading --------------------------------------------------------------------------------------------------------------------
 
     def take_chunk(self) -> Chunk | None:
-        """The next buffered chunk, fairly over the partitions; the position moves behind it."""
+        """The next buffered chunk, fairly over the partitions; the position moves past it."""
         for topic_partition, position in self.positions.items():
             if position.chunks and not position.paused:
                 chunk = position.chunks.popleft()

@@ -2,14 +2,14 @@
 
 Ordering, for an idempotent producer, per partition:
 1. A batch gets (producer id, epoch, sequence) when it first goes on the wire, and keeps them when it is sent again, so that the broker
-   can tell a repetition from news. At most `max.in.flight` batches of a partition are on the wire.
+   can tell a repetition from a new batch. At most `max.in.flight` batches of a partition are on the wire.
 2. A batch that failed retriably goes back into the queue at its place in the sequence. From then on the partition advances one batch at
    a time, lowest sequence first, until the repeated ones are through; new batches wait behind them.
-3. When a batch with a sequence is given up (rejected for good, or its time was up), the sequences behind it may have a gap that the
-   broker would refuse. Batches that were sent already are then sent on under their old numbers, because an attempt whose answer was lost
-   may have been written: only when the lowest of them is refused for its sequence (so that neither it nor any behind it was written), or
-   none is left, and nothing of the partition is on the wire, the producer takes the next epoch and numbers what waits from 0. Other
-   partitions move to the new epoch when they have nothing outstanding (KIP-360).
+3. When a batch with a sequence is given up (rejected for good, or its time was up), the sequences after it may have a gap that the
+   broker would refuse. Batches that were sent before keep their old numbers when they are sent again, because an attempt whose answer was
+   lost may have been written. The producer takes the next epoch, and numbers the waiting batches from 0, once nothing of the partition is
+   on the wire and no such batch is left, or the lowest of them was refused for its sequence (so that neither it nor any after it was
+   written). Other partitions move to the new epoch when they have nothing outstanding (KIP-360).
 4. OUT_OF_ORDER_SEQUENCE_NUMBER for a batch that is not the next after the last acknowledged one is the echo of an earlier failure: rule 2.
    Otherwise, and for UNKNOWN_PRODUCER_ID and INVALID_PRODUCER_EPOCH, the broker has lost or replaced the state: rule 3, then try again.
 
@@ -120,7 +120,7 @@ class Sender:
         self.producer_id = -1
         self.producer_epoch = -1
         self.trouble: str | None = None
-        """What the shell last ran into; told to the user when a batch times out."""
+        """The last error that the shell met; the user is told of it when a batch times out."""
 
     @property
     def outstanding(self) -> int:

@@ -185,7 +185,7 @@ class ProducerEngine:
     # -- the loop -------------------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Lets the loop look again (call in the loop)."""
+        """Wakes the sending task (call in the loop)."""
         self._wake.set()
 
     async def topic(self, name: str) -> TopicInfo:
@@ -235,7 +235,7 @@ class ProducerEngine:
                 continue
 
     def _step(self) -> int:
-        """Sends what can be sent; milliseconds until the next look."""
+        """Sends what can be sent; returns the milliseconds until the next step."""
         with self.lock:
             while True:
                 work = self._sender.poll(self.cluster.view, self._is_connected, self.cluster.now_ms())
@@ -254,7 +254,7 @@ class ProducerEngine:
         return min(work.wake_in_ms, due)
 
     def _help(self, what: object, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs one helper of a kind at a time; the loop looks again when it is done."""
+        """Runs one helper task of a kind at a time; the sending task is woken when it is done."""
         if what in self._helpers:
             return
         task = self._helpers[what] = asyncio.create_task(action())
