@@ -1,4 +1,4 @@
-"""What the commands made with click share: how they are run, name=level pairs; and, of those that talk to a broker, the connection."""
+"""What the commands made with click share: running them, name=level pairs, and the options for connecting to a broker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def explained(error: KafkaError) -> KafkaError:
 
 
 def run(command: click.Command, name: str, arguments: list[str]) -> int:
-    """Runs a command; the exit status: 0 done, 1 failed, 2 not understood. What failed as a whole is raised as OdradekError or OSError."""
+    """Runs a command; returns the exit status: 0 done, 1 failed, 2 not understood. OdradekError or OSError when it failed as a whole."""
     if isinstance(command, click.Group) and not arguments:
         with click.Context(command, info_name=name, help_option_names=_HELP_OPTIONS) as context:
             click.echo(command.get_help(context), err=True)

@@ -39,9 +39,10 @@ def with_way_out(problem: str, way_out: str) -> str:
 
 
 def misunderstood(command: str, problem: str, help_of: str | None = None) -> int:
-    """Says in one line what is wrong with a command line, and where to read on; the exit status of such a one, 2.
+    """Says in one line what is wrong with a command line and where to read on; returns the exit status for that, 2.
 
-    `command` is what was called ("odradek topics"), `help_of` what explains it when that is something else ("odradek topics create").
+    `command` is what was called ("odradek topics"), `help_of` the command whose help explains it if that is another one ("odradek topics
+    create").
     """
     print(with_way_out(f"{command}: {problem}", f"see `{help_of or command} --help`"), file=sys.stderr)
     return 2

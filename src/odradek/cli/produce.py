@@ -202,7 +202,7 @@ class _Sink:
             self._check()
 
     def _check(self) -> None:
-        # One look at each: a record that fails between two looks would be forgotten.
+        # Each future is looked at once: a record that failed between two looks would be forgotten.
         waiting: list[RecordFuture] = []
         for future in self._pending:
             if future.done():

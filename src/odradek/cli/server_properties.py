@@ -1,4 +1,4 @@
-"""A node's server.properties as the commands read it: what is wrong with it is said with file and line."""
+"""A node's server.properties as the commands read it; errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_server_properties(path: str, overrides: Mapping[str, str] | None = None
     """The configuration of a file with `overrides` over it.
 
     UnusableFile or ConfigError, one line that begins with the file and, where a line of it is to blame, its number. A key that stands
-    in the file twice is told in one line on standard error; the last one counts, as in Kafka.
+    in the file twice is reported in one line on standard error; the last one counts, as in Kafka.
     """
     from odradek.config.broker import BrokerConfig
 
@@ -73,7 +73,7 @@ def _lines(path: str, settings: list[Setting]) -> dict[str, int]:
 
 
 def _blamed(problem: str, keys: set[str]) -> str | None:
-    """Which of the keys that were given an error names first (a ConfigError names its key). What it says of a value does not count."""
+    """The first of the given keys that an error names (a ConfigError names its key). The value that it quotes is not searched."""
     text = problem.rpartition(" for configuration ")[2]
     places = {key: match.start() for key in keys if (match := re.search(rf"(?<![\w.-]){re.escape(key)}(?![\w-]|\.\w)", text))}
     return min(places, key=lambda key: places[key], default=None)

@@ -26,7 +26,7 @@ ABOUT = (
     "when that is empty. SIGTERM and SIGINT (Ctrl-C) shut it down in order.",
 )
 OPTIONS = (
-    ("--override KEY=VALUE", "Set a key, over the file; may be repeated. Another port: --override listeners=PLAINTEXT://localhost:9192"),
+    ("--override KEY=VALUE", "Set a key over the file's; may be repeated. Another port: --override listeners=PLAINTEXT://localhost:9192"),
     ("--data-dir DIRECTORY", "Where the data goes without a FILE; $XDG_DATA_HOME/odradek, else ~/.local/share/odradek, when left out."),
     ("--quiet", "Print only warnings and errors."),
     HELP_OPTION,
@@ -109,7 +109,7 @@ def load(options: Options) -> BrokerConfig:
 
         settings = {"listeners": _LISTENERS, "log.dirs": options.data_dir or default_data_dir(), **options.overrides}
         if settings["listeners"] and "CONTROLLER://" not in settings["listeners"] and not settings.keys() & _CONTROLLER_KEYS:
-            # Who only says where clients are served wants a controller all the same; nobody else has to find it.
+            # An operator who only says where clients are served needs a controller, too; nobody else has to find it.
             settings["listeners"] += ",CONTROLLER://127.0.0.1:0"
         return standalone_config(settings)
     from odradek.cli.server_properties import load_server_properties
@@ -118,7 +118,7 @@ def load(options: Options) -> BrokerConfig:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the broker; the exit status, when it has shut down in order. OdradekError when it cannot start or go on."""
+    """Runs the broker; returns the exit status after an orderly shutdown. OdradekError when it cannot start or go on."""
     if "-h" in arguments or "--help" in arguments:
         print(help_page("odradek start [OPTIONS] [FILE]", ABOUT, ("Options", OPTIONS)))
         return 0
@@ -126,7 +126,7 @@ def main(arguments: list[str]) -> int:
         options = parse(arguments)
     except UsageError as error:
         return misunderstood("odradek start", str(error))
-    gc.disable()  # while nothing is thrown away; `server.process` turns it on again
+    gc.disable()  # the start makes no garbage; `server.process` turns it on again
     config = load(options)
     from odradek.server.process import run
 
@@ -142,7 +142,7 @@ def main(arguments: list[str]) -> int:
 
 
 def way_out(error: OdradekError, options: Options, config: BrokerConfig) -> str:
-    """What to do about an error of the start; "" when its text says that, or nobody knows."""
+    """What to do about an error of the start; "" when its text says so already, or nothing is known to help."""
     from odradek.controller.format import ForeignDirectory
     from odradek.network.acceptor import ListenError
     from odradek.storage.log_directory import DirectoryInUse

@@ -1,5 +1,5 @@
 """`odradek storage format|info|version-mapping|feature-dependencies|random-uuid`: kafka-storage.sh's options and output; and `scrub`,
-which Kafka has not.
+which Kafka does not have.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _note_unserved(name: str, level: int) -> None:
 @command.command(name="feature-dependencies")
 @click.option("-f", "--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="A level; may be repeated.")
 def feature_dependencies(texts: tuple[str, ...]) -> None:
-    """Print what levels of other features levels need."""
+    """Print what levels require of other features."""
     from odradek.metadata import features
 
     lines: list[str] = []

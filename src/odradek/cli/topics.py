@@ -98,7 +98,7 @@ def config(
     changes += [ConfigChange(key, operation="delete") for key in delete]
     resources = [ConfigResource("topic", name) for name in dict.fromkeys(names)]
     with Admin(client_settings(bootstrap, settings)) as admin:
-        admin.describe_topics([resource.name for resource in resources])  # An unknown topic is told at once, instead of being retried.
+        admin.describe_topics([resource.name for resource in resources])  # An unknown topic fails at once, instead of being retried.
         if delete:
             known = {entry.name for entries in admin.describe_configs(resources).values() for entry in entries}
             for key in delete:
@@ -182,7 +182,7 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, settings: tu
     with Admin(client_settings(bootstrap, settings)) as admin:
         for name in dict.fromkeys(names):
             try:
-                admin.describe_topics([name])  # An unknown topic is told at once, instead of being retried.
+                admin.describe_topics([name])  # An unknown topic fails at once, instead of being retried.
                 admin.delete_topics([name])
                 click.echo(f"Deleted topic {name}.")
             except KafkaError as error:

@@ -30,7 +30,7 @@ class OdradekDataSource(DataSource):
         return BatchReader(read_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Reads on and on."""
+        """Reads micro-batches without end."""
         from odradek.spark.stream import StreamReader
 
         return StreamReader(read_options(self.options, streaming=True))
