@@ -31,7 +31,7 @@ _refused: WeakKeyDictionary[Services, dict[str, str]] = WeakKeyDictionary()
 def create_topics(services: Services, names: Iterable[str], client_id: str | None) -> dict[str, Deferred[bool]]:
     """Asks the controller for the topics that `client_id` wanted; the client will ask again.
 
-    By name, whether the controller has them, once it has answered; this broker may hear of the topic later than of the answer.
+    Returns by name whether the controller has the topic, completed when it has answered; the topic may reach this broker's metadata later.
     """
     under_way = _being_created.setdefault(services, {})
     asked = list(names)
@@ -65,7 +65,7 @@ def create_topics(services: Services, names: Iterable[str], client_id: str | Non
 
 
 def _errors(response: Message) -> dict[str, str]:
-    """By topic, but for topics that are there already."""
+    """The errors by topic; a topic that exists already is none."""
     assert isinstance(response, CreateTopicsResponse)
     fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     refused = [topic for topic in response.topics if topic.error_code not in fine]
@@ -73,7 +73,7 @@ def _errors(response: Message) -> dict[str, str]:
 
 
 def creation_request(config: BrokerConfig, names: Iterable[str]) -> CreateTopicsRequest:
-    """With the broker's own num.partitions and default.replication.factor, or what a coordinator's topic needs."""
+    """The request, with the broker's own num.partitions and default.replication.factor, or what a coordinator's topic needs."""
     topics = [_creatable(config, name) for name in names]
     return CreateTopicsRequest(topics=topics, timeout_ms=config.integer("request.timeout.ms"))
 

@@ -38,7 +38,7 @@ def describe_loggers(keys: Collection[str] | None = None) -> list[DescribedConfi
 
 
 def alter_loggers(operations: Sequence[Operation], *, validate_only: bool) -> None:
-    """Sets levels, or lets loggers follow the one above again; all or nothing. KafkaError for what cannot be."""
+    """Sets levels, or lets loggers follow the one above again; all or nothing. KafkaError for an invalid change."""
     for operation in operations:
         if operation.operation not in (SET, DELETE):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"A log level can be set and deleted, nothing else: {operation.name}")

@@ -30,11 +30,11 @@ Outcomes = dict[tuple[int, str], tuple[int, str | None]]
 """(type, name) of a resource -> error code and message."""
 
 _INTEGER = re.compile(r"[+-]?\d{1,10}")
-"""What Java takes for an int, but for its range."""
+"""The form of a text that Java parses as an int; its range is not checked."""
 
 
 class Change:
-    """What is asked for one resource; `error` is set when it ends here badly, `done` when it does well."""
+    """The change asked for one resource. `error` is set when this broker refuses it, `done` when this broker has carried it out."""
 
     __slots__ = ("done", "error", "name", "operations", "type")
 
@@ -47,12 +47,12 @@ class Change:
 
     @property
     def open(self) -> bool:
-        """Whether it is the controller's to decide."""
+        """Whether the controller has to decide it."""
         return self.error is None and not self.done
 
 
 def check_changes(changes: Sequence[Change], check: Callable[[Change], None]) -> None:
-    """Marks the changes that end here; `check` raises KafkaError for a single one."""
+    """Marks the changes that this broker refuses; `check` raises KafkaError for a single one."""
     seen: dict[tuple[int, str], Change] = {}
     for change in changes:
         first = seen.setdefault((change.type, change.name), change)
@@ -93,7 +93,7 @@ def check_node_id(change: Change, services: Services) -> None:
 def check_broker_change(change: Change, services: Services, *, replace: bool) -> None:
     """KafkaError when this broker could not follow the change of its own keys, or of all brokers' keys.
 
-    `replace`: what is not named goes back to its default.
+    `replace`: keys that are not named go back to their defaults.
     """
     if change.name:
         check_node_id(change, services)
@@ -144,7 +144,7 @@ def _respond(changes: Sequence[Change], outcomes: Outcomes, response: type[Respo
 
 
 def _outcome(change: Change, outcomes: Outcomes) -> tuple[int, str | None]:
-    """What was found here, and where nothing was, the controller's answer."""
+    """The outcome on this broker, or else the controller's answer."""
     if change.error is not None:
         return change.error.code, change.error.message
     if change.done:

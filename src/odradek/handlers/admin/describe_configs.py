@@ -35,7 +35,7 @@ Result = DescribeConfigsResponse.DescribeConfigsResult
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult
 
 _INTEGER = re.compile(r"[+-]?\d{1,10}")
-"""What Java takes for an int, but for its range."""
+"""The form of a text that Java parses as an int; its range is not checked."""
 
 RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP)
 
@@ -45,7 +45,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
         if resource.resource_type not in RESOURCE_TYPES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no resource type {resource.resource_type}")
     image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
-    # What this broker does not follow (another implementation's keys in the metadata) is not shown as if it held.
+    # Keys in the metadata that this broker ignores (another implementation's) are not shown as if they were in effect.
     dynamic = services.dynamic_config
     layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster)
     response = DescribeConfigsResponse()
@@ -103,7 +103,7 @@ def _describe(
 
 def _shown(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     synonym = DescribeConfigsResponse.DescribeConfigsSynonym
-    # Loggers have none, and say so even to those that did not ask.
+    # A logger has no documentation, and its row says so even to a client that did not ask.
     documented = request.include_documentation or config.source == SOURCE_DYNAMIC_BROKER_LOGGER
     return Config(
         name=config.name,

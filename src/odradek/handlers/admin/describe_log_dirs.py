@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 _UNKNOWN_LAG = -1
 Space = dict[str, tuple[int, int] | OSError]
-"""Log directory -> bytes in all and usable."""
+"""Log directory -> (bytes in all, usable bytes)."""
 
 
 def handle(context: RequestContext, request: DescribeLogDirsRequest, services: Services) -> Deferred[DescribeLogDirsResponse]:
@@ -48,7 +48,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest, services: S
         results = [_describe(directory, wanted, space.get(directory.path), services) for directory in directories]
         answer.complete(DescribeLogDirsResponse(results=results))
 
-    # A disk that hangs must not take the loop with it.
+    # A disk that hangs must not block the loop.
     services.replica_manager.run_job(measure).add_callback(measured)
     return answer
 
@@ -63,7 +63,7 @@ def _describe(
     directory: LogDirectory, wanted: set[TopicPartition] | None, space: tuple[int, int] | OSError | None, services: Services
 ) -> DescribeLogDirsResponse.DescribeLogDirsResult:
     if isinstance(space, OSError):
-        logger.error("The space in log directory %s cannot be told: %s", directory.path, space)
+        logger.error("The space in log directory %s cannot be determined: %s", directory.path, space)
     if not directory.online or space is None or isinstance(space, OSError):
         return DescribeLogDirsResponse.DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     topics: dict[str, DescribeLogDirsResponse.DescribeLogDirsTopic] = {}

@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest, services: Servi
     if version >= 3 and not (_is_valid(request.client_software_name) and _is_valid(request.client_software_version)):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     image = services.metadata.image
-    # The quorum's own log says which level of kraft.version it has, the metadata do not.
+    # The level of kraft.version is in the quorum's control records, not in the metadata image.
     finalized = {**image.features.finalized, KRAFT_VERSION: services.kraft.kraft_version}
     return ApiVersionsResponse(
         api_keys=[

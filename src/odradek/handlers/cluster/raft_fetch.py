@@ -47,7 +47,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
         if answer.snapshot_id is not None:
             data.snapshot_id = FetchResponse.SnapshotId(end_offset=answer.snapshot_id.offset, epoch=answer.snapshot_id.epoch)
         if answer.read_from is not None:
-            # Who is no replica sees what is committed.
+            # A reader that is no replica sees committed records only.
             end = node.log.end.offset if reader.id >= 0 else max(answer.high_watermark, 0)
             data.records = node.log.read(answer.read_from, up_to=end, max_bytes=max_bytes)
         topic_response = FetchResponse.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])

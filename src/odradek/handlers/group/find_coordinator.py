@@ -30,9 +30,9 @@ _TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 _NOBODY = -1
 _BATCHED_SINCE = 4
 _NO_MESSAGE = "NONE"
-"""What Kafka writes as the message of no error."""
+"""The message that Kafka sends with error code NONE."""
 _CREATION_S = 1.0
-"""How long the coordinator's topic may take to be there before the client is sent away."""
+"""How long the creation of the coordinator's topic may take before the client is told to try again."""
 
 
 def handle(

@@ -38,7 +38,7 @@ def handle(
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused.append(_refusal(topic, [partition.partition_index for partition in topic.partitions], code))
             continue
-        # By name as well: the record says of which topic of that name the offsets are.
+        # A request by name gets the id as well: the record says which topic of that name the offsets belong to.
         topic.name, topic.topic_id = found.name, found.topic_id
         known = found.partitions
         missing = [each.partition_index for each in topic.partitions if each.partition_index not in known]

@@ -55,7 +55,7 @@ def _merged(refused: list[ResponseTopic], deleted: Deferred[OffsetDeleteResponse
 
     def done(later: Deferred[OffsetDeleteResponse]) -> None:
         if later.error is not None or later.result().error_code:
-            # An error of the group is all that there is to say.
+            # An error of the whole group is the answer; topics are left out.
             result.complete(later.result()) if later.error is None else result.fail(later.error)
             return
         topics = {topic.name: topic for topic in refused}

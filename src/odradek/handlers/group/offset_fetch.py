@@ -101,7 +101,7 @@ def _fetch(group: RequestGroup, services: Services, *, require_stable: bool, by_
 
 
 def _with_ids(topics: list[Topic], image: MetadataImage) -> list[Topic]:
-    """Topics that are no more have no id by which they could be named."""
+    """The topics with their ids. Deleted topics are left out: they have no id that could name them."""
     found: list[Topic] = []
     for topic in topics:
         topic_id = image.topics.topic_id(topic.name)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FENCED_SINCE = 2
 _FROM_BROKERS = 4
 _BUMPING = 2
-"""Whoever sends version 4 and later goes by transaction.version 2."""
+"""Senders of version 4 and later use this transaction.version."""
 
 Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
@@ -113,7 +113,7 @@ def _ask(services: Services, version: int, asked: _Asked) -> Deferred[list[Topic
 
 
 def _refused(services: Services, version: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    """Those that do not exist, and those that producers do not write to by themselves."""
+    """The partitions to refuse: those that do not exist, and (from producers) those of internal topics."""
     topics = services.metadata.image.topics
     refused: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
@@ -144,7 +144,7 @@ def _each(codes: Mapping[TopicPartition, ErrorCode]) -> list[TopicResult]:
 
 
 def _all(topics: Iterable[Topic], code: ErrorCode) -> list[TopicResult]:
-    """One code for all, as they were asked about."""
+    """One code for all partitions of the request."""
     return [
         TopicResult(
             name=topic.name,
@@ -155,6 +155,6 @@ def _all(topics: Iterable[Topic], code: ErrorCode) -> list[TopicResult]:
 
 
 def error_response(request: AddPartitionsToTxnRequest, error: KafkaError) -> AddPartitionsToTxnResponse:
-    """The error for every partition, in the shape of the version: in the lists where they are, and on top."""
+    """The error for every partition up to version 3, and as the response's own error code, which later versions have."""
     topics = _all(request.v3_and_below_topics, error.code)
     return AddPartitionsToTxnResponse(error_code=error.code, results_by_topic_v3_and_below=topics)

@@ -26,7 +26,7 @@ Marker = WriteTxnMarkersRequest.WritableTxnMarker
 Codes = Mapping[TopicPartition, ErrorCode]
 
 _NOT_READY = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
-"""What a group coordinator says where a leader would say NOT_LEADER_OR_FOLLOWER, the word that transaction coordinators know."""
+"""Errors of a group coordinator that are answered as NOT_LEADER_OR_FOLLOWER, which transaction coordinators understand."""
 
 
 def handle(
