@@ -48,9 +48,9 @@ def _unclean(table: Table, number: int) -> Iterator[int]:
 def check_watermarks(table: Table, findings: Findings) -> None:
     """watermark-regression and watermark-order, from samples that events carry in the extra key `watermarks`.
 
-    A sample is [topic, partition, log start, high watermark, last stable offset], each number or null. It must not be below what was
-    sampled before the operation began that carries it, whoever asked. An event with the extra key `unclean`, [[topic, partition], ...],
-    tells of elections that were allowed to take records: their partitions begin anew.
+    A sample is [topic, partition, log start, high watermark, last stable offset], each number or null. No value may be below one that was
+    sampled, by anybody, before the operation began that carries it. An event with the extra key `unclean`, [[topic, partition], ...], tells
+    of elections that were allowed to lose records: what was known of their partitions is forgotten.
     """
     floors: dict[tuple[str, int, int], Floor] = {}
     for number, extra in table.extra.items():

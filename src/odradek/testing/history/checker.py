@@ -56,7 +56,7 @@ def examine(
 
     `final_read`: events of a fresh client that read everything from the beginning after all had healed. They come after all others. Where
         they stand among `events` already, marked by the extra key `final`, this stays empty.
-    `read_committed`: what polls are whose operation does not say so (extra key `isolation`).
+    `read_committed`: whether polls are read_committed when their operation does not say it (extra key `isolation`).
     `removal`: topic -> cleanup.policy, for topics that may lose records; `copies`: pipelines whose input must be in the output once;
     `allow`: names that are not reported; `unavailable_after`: seconds after which a partition without a successful send is an anomaly;
     `write_edges`: cycles through writes as well; `limit`: how many anomalies of a name are kept.

@@ -19,10 +19,10 @@ class Copy(NamedTuple):
 
 
 def check_copy(orders: Orders, copy: Copy, findings: Findings) -> None:
-    """not-copied, copied-twice, copied-from-nothing, copy-order: what stands committed in the sink against what does in the source.
+    """not-copied, copied-twice, copied-from-nothing, copy-order: compares the committed values of the sink with those of the source.
 
-    Order holds between values of one source partition that went to one sink partition. Meant for the end, when the pipeline has caught up
-    and the sink was read to its end; whether values count is read off the orders, so that a final read of both topics is advisable.
+    Order must hold between values of one source partition that went to one sink partition. Meant for the end, when the pipeline has caught
+    up and the sink was read to its end. The orders tell which values are committed, so a final read of both topics is advisable.
     """
     table = orders.table
     expected: dict[Value, tuple[int, int]] = {}

@@ -1,10 +1,10 @@
 """Cycles: operations that each depend on the one before, in a circle.
 
 Operations are joined by "wr" (one reads what the other wrote), if wished by "ww" (one's value stands next after the other's), by what one
-process did in turn, and by real time (one was over before the other began). Whoever is reached from itself is in a cycle: strongly
-connected components. Kafka does not isolate writes, so that G0, and G1c through ww edges, are nothing wrong; through wr edges alone there
+process did in turn, and by real time (one was over before the other began). An operation that can be reached from itself is in a cycle (a
+strongly connected component). Kafka does not isolate writes, so G0, and G1c through ww edges, are allowed; through wr edges alone there
 must be no cycle among read_committed operations. Edges from reads to later writes (rw) are left out, as in Jepsen: a read promises nothing
-of what comes after it.
+about what comes after it.
 
 Real time is a chain of marks, one for each completion, instead of an edge for each pair: an operation leads to the mark of its completion,
 a mark to the next one and to the operations that begin before the next one.
@@ -233,7 +233,7 @@ def _write_edges(orders: Orders, members: bytearray) -> tuple[array[int], array[
 
 
 def _link_processes(table: Table, suspects: Sequence[int], graph: Graph) -> None:
-    """What a process began after something else of it was over."""
+    """Links the operations of one process: each to those that it began later."""
     last: dict[int, int] = {}
     for number in suspects:
         process = table.process[number]

@@ -38,9 +38,9 @@ def final_read(
 ) -> int:
     """Reads all partitions of the topics up to the ends they have when the reading begins; returns how many records there were.
 
-    Records "assign" with the partitions and their watermarks, and "poll" with what came, all with the extra key `final`. Wait before until
-    no transaction is open: what the last stable offset holds back is not read, and becomes "unseen". `decode` makes the value of a record's
-    value bytes, `keys` (for compacted topics) the key of its key bytes. FinalReadIncomplete after `timeout` seconds.
+    Records "assign" with the partitions and their watermarks, and "poll" with what came, all with the extra key `final`. Wait until no
+    transaction is open before calling it: records above the last stable offset are not read, and become "unseen". `decode` makes the value
+    from a record's value bytes, `keys` (for compacted topics) the key from its key bytes. FinalReadIncomplete after `timeout` seconds.
     """
     isolation = "read_committed" if read_committed else "read_uncommitted"
     settings = {"bootstrap_servers": bootstrap_servers, "auto_offset_reset": "earliest"}

@@ -1,4 +1,4 @@
-"""A value that may only rise, told of by several at once: what was known of it at a given time, and who told."""
+"""A value that may only rise and that several operations report: what was known of it at a given time, and from which operation."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class Floor:
             self._witnesses.append(witness)
 
     def forget(self) -> None:
-        """From now on anything goes: an unclean election was allowed to take records."""
+        """Forgets all values: an unclean election was allowed to lose records, so that lower ones may follow."""
         del self._times[:], self._values[:], self._witnesses[:]

@@ -1,4 +1,4 @@
-"""What the logs themselves must show, read back from their files without the help of a broker.
+"""Checks of the logs themselves, read back from their files without the help of a broker.
 
 Offsets rise, leader epochs never fall, checksums are right; a producer's epoch never falls, its sequences go on by one and begin anew at 0
 with each epoch (ProducerAppendInfo, KIP-98); replicas are equal byte for byte up to the smallest high watermark.
@@ -64,12 +64,12 @@ def check_log(name: str, batches: Iterable[LoggedBatch], *, compacted: bool = Fa
 
 
 def _sequence_problem(header: BatchHeader, producers: dict[int, _Producer], *, compacted: bool) -> str:
-    """What is wrong with a batch after what its producer wrote before; empty: nothing. Notes the batch."""
+    """What is wrong with a batch, given what its producer wrote before; empty when nothing is. Notes the batch."""
     before = producers.get(header.producer_id)
     epoch, data = header.producer_epoch, not header.is_control and header.base_sequence != NO_SEQUENCE
     following = increment_sequence(header.last_sequence, 1) if data else -1
     if before is None:
-        # Where a producer is met first says nothing: what it wrote before may be gone.
+        # The first batch of a producer proves nothing: what it wrote before may be gone.
         producers[header.producer_id] = _Producer(epoch, following)
         return ""
     if epoch < before.epoch:

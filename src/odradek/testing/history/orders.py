@@ -115,7 +115,7 @@ def _reads(table: Table) -> bytearray:
 def _proven(table: Table, reads: bytearray) -> bytearray:
     """By operation: 1 when it succeeded, or when its outcome is unknown and one of its values was read.
 
-    A value that several operations sent proves nothing but by its offset. Reads at read_uncommitted prove nothing of a transaction.
+    A value that several operations sent proves one of them only by its offset. Reads at read_uncommitted prove nothing of a transaction.
     """
     places = _places_of_repeated(table)
     proven = bytearray(len(table))

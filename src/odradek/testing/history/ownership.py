@@ -135,7 +135,7 @@ class Ownership:
         member.holdings.clear()
 
     def _disturb(self, name: str) -> None:
-        """Something else happens to the groups: what they do now says nothing of the static members that are away."""
+        """Notes another event in the groups: rebalances from now on are no fault of the static members that are away."""
         for other, window in self._windows.items():
             if other != name:
                 window.disturbed = True

@@ -1,4 +1,4 @@
-"""What a topic's cleanup.policy excuses: that records are gone. Nothing else; where they stood, and in which order, stays what it was."""
+"""A topic's cleanup.policy excuses that records are gone, and nothing else: their offsets and their order stay what they were."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Table:
     """Operation n has the micro-operations `starts[n]` to `starts[n + 1]`. Operations stand in the order of their completion."""
 
     def __init__(self, *, read_committed: bool) -> None:
-        """`read_committed` is what polls are whose operation does not say so itself (extra key `isolation`)."""
+        """`read_committed`: whether polls are read_committed when their operation does not say it (extra key `isolation`)."""
         self.processes: list[str] = []
         self.partitions: list[tuple[str, int]] = []
         self.values: list[Value] = []

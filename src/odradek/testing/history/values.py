@@ -124,8 +124,11 @@ def _check_failed(table: Table, operation: int, index: int, failed_at: dict[tupl
 
 
 def check_lost(orders: Orders, removal: Removal, findings: Findings) -> None:
-    """lost-write: the bound of a partition is the largest first index of a value that was read; what has its last index up to there, was
-    read by nobody and is proven to be committed is lost. That unmasks torn transactions: their read siblings prove them."""
+    """lost-write: a value that is proven to be committed was read by nobody, although a later one was.
+
+    Later means: its last index is at most the largest first index of a value that was read in the partition. So torn transactions show:
+    those of their values that were read prove the others.
+    """
     table = orders.table
     reads, first_index = orders.reads, orders.first_index
     bounds = [-1] * len(table.partitions)
