@@ -1,1 +1,1 @@
-"""Peers and programs that hold Odradek against JVM Kafka and other people's clients."""
+"""Peers and programs that compare Odradek with JVM Kafka and try it with other people's clients."""

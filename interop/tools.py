@@ -1,7 +1,7 @@
 """JVM Kafka's command line tools, many calls in one JVM (jvm/Tools.java): a call costs what the tool does, not what starting Java does.
 
-The tools are the classes of Kafka's jars as they are; only their streams, exits and shutdown hooks
-are led to the call that they belong to.
+The tools are the classes of Kafka's jars as they are; only their streams, exits and shutdown hooks are redirected to the call that they
+belong to.
 """
 
 from __future__ import annotations

@@ -106,7 +106,8 @@ class Comparison:
                 our_answer, their_answer = (view(each) if hasattr(each, "encode") else each for each in (our_answer, their_answer))
             self.compare(label, our_answer, their_answer, api_key)
             if mine.meant is not None and our_answer == CLOSED and their_answer != CLOSED:
-                # JVM Kafka did what it took the bytes for: the same is done here, with the same answer, and the states stay equal.
+                # JVM Kafka has carried out the request that it read in the bytes. Odradek gets that request too, so that both states stay
+                # equal, and has to give the same answer.
                 self.compare(f"{label}, as it is meant", self.ours.exchange(api_key, version, mine.meant), their_answer, api_key)
 
     def run_unknown(self, ranges: dict[ApiKey, tuple[int, int]]) -> None:
@@ -125,7 +126,7 @@ class Comparison:
             for peer in (self.ours, self.theirs):
                 peer.close()
                 answer = peer.wire(data, 2)
-                # ApiVersions in full is compared elsewhere: here its first bytes say enough.
+                # The whole answer to ApiVersions is compared elsewhere: its first bytes are enough here.
                 answers.append(answer[:6] if isinstance(answer, bytes) else answer)
                 peer.close()
             self.compare(f"frame with {name}", *answers)
@@ -141,7 +142,7 @@ def advertised(peer: Peer) -> dict[ApiKey, tuple[int, int]]:
 
 
 def no_cases(version: int) -> Iterator[Case]:
-    """What an API without combinations has of them."""
+    """The combinations of an API that has none."""
     yield from ()
 
 

@@ -39,7 +39,7 @@ def elect_leaders(version: int) -> Iterator[Case]:
 
 
 def list_partition_reassignments(version: int) -> Iterator[Case]:
-    """One broker moves nothing anywhere, so every answer is empty; what is left out of it, and what is an error, is compared."""
+    """A single broker moves no replicas, so every answer is empty; compared is what it leaves out and what it answers with an error."""
     topics_of = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
 
     def case(name: str, wanted: list[tuple[str, list[int]]] | None, timeout_ms: int = 10_000) -> Case:

@@ -13,7 +13,7 @@ Build = Callable[[Peer], Any]
 
 
 class Case:
-    """One request in one version, sent to both brokers. `after` sees each peer's decoded answer, `view` makes of it what is compared;
+    """One request in one version, sent to both brokers. `after` sees each peer's decoded answer, `view` turns it into what is compared;
     `patience` is in seconds. `unencodable`: this version cannot carry the request, and our encoder has to say so.
     """
 

@@ -350,7 +350,7 @@ def produce(version: int) -> Iterator[Case]:
 
 
 def idempotent(version: int, case: Callable[..., Case]) -> Iterator[Case]:
-    """Sequences of one producer id that both brokers are made to believe in."""
+    """Sequences of producer ids that no broker has handed out: both take them on trust."""
     producer_id = 4_000_000 + version * 1000
 
     def numbered(sequence: int, epoch: int = 0, count: int = 2, identity: int = producer_id) -> bytes:

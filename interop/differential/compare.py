@@ -1,4 +1,4 @@
-"""Turns answers into plain values in which whatever differs by nature has a name, and finds the differences."""
+"""Turns answers into plain values, in which everything that differs by nature has a name that both sides share, and finds differences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.protocol.schema import Struct
 from odradek.records.batch import decode_batch, iter_headers
 
 PRESENT_ONLY = {"error_message", "batch_index_error_message", "documentation"}
-"""Sentences for people: null, empty or there on both sides, the words may differ."""
+"""Fields with sentences for people: both sides must be null, both empty or both neither; the words may differ."""
 
 BY_NATURE: dict[ApiKey, set[str]] = {
     # The metadata logs of two brokers grow differently.
@@ -141,7 +141,7 @@ class Plain:
     def records(self, data: Any) -> Any:
         """Record batches by their header fields, the payload by its bytes and by its records.
 
-        Times that the broker took of its clock are "now". The checksum is right or wrong: all that it covers is compared.
+        Times that the broker took from its clock are "now". The checksum is only "right" or "wrong": all that it covers is compared.
         """
         buffer = memoryview(bytes(data))
         batches = []
@@ -188,7 +188,7 @@ class Plain:
 
 
 def moment(value: int) -> Any:
-    """ "now" for a time that the broker may have taken of its clock."""
+    """ "now" for a time that the broker may have taken from its clock."""
     return "now" if 0 <= time.time() * 1000 - value + CLOCK_MS < MOMENT_MS else value
 
 
@@ -207,8 +207,8 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[Difference]:
 class Excepted(NamedTuple):
     """A difference that has been looked at and accepted: patterns for the case and the path (matched whole), the values, and why.
 
-    A value is compared as it is; a function decides itself. `together` decides over both where one is bounded by the other, and `bound`
-    says how in words. `elsewhere` names the setting without which the difference does not occur.
+    `ours` and `theirs` are values that must be equal to those found, or functions that accept or refuse them. `together` judges both where
+    one is bounded by the other, and `bound` says how in words. `elsewhere` names the setting without which the difference does not occur.
     """
 
     case: str

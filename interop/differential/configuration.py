@@ -28,7 +28,7 @@ UNUSABLE_NAMES = ("", ".", "..", "with space", "sl/ash", "x" * 250)
 
 
 def settled(peer: Peer) -> None:
-    """Waits until the broker follows all that was changed so far: a mark set on a topic of its own comes last in the metadata log."""
+    """Waits until the broker has applied all changes so far: a mark set last, on a topic of its own, follows them in the metadata log."""
     if _MARKER not in peer.topic_ids:
         peer.create_topic(_MARKER)
     mark = str(next(_marks))
@@ -283,7 +283,7 @@ def delete_records(version: int) -> Iterator[Case]:
     def fill(peer: Peer) -> None:
         peer.create_topic(topic, 3)
         peer.create_topic(compact, 1, {"cleanup.policy": "compact"})
-        # Records of long ago; the cases for brokers set log.retention.ms for a while, and the cleaner comes by every 15 s.
+        # The records are old, the cases for brokers set log.retention.ms for a while, and the cleaner applies it every 15 s.
         peer.create_topic(both, 1, {"cleanup.policy": "compact,delete", "retention.ms": "-1"})
         for name, partition in ((topic, 0), (topic, 1), (compact, 0), (both, 0)):
             for _ in range(3):

@@ -77,7 +77,7 @@ def long_named(peer: Peer) -> None:
 
 
 def wherever(answer: DescribeLogDirsResponse) -> DescribeLogDirsResponse:
-    """The same with all topics in a directory of their own: which of two directories takes a new log is left to a hash map in Kafka."""
+    """The same, with all topics in one made-up directory: in Kafka a hash map decides which of two directories takes a new log."""
     topics: dict[str, DescribeLogDirsResponse.DescribeLogDirsTopic] = {}
     for directory in answer.results:
         for topic in directory.topics:

@@ -1,7 +1,7 @@
 """Writes two sections of docs/differences.md from the tables: `python -m interop.differential.document`.
 
-They are what stands between `<!-- from the tables -->` and `<!-- end -->`: the APIs whose connection is closed, and what the comparison
-with JVM Kafka excuses.
+They are the text between `<!-- from the tables -->` and `<!-- end -->`: the APIs whose connection is closed, and the differences that the
+comparison with JVM Kafka excuses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def closed() -> str:
 
 
 def excused() -> str:
-    """The exceptions by their reasons, in their order."""
+    """The exceptions grouped by reason, in the order of the table."""
     by_reason: dict[str, list[Excepted]] = {}
     for entry in EXCEPTIONS:
         by_reason.setdefault(entry.why, []).append(entry)

@@ -34,7 +34,7 @@ def update(version: int, name: str, *updates: tuple[str, int, int], validate_onl
 
 
 def features_now(after: str, **expected: int) -> Case:
-    """What clients are told; the brokers hear of a level some time after whoever asked for it does, and are waited for."""
+    """What clients are told. A broker learns of a new level some time after the client that set it has its answer; this waits for it."""
     request = ApiVersionsRequest(client_software_name="odd", client_software_version="1")
     levels = {name.replace("_", "."): level for name, level in expected.items()}
 

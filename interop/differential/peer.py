@@ -20,7 +20,7 @@ from odradek.protocol.registry import response_class
 
 CORRELATION_ID = 0x0DAD
 _MEMBER_ID = re.compile(r"(differential|static)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""As a group's coordinator makes them of the client's or the instance's id."""
+"""Member ids as a group's coordinator makes them from the client's or the instance's id."""
 QUIET_SECONDS = 0.4
 """How long a broker that should answer nothing is listened to before its silence is taken as the answer."""
 
@@ -127,7 +127,7 @@ class Peer:
         return self.decode(api_key, version, answer[start:])
 
     def decode(self, api_key: int, version: int, body: bytes) -> Any:
-        """The message; a text with the bytes where the message alone would not make all of them."""
+        """The message; a text that shows the bytes when encoding the message does not give exactly these."""
         decoder = response_class(ApiKey(api_key))
         # ApiVersions in a version that the broker does not know is answered in version 0.
         for each in (version, 0) if api_key == ApiKey.API_VERSIONS else (version,):

@@ -11,13 +11,13 @@ from interop.differential.compare import MISSING, Excepted, Named, differences, 
 from interop.differential.peer import CLOSED, SILENT, Closed, Silent
 
 _NEIGHBOURS = 2
-"""So many entries of an unordered list are kept that are equal, and so many in which the exception is met."""
+"""How many equal entries of an unordered list are kept, and how many in which the exception occurs."""
 _SHORT_BYTES = 1000
-"""Of longer ones the length is kept: they are compared by their sizes."""
+"""Longer byte strings are kept as their length: they are compared by size."""
 
 
 class Recorded(NamedTuple):
-    """What a case was called and both plain answers."""
+    """The name of a case and both plain answers."""
 
     label: str
     ours: Any
@@ -29,7 +29,7 @@ def key_of(entry: Excepted) -> str:
 
 
 def keep_smallest(kept: dict[str, Recorded], index: int, exceptions: Sequence[Excepted], found: Recorded) -> None:
-    """Takes the pair over for the exception if it is the first or smaller than the former; not with a difference that nothing excuses."""
+    """Keeps the pair for the exception if it is the first or smaller than the one kept, and exceptions cover all its differences."""
     entry = exceptions[index]
     pruned = Recorded(found.label, *_pruned(entry, found.label, found.ours, found.theirs))
     if any(which(exceptions, found.label, difference) is None for difference in differences(pruned.ours, pruned.theirs)):
@@ -40,7 +40,7 @@ def keep_smallest(kept: dict[str, Recorded], index: int, exceptions: Sequence[Ex
 
 
 def _pruned(entry: Excepted, label: str, ours: Any, theirs: Any, path: str = "") -> tuple[Any, Any]:
-    """Both with few entries of the lists whose order means nothing: some that are equal, and some in which the exception is met."""
+    """Both answers, with few entries in unordered lists: some that are equal, and some in which the exception occurs."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         named = isinstance(ours, Named)
         inside = {key: f"{path}[{key}]" if named else f"{path}.{key}" if path else key for key in {**ours, **theirs}}
@@ -55,7 +55,7 @@ def _pruned(entry: Excepted, label: str, ours: Any, theirs: Any, path: str = "")
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         both = list(zip(ours, theirs, strict=True))
         if path.endswith(".batches"):
-            # One is enough, the smallest in which the exception is met.
+            # One batch is enough, the smallest in which the exception occurs.
             met = [pair for pair in both if any(entry.covers(label, each) for each in differences(*pair, f"{path}[0]"))]
             both = sorted(met, key=lambda pair: len(repr(pair)))[:1] or both
         if path.endswith(".content") and ours == theirs:
@@ -66,7 +66,7 @@ def _pruned(entry: Excepted, label: str, ours: Any, theirs: Any, path: str = "")
 
 
 def write(path: Path, recorded: Mapping[str, Recorded], known: Collection[str]) -> None:
-    """Adds to what the file has of exceptions that there are and that this run did not meet."""
+    """Writes the recorded pairs; the file keeps its pairs of known exceptions that did not occur in this run."""
     former = json.loads(path.read_text()) if path.exists() else {}
     former = {key: row for key, row in former.items() if key in known}
     rows = {key: {"label": each.label, "ours": _packed(each.ours), "theirs": _packed(each.theirs)} for key, each in recorded.items()}

@@ -12,4 +12,4 @@ OVERRIDES = {
     "log.initial.task.delay.ms": "36000000",
     "log.retention.check.interval.ms": "36000000",
 }
-"""Retention is off, never looked at, and future timestamps are allowed because the records carry fixed timestamps."""
+"""Retention is off and never checked, and future timestamps are allowed, because the records carry fixed timestamps."""

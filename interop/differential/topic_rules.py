@@ -32,7 +32,7 @@ COMPRESSIONS: dict[str, dict[str, str]] = {
     "zstd": {"compression.type": "zstd"},
     "zstd -5": {"compression.type": "zstd", "compression.zstd.level": "-5"},
     "zstd 22": {"compression.type": "zstd", "compression.zstd.level": "22"},
-    # The level of a codec that is not the topic's is kept and means nothing.
+    # The level of a codec that is not the topic's is stored and has no effect.
     "zstd, gzip level": {"compression.type": "zstd", "compression.gzip.level": "9"},
 }
 STAMPS: dict[str, dict[str, str]] = {
@@ -57,7 +57,7 @@ SIZES: dict[str, dict[str, str]] = {
 }
 POLICIES: dict[str, dict[str, str]] = {
     "compact": {"cleanup.policy": "compact"},
-    # The cases for brokers set log.retention.ms for a while, the records are old, and cleaners come by when they do.
+    # The records are old, the cases for brokers set log.retention.ms for a while, and a cleaner may apply it at any time.
     "compact,delete": {"cleanup.policy": "compact,delete", "retention.ms": "-1"},
     "compact, gzip": {"cleanup.policy": "compact", "compression.type": "gzip"},
     "delete": {"cleanup.policy": "delete"},
