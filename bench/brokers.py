@@ -28,7 +28,7 @@ def create_topic(broker: BrokerProcess, name: str, config: Mapping[str, str] | N
     """Returns when its partitions are led."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(120)
-    # The controller has answered; the broker leads the partitions a moment later, the last one last.
+    # The controller has answered; the broker becomes leader of the partitions a moment later, in their order.
     end_offset(broker, name, partitions - 1)
 
 
@@ -198,7 +198,7 @@ def rows(scale: float) -> Sequence[AnyRow]:
         figures = generate("bench.producing", broker.port, topic=topic, in_flight=5, seconds=4 * scale)
         used = broker.cpu_seconds() - cpu
         delete_topic(broker, topic)
-        # The warm-up takes a quarter of the time besides.
+        # The warm-up takes a quarter of that time in addition.
         return {
             "batches/s": figures["batches/s"],
             "CPU us": used / 1.25 / figures["batches"] * 1e6,

@@ -120,7 +120,7 @@ class Measured(NamedTuple):
 
 
 class _TalkingJvmBroker(JvmBroker):
-    """Logs what one of its loggers says at the level info."""
+    """JVM Kafka with one of its loggers at level info."""
 
     logger = ""
 
@@ -164,7 +164,7 @@ class Peers:
         while not answers_api_versions(broker.port):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{side} does not answer any more: {broker.log_tail()}")
-        # What its timers have to catch up with.
+        # Its timers catch up with the time for which it was stopped.
         time.sleep(0.2)
         try:
             yield broker
@@ -178,7 +178,7 @@ def order(number: int) -> Sequence[str]:
 
 
 def settle(row: Row, peers: Peers, side: str) -> tuple[int, bool]:
-    """Warms a broker up; how many passes it took, and whether two were alike at last."""
+    """Warms a broker up; returns how many passes it took, and whether the last two were alike."""
     before: float | None = None
     for number in range(row.most_passes):
         with peers.turn(side) as broker:
@@ -294,7 +294,7 @@ def commit() -> str:
 
 
 def keep(path: Path, lines: list[dict[str, Any]], **more: object) -> None:
-    """Leaves the results; rows of an earlier run of the same file that were not measured now are not kept."""
+    """Writes the results over those of an earlier run: rows that were not measured now are lost."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rounded = [{key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in line.items()} for line in lines]
     path.write_text(json.dumps({"machine": machine(), "commit": commit(), **more, "table": rounded}, indent=1) + "\n")

@@ -72,7 +72,7 @@ def commits(broker: BrokerProcess, partitions: int, seconds: float, label: str) 
     return {
         "commits/s": figures["commits/s"],
         "p99 ms": figures["p99 ms"],
-        # The warm-up takes a quarter of the time besides.
+        # The warm-up takes a quarter of that time in addition.
         "CPU us": used / 1.25 / (figures["commits/s"] * figures["elapsed"]) * 1e6,
         "client CPU us": figures["client CPU us"],
     }
@@ -94,7 +94,7 @@ def group_names(count: int) -> list[str]:
 
 
 async def use_coordinator(port: int, keys: list[str], kind: int) -> None:
-    """Until the broker coordinates them."""
+    """Waits until the broker coordinates them."""
     wire = await connect(port)
     await await_coordinator(wire, keys, kind)
     wire.close()

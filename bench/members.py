@@ -22,7 +22,7 @@ from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 HEARTBEAT_S = 0.5
-"""Of members of the classic protocol, who choose it themselves."""
+"""The heartbeat interval of members of the classic protocol, who choose it themselves."""
 SESSION_MS = 45_000
 REBALANCE_MS = 300_000
 _HAS_TO_JOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
@@ -121,7 +121,7 @@ class ClassicMember:
         return result
 
     async def beat(self, generation: int) -> None:
-        """Until it has to join again."""
+        """Sends heartbeats until the member has to join again."""
         request = request_frame(HeartbeatRequest(group_id=self.group.name, generation_id=generation, member_id=self.member_id), 4)
         while True:
             await asyncio.sleep(HEARTBEAT_S)

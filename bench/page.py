@@ -1,6 +1,6 @@
-"""Makes the table of docs/performance.md of the kept results: python -m bench.page
+"""Makes the table of docs/performance.md from the kept results: python -m bench.page
 
-Between the two marks of the page stands what `page_with_table` puts there; a test holds the page to bench/results/.
+`page_with_table` writes the text between the two marks of the page; a test compares it with bench/results/.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ _LOADED = re.compile(r"Loaded \d+ logs .*?in ([0-9.]+) ?(ms|s)\b")
 
 
 def loading_seconds(broker: BrokerProcess) -> float:
-    """By the broker's own log."""
+    """How long loading the logs took, by the broker's own log."""
     found = _LOADED.search(broker.log_path.read_text(errors="replace"))
     if found is None:
         raise RuntimeError(f"{broker.name} does not say how long it loaded its logs: {broker.log_tail()}")

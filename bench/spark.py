@@ -32,7 +32,7 @@ TOPIC = "spark"
 
 
 class Cell(NamedTuple):
-    """What reads from what. `own_spark`: on the release the official connector was made for."""
+    """A source and the broker it reads from. `own_spark`: with the Spark release that the official connector was made for."""
 
     source: str
     broker: str

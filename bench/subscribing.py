@@ -1,7 +1,7 @@
 """A load generator: a consumer that comes anew subscribes, over raw requests; milliseconds until it holds the first record.
 
-Every time in a new group, over a new connection, with nothing known but the broker's address; what a client has to ask is asked, one
-after the other, and nothing else: so that what is measured is what the broker takes.
+Each time it joins a new group, over a new connection, and knows only the broker's address. It asks what a client has to ask, one request
+after the other, and nothing else, so that the broker's time is measured.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def join_consumer(wire: Wire, group: str, topic: str) -> list[int]:
 
 
 async def subscribe(port: int, protocol: str, group: str, topic: str) -> float:
-    """Milliseconds."""
+    """Subscribes once; returns the milliseconds until the first record."""
     begin = time.perf_counter()
     wire = await connect(port)
     metadata = await wire.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)]), 12, MetadataResponse)

@@ -1,8 +1,8 @@
 """A load generator: transactions by raw requests, every producer over a connection of its own, one transaction after the other.
 
 A transaction is one batch into one partition. The younger form (transaction.version 2) is Produce and EndTxn, which gives the producer its
-next epoch; the older one AddPartitionsToTxn, Produce and EndTxn. CONCURRENT_TRANSACTIONS (the transaction before is still being ended) is
-asked again after `RETRY_S`.
+next epoch; the older one is AddPartitionsToTxn, Produce and EndTxn. After CONCURRENT_TRANSACTIONS (the transaction before is still being
+ended) the request is sent again after `RETRY_S`.
 
 `main` with `rate` instead of as many as possible: one producer begins that many transactions a second, and a reader of committed records
 tells when each can be seen.

@@ -48,7 +48,7 @@ def raw(broker: BrokerProcess, topic: str, version: int, records: int, seconds: 
     return {
         "transactions/s": figures["transactions/s"],
         "p99 ms": figures["p99 ms"],
-        # The warm-up takes a quarter of the time besides.
+        # The warm-up takes a quarter of that time in addition.
         "CPU us": used / 1.25 / (figures["transactions/s"] * figures["elapsed"]) * 1e6,
         "client CPU us": figures["client CPU us"],
     }

@@ -109,7 +109,7 @@ GROUP, TRANSACTION = 0, 1
 
 
 async def find_coordinator(wire: Wire, keys: list[str], kind: int = GROUP) -> None:
-    """Until the broker is named as the one that coordinates all of them: makes the internal topic, as it does for the first client."""
+    """Waits until the broker is named as coordinator of all keys; this creates the internal topic, as for the first client."""
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
 
     async def found() -> bool:
@@ -120,7 +120,7 @@ async def find_coordinator(wire: Wire, keys: list[str], kind: int = GROUP) -> No
 
 
 async def await_coordinator(wire: Wire, keys: list[str], kind: int = GROUP) -> None:
-    """As `find_coordinator`, and until it has loaded all of them."""
+    """As `find_coordinator`; also waits until the broker has loaded all of them."""
     await find_coordinator(wire, keys, kind)
     groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=key, topics=[]) for key in keys]
 
@@ -149,7 +149,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def generate(module: str, port: int, timeout: float = 600, **options: str | int | float) -> Figures:
-    """Runs a generator in a process of its own; what it prints."""
+    """Runs a generator in a process of its own; returns the figures that it prints."""
     command = [sys.executable, "-m", module, str(port), json.dumps(options)]
     done = subprocess.run(command, capture_output=True, timeout=timeout, check=False)
     if done.returncode:

@@ -83,7 +83,7 @@ def wait_until_ready(broker: subprocess.Popen[bytes], port: int, log: Path) -> N
 
 
 def wait_for_spark_connect(console: Console, limit_s: float = 300) -> None:
-    """`spark-pipelines` starts a Spark Connect server on a fixed port: waits for another one to leave, SystemExit when it does not."""
+    """Waits until the fixed port is free on which `spark-pipelines` starts a Spark Connect server; SystemExit when another one stays."""
     deadline = time.monotonic() + limit_s
     while free_port(SPARK_CONNECT_PORT) != SPARK_CONNECT_PORT:
         if time.monotonic() > deadline:

@@ -31,7 +31,7 @@ def records_in(bootstrap: str, topic: str) -> int:
 
 
 def make_topic(bootstrap: str, topic: str) -> bool:
-    """An empty topic; False, and nothing is touched, when it has all flights already."""
+    """Makes an empty topic; returns False and touches nothing when the topic has all flights already."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         if topic in [known.name for known in admin.list_topics()]:
             if records_in(bootstrap, topic) == FLIGHTS:
