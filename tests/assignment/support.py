@@ -10,12 +10,12 @@ from odradek.assignment.spec import GroupSpec, MemberSpec, Partitions
 
 
 def topic(number: int) -> UUID:
-    """Its hash in Java is the number, so that hash tables of a few of them are in order there as well."""
+    """A topic id whose hash in Java is the number, so that Java's hash tables hold a few of them in this order as well."""
     return UUID(int=number)
 
 
 def random_spec(rng: random.Random, *, homogeneous: bool | None = None) -> GroupSpec:
-    """Members with what an earlier state of the group may have given them: disjoint, not complete, not balanced."""
+    """Members with partitions that an earlier state of the group may have given them: disjoint, incomplete, unbalanced."""
     counts = {topic(number): rng.randint(1, 8) for number in range(1, rng.randint(2, 6))}
     homogeneous = rng.random() < 0.5 if homogeneous is None else homogeneous
     ids = sorted(f"m{number}" for number in rng.sample(range(10, 99), rng.randint(1, 7)))

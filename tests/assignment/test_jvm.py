@@ -1,6 +1,7 @@
 """The same assignments as Kafka's own assignors, member by member (jvm/Assignors.java).
 
-Kafka takes members and topics in the order of its hash tables; here members come in our order, and topic ids have hashes in ours.
+Kafka takes members and topics in the order of its hash tables; here members are given in our order, and the topic ids are chosen so that
+their hashes are in that order, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the journal promises: offsets in order, the newest taken back first, nothing kept while nothing is recorded."""
+"""The promises of the journal: offsets in order, the newest change taken back first, nothing kept while it does not record."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def accepted_is_readable(batch: bytes) -> bool:
 
 
 def run_finding(name: str, source: ModuleType | None) -> str:
-    """What is wrong with how a run of batches is treated, "" if nothing; `source` is another build to ask as well."""
+    """What is wrong with the treatment of a run of batches, "" if nothing; `source` is another build to compare with."""
     run, did = mutated_run(random.Random(name))
     place = f"{name} ({did}): {run.hex()}"
     ours = native.codec

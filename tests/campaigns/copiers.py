@@ -55,7 +55,7 @@ class Options(NamedTuple):
     source: str
     target: str
     partitions: list[int]
-    """Which to read without a rebalance, by copiers without a group membership."""
+    """The partitions to read, for copiers that are no members of a group."""
     seed: int
     history: str
     broker_pid: str
@@ -94,7 +94,7 @@ class Doom:
         self.broker = True
 
     def reached(self, phase: str) -> None:
-        """Kills whoever is to be killed here."""
+        """Kills the process that a signal has asked to be killed at this phase."""
         if self.own == phase:
             if phase != "ending":
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -115,7 +115,7 @@ def _kill_soon(pid: int, seconds: float) -> None:
 
 
 def _passed_over(error: KafkaError) -> None:
-    """Whoever makes the next call is told; without this the client raises it within unrelated callbacks."""
+    """Passes over an error, which the next call raises again; without this the client would raise it within unrelated callbacks."""
 
 
 class Work(NamedTuple):
@@ -317,7 +317,7 @@ class LibrdkafkaCopier:
         self.rewind()
 
     def _retry(self, action: Any) -> None:
-        """Until it is done, or fails in a way that asking again does not mend."""
+        """Repeats the action until it is done, or fails with an error that a retry does not help."""
         while True:
             try:
                 action()

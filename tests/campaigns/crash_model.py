@@ -1,4 +1,4 @@
-"""What was written to a log and what of it must, may and must not be there after a crash; see `crash_states`."""
+"""A model of what was written to a log, and which of it must, may and must not be there after a crash; see `crash_states`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Violation(Exception):
 
 
 class Batch:
-    """A batch that was written (or was about to be), and the one it was written behind."""
+    """A batch that was written (or was about to be), and the one it was written after."""
 
     __slots__ = (
         "aborted",
@@ -88,10 +88,10 @@ class History:
         """Durable: must be there, byte for byte, from `start_limit` on (compacted: the last values)."""
         self.flushed_end = 0
         self.start_limit = 0
-        """The log start may have got as far."""
+        """The largest log start that a crash may leave."""
         self.start_durable = 0
         self.cleaned_end = 0
-        """Compaction may have gone as far."""
+        """The offset up to which compaction may have gone."""
         self.open: dict[int, list[Batch]] = {}
 
     @property
@@ -127,7 +127,7 @@ class History:
         self.flushed_end = min(self.flushed_end, end, *gone)
 
     def now_ends_at(self, end: int) -> None:
-        """The tail is the last batch below `end` of the present one's line."""
+        """The log now ends at `end`: its tail is the last batch below that, going back from the present tail."""
         while self.tail is not None and self.tail.last >= end:
             self.tail = self.tail.previous
         line = set() if self.tail is None else set(self.tail.chain())
@@ -346,8 +346,10 @@ def _went_on(history: History, last: Batch, pid: int) -> bool:
 
 
 def _lies_before(history: History, found: Found, last: Batch, pid: int) -> bool:
-    """Whether all that the line has of the producer lies below where the log starts, or did when it was opened the last time: recovery
-    reads whole segments and finds it again, whereas the running broker forgot it when it read from the log start on. As in Kafka.
+    """Whether all batches of the producer in the line lie below the log start, or did when the log was opened the last time.
+
+    Recovery reads whole segments and finds them again, whereas the running broker forgot them when it read from the log start on. As in
+    Kafka.
     """
     own = [batch for batch in last.chain() if batch.producer_id == pid]
     if not own or own[-1].last >= max(found.start, history.start_limit):

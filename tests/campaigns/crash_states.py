@@ -500,8 +500,8 @@ def _append_and_lose_power(opened: Opened, world: World, before: dict[UUID, Foun
 
 
 def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, Found], rng: random.Random) -> None:
-    """A batch in the place of a lost one, of the same size, must not bring back the one that was behind that; nor must those that follow
-    count as flushed where what was lost had been.
+    """A batch in the place of a lost one, of the same size, must not bring back the batch after it; nor may later batches count as flushed
+    because the lost ones had been.
     """
     written: list[tuple[History, Batch]] = []
     for topic_id, log in opened.logs.items():

@@ -52,7 +52,8 @@ _OF_JVM = 0.3
 _OF_EACH_RARE = 3
 """In each log directory of a full campaign."""
 FULL_COUNT = 500
-"""Partitions from which on every reason must have been needed, and directories go offline as well (a start of each broker for many)."""
+"""From so many partitions on every reason must have been needed, and damage that takes directories offline is tried as well (many of them
+with one start of each broker)."""
 
 
 # -- making the directories ----------------------------------------------------------------------------------------------------------
@@ -251,7 +252,9 @@ _CULPRITS = tuple(re.compile(words + r"[^\n]*data-\d/((?:plain|kept)-\d+)\b") fo
 
 
 def start(broker: BrokerProcess, folder: Path) -> set[str]:
-    """Starts the broker; a partition for which it refuses to, or takes the directory offline, is emptied, noted, and it is tried again."""
+    """Starts the broker. A partition that keeps it from starting, or that takes its directory offline, is emptied and noted, and the broker
+    is started again.
+    """
     refused: set[str] = set()
     while True:
         broker.log_path.unlink(missing_ok=True)
@@ -349,7 +352,7 @@ class Tally:
 
 
 def campaign(count: int, seed: int, folder: Path) -> list[str]:
-    """The differences that have no reason, one line each; prints why others are meant, and a summary."""
+    """The differences that have no reason, one line each; prints the reasons of the others, and a summary."""
     import time
 
     directories = offline.campaign(seed, folder / "offline") if count >= FULL_COUNT else offline.Tally()

@@ -8,8 +8,8 @@ Meanwhile copiers are killed with SIGKILL, at random moments and at chosen point
 transactional id, at once or only after the transaction's timeout; others are stopped, and woken as zombies beside a successor. The broker
 is killed with SIGKILL, at random and just after somebody asked for a commit, and started on the same directory.
 
-What is judged, with these names, is told in `exactly_once_judging`. The seed decides the moments and the kinds of disruptions; the load
-itself runs in real time. With a problem, the directory with the broker's data, its log and everybody's history stays, and is named.
+`exactly_once_judging` describes what is judged, by name. The seed decides the moments and the kinds of disruptions; the load itself runs in
+real time. When there is a problem, the directory with the broker's data, its log and everybody's history is kept and named.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Feeder(threading.Thread):
         self.recorder.close()
 
     def _send(self, start: int, end: int) -> None:
-        """A line of the history: so many records, which complete together."""
+        """Sends one history line's worth of records, which complete together."""
         sent = [
             (number % self.plan.partitions, f"{number % self.plan.partitions}:{number // self.plan.partitions}")
             for number in range(start, end)
@@ -191,7 +191,7 @@ class CopierProcess:
 
     @property
     def listens(self) -> bool:
-        """Whether it is there and has gone so far as to take signals; its history begins then."""
+        """Whether the process runs and handles signals by now, which its history's first line shows."""
         history = Path(self.options.history)
         return self.process is not None and self.process.poll() is None and history.exists() and history.stat().st_size > 0
 
@@ -261,7 +261,7 @@ class Run:
         self.copiers: list[CopierProcess] = []
         self.begun = time.monotonic()
         self.patience = 0.0
-        """Until when something more has to be copied."""
+        """The time by which something more has to be copied."""
         self.recorder = Recorder(self.history / "disruptor.jsonl", "disruptor")
         self.agenda: list[tuple[float, Callable[[], None]]] = []
         self.watch: Watch | None = None
@@ -345,7 +345,7 @@ class Run:
         return time.monotonic() + (self.rng.uniform(0.3, 1.7) * every if every > 0 else 1e9)
 
     def _look_after(self) -> None:
-        """Does what is due, and starts again whoever is dead by a hand other than ours."""
+        """Does what is due, and starts every process again that died without our doing."""
         due = [each for each in self.agenda if each[0] <= time.monotonic()]
         self.agenda = [each for each in self.agenda if each not in due]
         for _, action in due:

@@ -4,14 +4,14 @@ exactly-once        a partition of the output is the same partition of the input
 input-complete      the input holds what the idempotent producer sent, each value once and in order;
 aborted-invisible   no read_committed reader sees a record of a transaction whose abort was acknowledged;
 committed-there     every record of a transaction whose commit was acknowledged is read;
-not-torn            of a transaction of which nobody knows what became, all records are read or none;
-one-truth           what a read_committed reader saw during the disruptions is what stands there at the end, from the first record on;
+not-torn            of a transaction of unknown outcome, all records are read or none;
+one-truth           what a read_committed reader saw during the disruptions is what is there at the end, from the first record on;
 lso-stuck           no last stable offset stays where it is below the high watermark for longer than the transaction timeout and some grace;
 goes-back           no last stable offset, high watermark or committed offset goes back; none stands above the one that bounds it;
 commits-complete    at the end the group's offsets are the ends of the input;
 hanging             at the end no transaction is open: last stable offsets are high watermarks, ListTransactions names none that is not
                     complete, DescribeProducers none with a transaction's first offset;
-history             what the checker of histories finds besides.
+history             what the history checker finds in addition.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def hanging(watch: Watch, partitions: Mapping[str, int]) -> list[str]:
 
 
 def checked(watch: Watch, history: Path, given: Mapping[int, Rows], visible: Mapping[int, Rows]) -> list[str]:
-    """What the checker of histories says."""
+    """The findings of the history checker."""
     now = time.monotonic()
     final = [
         Event(now, f"final reader of {topic}-{partition}", "ok", "poll", tuple(Poll(topic, partition, *row) for row in rows))

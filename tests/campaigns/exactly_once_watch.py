@@ -21,7 +21,7 @@ from tests.campaigns.copiers import CLIENT
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST = -1
 LONGEST_GAP_S = 1.0
-"""What counts of the time between two samples: more than that, and the broker was away."""
+"""The longest time between two samples that counts: after a longer one the broker was away."""
 Rows = list[tuple[int, str]]
 """(offset, value) in the order in which they were read."""
 
@@ -46,7 +46,7 @@ class Watch(threading.Thread):
         self.ends: dict[int, int] = {}
         self.stable: dict[int, int] = {}
         self.longest = (0.0, -1, -1)
-        """Seconds, partition, offset of the longest time that a stable end stood below the end while there was a broker to end that."""
+        """(seconds, partition, offset) of the longest time for which a stable end stayed below the end while the broker was running."""
         self.samples = 0
         self.checked: dict[str, int] = {}
         """Operations in the history, once it is judged."""
@@ -136,7 +136,7 @@ class Watch(threading.Thread):
         known[partition] = offset
 
     def _stands(self, partition: int, offset: int, end: int, seconds: float) -> None:
-        """Adds the time since the last sample, if the stable end is still where it was, with something above it."""
+        """Adds the time since the last sample if the stable end has not moved and records lie above it."""
         if offset >= end:
             self._stood.pop(partition, None)
             return

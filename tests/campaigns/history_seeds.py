@@ -65,7 +65,7 @@ class Editor:
         ]
 
     def end(self, place: Place) -> int:
-        """An offset behind everything."""
+        """An offset after all others."""
         offsets = [
             each.offset
             for event in self.events
@@ -92,7 +92,7 @@ class Editor:
                 self.put(index, *(each for each in event.micro_operations if not (isinstance(each, Poll) and gone(each))))
 
     def finally_polled(self, *polls: Poll) -> None:
-        """The final read goes on with these."""
+        """Adds these polls to the final read."""
         index = self.where(lambda event: event.extra.get("final") and event.function == "poll")[-1]
         self.put(index, *self.events[index].micro_operations, *polls)
 

@@ -1,7 +1,7 @@
 """What a broker made of a damaged partition, and when ours may differ from JVM Kafka's: each reason with the evidence it asks for.
 
-A reason is never taken on the damage's word. Whatever field of the outcome it excuses must follow from the batches of our own log
-(`FOLLOWS`), and its condition says in which way theirs is worse.
+The kind of damage alone is never reason enough. Every field of the outcome that a reason excuses must follow from the batches of our own
+log (`FOLLOWS`), and its condition says in which way theirs is worse.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.storage.recovery import follow_batch
 from odradek.testing.disk import VirtualDisk
 
 UNREADABLE = b"\0unreadable"
-"""Stands in `Outcome.log` for bytes behind the last batch of a segment that are no batch."""
+"""Stands in `Outcome.log` for bytes after the last batch of a segment that are no batch."""
 
 
 class Outcome(NamedTuple):
@@ -132,8 +132,8 @@ def _all_producers(case: Case, ours: Outcome) -> bool:
 
 
 def _producers_follow(case: Case, ours: Outcome) -> bool:
-    """Each producer with batches behind the log start stands at its last one; its transaction is open as the markers say. Or they are
-    all that there were before the damage, and the log ends where it did: batches of theirs may be gone from the middle.
+    """Each producer with batches after the log start is at its last one, and its transaction is open as the markers say. Or the producers
+    are all that there were before the damage, and the log ends where it did: then batches of theirs may be gone from the middle.
 
     A marker of a higher epoch (KIP-890) leaves no batch.
     """
@@ -163,7 +163,7 @@ def _producers_follow(case: Case, ours: Outcome) -> bool:
 
 
 def _aborts_follow(case: Case, ours: Outcome) -> bool:
-    """Those of before the damage, and none is missing whose marker is there."""
+    """The aborted transactions are some of those before the damage, and none is missing whose marker is there."""
     there = {header.base_offset for header, _ in batches_of(ours.log) if header.is_control}
     return {entry for entry in case.aborted if entry[2] in there} <= set(ours.aborted) <= case.aborted
 
@@ -217,8 +217,8 @@ def _lost_epochs(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _lying_index(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """Theirs answers with a batch behind the one that holds the offset, or with none, and knows of producers no more than ours: it has
-    not read the batches of that segment.
+    """Theirs answers with a batch after the one that holds the offset, or with none, and knows of no more producers than ours: it has not
+    read the batches of that segment.
     """
     pairs = zip(ours.fetches, theirs.fetches, strict=True)
     known = {entry.producer_id: entry.last_offset for entry in ours.producers if not isinstance(entry, str)}
@@ -234,7 +234,7 @@ def _only_rubbish_behind(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _end_in_the_file(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """The batches that ours serves lie in their file as well, behind what they take for its end."""
+    """The batches that ours serves lie in their file as well, beyond what they take for its end."""
     return case.clean and _has(case, ".log cut", ".index") and ours.end > theirs.end and _only_rubbish_behind(case, ours, theirs)
 
 
@@ -283,7 +283,7 @@ def _below_log_start(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _shortened(entry: tuple[int, ...], known: set[tuple[int, ...]], start: int) -> bool:
-    """Whether it is one of the known ones, of which only what lies behind the log start was seen."""
+    """Whether it is one of the known entries, cut to the part after the log start."""
     producer, first, last, stable = entry
     return first >= start and any(each[0] == producer and each[2] == last and each[3] <= stable for each in known)
 
@@ -310,14 +310,14 @@ def _unreadable_tail(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _hole(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """They go on behind it, with a batch or with an empty segment."""
+    """They go on after the hole, with a batch or with an empty segment."""
     kept = _next_of_theirs(ours, theirs)
     beyond = kept[0].base_offset > ours.end if kept is not None else theirs.log == ours.log and theirs.end > ours.end
     return not case.clean and not case.compacted and beyond and _has(case, ".log")
 
 
 _ENDS = frozenset({"end", "epochs", "epoch_ends", "fetches", "producers", "aborted"})
-"""What follows when a log ends elsewhere."""
+"""The fields that differ as well when a log ends elsewhere."""
 
 BETTER: tuple[Better, ...] = (
     Better(

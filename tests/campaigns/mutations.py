@@ -119,7 +119,7 @@ def _all_gone(suffix: str) -> Mutation:
 
 
 def _extra(*names: str, copy_of: str = "") -> Mutation:
-    """New files; `{base}` is a segment's base offset, `{beyond}` an offset behind the log."""
+    """New files; `{base}` is a segment's base offset, `{beyond}` an offset beyond the log's end."""
 
     def run(rng: random.Random, folder: Path, lines: Lines) -> bool:
         base = rng.choice(lines.bases)
@@ -136,7 +136,7 @@ def _extra(*names: str, copy_of: str = "") -> Mutation:
 
 
 def _positions(data: bytes | bytearray) -> list[int]:
-    """Where batches begin; none in a log that has suffered so much that they cannot be told."""
+    """Where batches begin; none in a log that is too damaged to tell."""
     try:
         return [position for position, _ in iter_headers(data)]
     except OdradekError:

@@ -322,7 +322,7 @@ def _serves_less(theirs: list[Seen] | None, ours: list[Seen], contents: list[byt
 
 
 def judge_alone(damage: Damage, contents: list[bytes], ours: list[Seen] | None, theirs: list[Seen] | None, tally: Tally) -> None:
-    """The second directory is the damaged one; if ours starts, it serves all others. Better is that where JVM Kafka does not."""
+    """The second directory is the damaged one. If ours starts, it must serve all others; starting where JVM Kafka does not is better."""
     tally.count += 1
     rest = ours is None or _others_served(ours, contents)
     if ours == theirs and rest:

@@ -6,7 +6,7 @@ one-owner         no partition is claimed by two members at the same time. A cla
                   in the log, no two members have the same partition in any generation or at any epoch;
 commits-go-on     the committed offset of a partition never goes back in the log;
 fenced            no commit of somebody who is not a member, or of a generation to come, or of another member's partition is in the log;
-positions-go-on   who is given a partition begins to read it at the offset that is committed, and leaves nothing out from there
+positions-go-on   a member that is given a partition reads it from the committed offset on, and leaves nothing out from there
                     (librdkafka hands a record out again at times);
 at-least-once     every acknowledged record was read by somebody, as it was sent.
 """
@@ -34,7 +34,8 @@ SLACK_S = 0.3
 """How much later than due a heartbeat may leave on a busy machine."""
 MOST_OF_A_KIND = 20
 LEFT_TO_US = (*ALLOWED, "static-rebalance", "nonmonotonic-poll")
-"""Only the campaign knows which static members are to come back in time; librdkafka hands a record out again at times, which is counted."""
+"""Names that the history checker must not judge here: only the campaign knows which static members are to come back in time, and librdkafka
+hands a record out again at times, which is counted."""
 
 
 @dataclass
@@ -184,7 +185,7 @@ def starvations(silences: Iterable[Silence], least_s: float) -> list[Silence]:
 
 
 def guard(claims: Iterable[Claim], hosts: Mapping[str, str], silences: Iterable[Silence], after_s: float) -> None:
-    """A member that is silent for so long loses its guard: the coordinator may take it for dead."""
+    """Ends the guard of claims whose member was silent for too long: the coordinator may take it for dead."""
     by_host: dict[str, list[Silence]] = defaultdict(list)
     for silence in silences:
         if silence.ended - silence.begun >= after_s:
@@ -233,7 +234,7 @@ def commits_go_on(group: str, commits: Iterable[Commit]) -> list[str]:
 
 
 def fenced(group: str, commits: Iterable[Commit], forgetful: Container[str] = ()) -> list[str]:
-    """`forgetful` members may have committed as one who manages partitions himself, which a group without members takes from anybody."""
+    """`forgetful` members may have committed as simple consumers do, without a generation; a group without members accepts that."""
     problems: list[str] = []
     for commit in commits:
         if not commit.members and (commit.claimed_generation < 0 or commit.member in forgetful):

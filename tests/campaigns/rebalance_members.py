@@ -97,7 +97,7 @@ class Member(threading.Thread):
         self.recorder.ok("poll", [["poll", *each] for each in taken])
 
     def insist(self) -> None:
-        """Was paused and does not know yet whether it was taken for dead: commits once more what it had committed before."""
+        """After a pause, when the member does not know yet whether it was expelled: commits once more what it had committed before."""
         self.positions |= {partition: self.highest[partition] for partition in self.owned if partition in self.highest}
         self.commit(insists=True)
 
@@ -317,7 +317,7 @@ def say(**fields: object) -> None:
 
 
 def watch(recorder: Recorder) -> None:
-    """Notes when this process was not let run: what a broker does to a silent member is no fault of the broker."""
+    """Notes when this process did not get the processor: the broker is not to blame for what it does to a silent member."""
     last = time.monotonic()
     while True:
         time.sleep(0.1)

@@ -49,7 +49,7 @@ PARTITIONS = 6
 MOST_MEMBERS = 5
 MOST_PROCESSES = 4
 SETTLED_S = 0.4
-"""So long nothing may have changed in a group that is called stable."""
+"""How long nothing may have changed in a group before it counts as stable."""
 RATE = 200
 """Records a second, over all groups."""
 SETTINGS = {
@@ -119,7 +119,7 @@ class Evidence:
 
 
 class Pulse(threading.Thread):
-    """Asks the broker for its versions all the time; notes when it did not answer, for what sessions end then is not for it to answer."""
+    """Asks the broker for its versions all the time and notes when it did not answer: sessions that end then are not held against it."""
 
     def __init__(self, port: int) -> None:
         super().__init__(name="pulse", daemon=True)
@@ -295,7 +295,7 @@ class Group(threading.Thread):
         return True
 
     def bury(self) -> bool:
-        """Members whose client gave up are gone; whether one did so for a reason that is not its own."""
+        """Takes out the members whose client gave up; returns whether one did so for a reason that is not its own."""
         strange = False
         for host in self.hosts:
             for name in [name for name in host.members if name in host.died]:

@@ -22,7 +22,7 @@ QUORUM = {"controller.quorum.bootstrap.servers": "h:9093"}
 
 
 def refused(settings: dict[str, str], *words: str) -> None:
-    """That the settings, over those of a node that is all of its cluster, are refused in a line with these words."""
+    """Checks that the settings, over those of a single node, are refused in a line with these words."""
     with pytest.raises(ConfigError) as caught:
         standalone_config(settings)
     for word in words:

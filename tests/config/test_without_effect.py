@@ -20,10 +20,10 @@ from tests.config.reads import module, modules, used_keys
 
 SOURCE = Path(odradek.__file__).parent
 NOT_READ_BY_NAME = {"broker.id", "controller.quorum.bootstrap.servers"}
-"""The first gives node.id its value. A quorum has to be named, by the other or by controller.quorum.voters; a node that is all of its
-quorum calls nobody."""
+"""The first gives node.id its value. The second, or controller.quorum.voters, has to name a quorum; a node that is alone in it calls
+nobody."""
 ONLY_ON_REQUEST = {name for name in WITHOUT_EFFECT if name.startswith("share.coordinator.state.topic.")}
-"""Listed, and used all the same where a client has the topic created that nothing else here needs."""
+"""Keys that are listed as without effect, and still used when a client has the share coordinator's topic created."""
 
 
 @pytest.fixture(scope="module")

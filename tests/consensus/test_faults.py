@@ -14,7 +14,7 @@ from tests.consensus import simulation
 from tests.consensus.test_quorum import test_a_vote_binds_the_next_life as check_remembered_vote
 
 SEEDS = range(1, 251)
-"""What vouches for the invariants is no more than what the core itself has to go through."""
+"""The invariants are shown to notice broken cores in no longer runs than the core itself has to pass."""
 
 
 def test_invariants_hold_under_random_faults() -> None:

@@ -304,7 +304,7 @@ def _copy(log: MemoryLog, end: int) -> MemoryLog:
 
 
 class LosingLog(MemoryLog):
-    """Its partition is somebody else's when `lost`, which whoever asks it anything hears."""
+    """A log whose partition belongs to another broker when `lost`; every call then fails with that."""
 
     def __init__(self) -> None:
         super().__init__()

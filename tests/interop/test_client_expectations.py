@@ -1,4 +1,4 @@
-"""What unmodified clients caught in another broker that was written anew: each failure there is a test here.
+"""Failures that unmodified clients found in another new implementation of a broker: each one is a test here.
 
 librdkafka, kafka-python and aiokafka, wherever they have the call in question.
 """

@@ -1,4 +1,4 @@
-"""Would the comparison see a wrong answer beside what it excuses, or behind what it takes for equal? Needs no JVM.
+"""Whether the comparison would see a wrong answer beside what it excuses, or among what it takes for equal. Needs no JVM.
 
 `recorded.json` has a pair of answers for each exception, as a run met it (`python -m interop.differential --record
 tests/interop/recorded.json`, a second time with what `Excepted.elsewhere` names after --set). Our side is changed a little, one value at a
@@ -92,7 +92,7 @@ def unexplained(label: str, ours: Any, theirs: Any) -> list[Difference]:
 
 
 def our_answers_nearby(pair: Recorded) -> Iterator[Changed]:
-    """Our answer with one change: of a value of ours, or of what is not there, or an answer where there was none."""
+    """Our answer with one change: a value changed, a missing one added, or an answer where there was none."""
     for place, other in changed(pair.ours):
         if not bounded(pair.label, place):
             yield place, other

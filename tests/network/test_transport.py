@@ -1,4 +1,4 @@
-"""The client side of a connection: answers find their requests, limits hold, every end is told to whoever waits."""
+"""The client side of a connection: answers find their requests, limits hold, and all who wait are told when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values put away while they are read: against the records as they are decoded one by one."""
+"""Values stored in tables while they are read, compared with the records as they are decoded one by one."""
 
 from __future__ import annotations
 

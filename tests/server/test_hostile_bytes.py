@@ -1,6 +1,6 @@
-"""Hostile bytes over real sockets: the answer that the reliability table gives, nobody else harmed, memory bounded.
+"""Hostile bytes over real sockets: each kind gets its defined answer, nobody else is harmed, and memory stays bounded.
 
-The rows on framing and parsing; those about records, ACLs and SASL stand with their rooms.
+Framing and parsing are tested here; records, ACLs and SASL with their rooms.
 """
 
 from __future__ import annotations

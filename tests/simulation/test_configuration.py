@@ -1,4 +1,4 @@
-"""A whole broker whose configuration changes: what is set holds at once, survives every end, and holds before the logs are loaded."""
+"""A whole broker whose configuration changes: a setting is in effect at once, survives every end, and again before the logs are loaded."""
 
 from __future__ import annotations
 

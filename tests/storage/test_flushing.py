@@ -1,4 +1,4 @@
-"""What a flush promises, at every moment at which the power may go; and what never happens on the loop."""
+"""What a flush promises, whenever the power may be cut; and what never happens on the loop."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class World:
         """What the log holds of it."""
         self.known: Producers = {}
         self.bases: list[tuple[int, Producers]] = [(0, {})]
-        """What was known at an offset when a restart had less than all batches to go by."""
+        """The producers known at an offset after a restart that did not read all batches."""
         self.index: list[AbortedTransaction] = []
         self.start = self.end = self.flushed = 0
         self.cleaned_end = 0
@@ -201,7 +201,7 @@ class World:
             self._refused(marker(producer_id, epoch - 1, commit=commit), ErrorCode.INVALID_PRODUCER_EPOCH, AppendOrigin.COORDINATOR)
 
     def misbehave(self, rng: random.Random) -> None:
-        """Repeats, gaps, old epochs, and what is no part of the open transaction: answered as such, and nothing is written."""
+        """Sends repeats, gaps, old epochs and records outside the open transaction: each gets its error, and nothing is written."""
         candidates = [producer_id for producer_id, each in sorted(self.known.items()) if each.last_offset >= 0]
         if not candidates:
             return

@@ -1,4 +1,4 @@
-"""What is left of a log after damage: RELIABILITY section 5, row by row."""
+"""What is left of a log after damage, one kind of damage after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a restart the log still tells repetitions from news, and under flush.messages counts what it recovered."""
+"""After a restart the log still tells repetitions from new batches, and under flush.messages counts what it recovered."""
 
 from __future__ import annotations
 

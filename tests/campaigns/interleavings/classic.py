@@ -32,9 +32,9 @@ _SUBSCRIPTION = subscription("t")
 class Member:
     """A consumer that follows the eager protocol: it gives everything up before it joins, and when its session may have ended.
 
-    It is more careful than Kafka's, who takes a SyncGroup's answer for granted: a stable group answers one without beginning the session
-    anew (classicGroupSyncToClassicGroup), so that such an assignment is taken only once a heartbeat has told that the session lives.
-    A coordinator that was deposed and has not heard of it answers heartbeats from memory; here they are no sign of life.
+    It is more careful than Kafka's, which relies on the answer to a SyncGroup. A stable group answers a SyncGroup without restarting the
+    session (classicGroupSyncToClassicGroup), so this one uses such an assignment only after a heartbeat has shown that the session lives.
+    A coordinator that was deposed and has not heard of it answers heartbeats from memory; these count as no sign of life here.
     """
 
     def __init__(self, story: Story, name: str, *, static: bool) -> None:
@@ -47,7 +47,7 @@ class Member:
         self.given: tuple[int, ...] | None = None
         """An assignment that waits for a sign of life."""
         self.heard_at = 0.0
-        """No later than when the coordinator last began the session anew."""
+        """A time no later than that at which the coordinator last restarted the session."""
         self.waiting: object | None = None
         self.step: Callable[[], None] = self.join
         self.alive = True
@@ -76,7 +76,7 @@ class Member:
         story.net.call(call, arrived)
 
     def _lives(self, sent_at: float) -> None:
-        """A request of that time has begun the session anew."""
+        """Notes that a request sent at that time has restarted the session."""
         self.heard_at = sent_at
         if self.given is not None and self.story.clock.now_s - sent_at < SESSION_S:
             self.owned, self.given = self.given, None
@@ -231,7 +231,7 @@ class Story(GroupStory):
         self.told: dict[GroupCoordinator, int] = {}
         """The last generation that a coordinator gave an assignment for."""
         self.told_generation = 0
-        """Of those that led when they did."""
+        """The last generation given by a coordinator that led at that time."""
         self.seen: tuple[ClassicGroup | None, int] = (None, 0)
         self.named = 0
         self.settling = False
@@ -242,7 +242,7 @@ class Story(GroupStory):
     # -- what is seen ----------------------------------------------------------------------------------------------------------------
 
     def leads(self, coordinator: GroupCoordinator) -> bool:
-        """The last one does, whatever those before it take themselves for."""
+        """Whether this is the last coordinator; those before it may still take themselves for the leader."""
         return coordinator is self.nodes[-1].coordinator
 
     def group_of(self, coordinator: GroupCoordinator) -> ClassicGroup | None:

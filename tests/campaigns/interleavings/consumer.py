@@ -72,9 +72,9 @@ class Asking:
     def ask_coordinator(
         self, request: Callable[[GroupCoordinator], Deferred[Any]], then: Callable[[Any, int], None], patience: float = PATIENCE_S
     ) -> None:
-        """`then` hears the answer, and how often the member had been removed when the leader gave it; -1: a deposed one did.
+        """Calls `then` with the answer and with how often the member had been removed when the leader gave it (-1: a deposed one gave it).
 
-        A request that is repeated may get to both; only what the first copy is answered is heard, as no client reads on where it has
+        A repeated request may reach both coordinators; only the answer to its first copy is heard, because no client reads on after it has
         given up.
         """
         story = self.story
@@ -129,7 +129,7 @@ class Young(Asking):
         self.epoch = 0
         self.owned: Owned = {}
         self.told_by_leader = True
-        """Who was deposed and has not heard of it answers from memory what needs no record: no broker can know better by itself."""
+        """A deposed coordinator that has not heard of it answers from memory what needs no record: no broker can know better by itself."""
         self.says_all = True
 
     def turn(self) -> None:
@@ -342,7 +342,7 @@ class Story(GroupStory):
     # -- what is seen ------------------------------------------------------------------------------------------------------------
 
     def _appended(self, batch: LoadedBatch) -> None:
-        """Tells members of the classic protocol that they are none any more: those stay that go with a group that becomes a classic one."""
+        """Tells members of the classic protocol that they were removed, except those that stay in a group that becomes a classic one."""
         gone: set[str] = set()
         everybody = {each.member_id for each in self.old}
         upgrade = False

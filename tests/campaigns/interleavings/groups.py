@@ -67,7 +67,7 @@ def settings(**config: str) -> GroupSettings:
 
 
 class CommittedOffsets:
-    """What is committed by the log alone: an implementation of its own, which follows the high watermark."""
+    """The offsets that are committed by the log alone: a second implementation, which follows the high watermark."""
 
     def __init__(self) -> None:
         self.offsets: dict[Place, tuple[int, int]] = {}
@@ -150,7 +150,7 @@ class GroupStory:
         self.answers: dict[tuple[Place, int], list[ErrorCode]] = {}
         """What each commit was answered, as often as it came."""
         self.timed_out = False
-        """Somebody may have been told an error for records that were committed later: soft state of classic groups differs then."""
+        """Whether an error may have been answered for records that were committed later: then the soft state of classic groups differs."""
         self._caught_up_at = 0.0
 
     def new_id(self) -> UUID:
@@ -161,7 +161,7 @@ class GroupStory:
 
     @property
     def coordinator(self) -> GroupCoordinator:
-        """Who a client takes for the coordinator: mostly the right one."""
+        """The node that a client takes for the coordinator: mostly the right one."""
         return (self.nodes[-1] if len(self.nodes) == 1 or self.rng.random() < 0.9 else self.nodes[-2]).coordinator
 
     @property
@@ -190,7 +190,7 @@ class GroupStory:
         self.moved()
 
     def moved(self) -> None:
-        """The image may have to be told to a new node, and so on."""
+        """For subclasses, after a move: the image may have to be given to a new node, for instance."""
 
     def _undone(self, node: Node, cut: int) -> object | None:
         """The state of a coordinator as it was at an offset, which is what another one has to find in the log."""
@@ -202,7 +202,7 @@ class GroupStory:
         return durable_state(context.shard)
 
     def replayed(self) -> object:
-        """What a coordinator finds in the log that does nothing about it."""
+        """The state that a coordinator finds in the log when it only replays."""
         node = self._replayed()
         state = durable_state(node.shards[0])
         node.runtime.close()
@@ -330,7 +330,7 @@ class GroupStory:
             self.step()
 
     def troubled(self, request: Callable[[], object]) -> None:
-        """Something happens to the log; when appends fail from now on, what `request` brings about must leave no trace."""
+        """Brings trouble to the log; when appends fail from then on, the effects of `request` must leave no trace."""
         trouble(self.log, self.rng)
         node = self.nodes[-1]
         context = node.context
@@ -395,9 +395,9 @@ class GroupStory:
 
 
 def check_timers(context: ShardContext[GroupShard], *, migrates: bool, timed_out: bool) -> None:
-    """Every timer is somebody's who is there; groups that change their type leave those of classic members to run out.
+    """Every timer belongs to a member that is there, except that groups which change their type let those of classic members run out.
 
-    So do those that lost a member, and became classic groups, by records that were given up as too late and were committed after all.
+    So do groups that lost a member and became classic ones through records that had been given up as too late and were committed after all.
     """
     for key in context.timers._pending:
         kind, _, rest = key.partition("\0")

@@ -247,7 +247,7 @@ class Producer:
         self._ask(request, arrived)
 
     def _lost(self) -> None:
-        """Fenced, or out of step: it starts anew, maybe with the hope to go on as who it was (KIP-360)."""
+        """Fenced, or out of step: it initializes anew, perhaps with its old id and epoch (KIP-360)."""
         self.expected = self.who if self.story.rng.random() < 0.5 else None
         self.who = None
         self._begin_anew()
@@ -317,9 +317,9 @@ class Story:
         )
 
     def node(self) -> TransactionCoordinator:
-        """Who the client takes for the coordinator: mostly the right one.
+        """The node that the client takes for the coordinator: mostly the right one.
 
-        Before transaction version 2 a deposed one that has seen the last transaction end takes the end of the next for a repetition.
+        Before transaction version 2 a deposed one that has seen the end of the last transaction takes the end of the next for a repetition.
         """
         return self.nodes[-1] if self.version < 2 or len(self.nodes) == 1 or self.rng.random() < 0.85 else self.nodes[-2]
 
@@ -566,7 +566,7 @@ class Story:
             self._equal(live, self.replayed(), "state-equals-replay-of-the-log")
 
     def replayed(self) -> object:
-        """What a coordinator finds in the log that does nothing about it."""
+        """The state that a coordinator finds in the log when it only replays."""
         self.replays += 1
 
         def new_shard(partition: TopicPartition, journal: UndoJournal, _: Timers) -> TransactionShard:

@@ -1,4 +1,4 @@
-"""What every interleaving stands on: a script's clock, a log that fails, lags, compacts and changes hands, and a network that loses.
+"""The basis of every interleaving: a script's clock, a log that fails, lags, compacts and changes hands, and a network that loses.
 
 Nothing here has threads, sockets or files; all that happens follows from the script's random numbers.
 """
@@ -65,9 +65,9 @@ class Net:
     def call(
         self, request: Callable[[], Deferred[T]], arrived: Callable[[Deferred[T]], object], *, connection: object | None = None
     ) -> None:
-        """`request` is made when it gets there, maybe twice; `arrived` is told the answers that come back.
+        """Calls `request` when it reaches the coordinator, maybe twice, and `arrived` with the answers that come back.
 
-        What is sent over one `connection` gets there in order.
+        Requests over one `connection` arrive in order.
         """
         rng, kind = self._rng, self.kind
         if rng.random() < kind.loss:

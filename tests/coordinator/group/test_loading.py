@@ -23,7 +23,7 @@ Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 
 
 class RunLog(MemoryLog):
-    """Reads as PartitionLog does: about so many bytes, whatever they end in."""
+    """Reads as PartitionLog does: about as many bytes as asked for, wherever they end."""
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]:  # type: ignore[override]
         data = b"".join(batch for batch in self.batches if next(iter(iter_headers(batch)))[1].next_offset > start_offset)
