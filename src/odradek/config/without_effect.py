@@ -1,4 +1,4 @@
-"""Keys that are accepted and change nothing, each with the reason, of which an operator who sets one is told once.
+"""Keys that are accepted and change nothing, each with the reason; an operator who sets one is told so once.
 
 What an operator must be able to rely on (security, tiered storage, quotas) is refused instead: `config.unserved`.
 """

@@ -161,7 +161,7 @@ class ConsumerEngine:
     # -- data -----------------------------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_s: float, max_records: int | None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` without any. KafkaError for errors."""
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` without any. KafkaError when it fails."""
         limit = max_records or self.max_poll_records
         deadline = self._loop.time() + timeout_s
         while self._read >= len(self._records):
