@@ -22,8 +22,6 @@ from odradek.client.core.data_requests import (
 )
 from odradek.client.core.fetcher import FetchTarget
 from odradek.client.core.metadata import LEADERSHIP_ERRORS, MetadataCache
-from odradek.client.core.versions import ApiVersionTable, own_range
-from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.metadata import MetadataResponse
 from odradek.protocol.messages.produce import ProduceResponse
@@ -102,33 +100,6 @@ class TestMetadata:
         cache.forget("t")
         assert cache.wanted == set()
         assert cache.view.leader(TP) is None
-
-
-class TestVersions:
-    def test_the_highest_of_both_is_sent(self) -> None:
-        low, high = own_range(ApiKey.FETCH)
-        assert ApiVersionTable({ApiKey.FETCH: (0, 99)}).choose(ApiKey.FETCH) == high
-        assert ApiVersionTable({ApiKey.FETCH: (0, high - 2)}).choose(ApiKey.FETCH) == high - 2
-        assert ApiVersionTable({ApiKey.FETCH: (0, 99)}).choose(ApiKey.FETCH, at_most=12) == 12
-        assert ApiVersionTable({ApiKey.FETCH: (0, low)}).choose(ApiKey.FETCH) == low
-
-    @pytest.mark.parametrize("announced", [(14, 99), (0, 3), None])
-    def test_where_there_is_none_an_error_says_so(self, announced: tuple[int, int] | None) -> None:
-        table = ApiVersionTable({} if announced is None else {ApiKey.FETCH: announced})
-        with pytest.raises(KafkaError, match="FETCH") as caught:
-            table.choose(ApiKey.FETCH, at_most=12, at_least=4)
-        assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
-
-    def test_unstable_versions_are_not_sent(self) -> None:
-        unstable = [key for key, info in API_INFO.items() if info.latest_version_unstable]
-        for key in unstable:
-            assert own_range(key)[1] == API_INFO[key].max_version - 1
-        assert all(own_range(key)[1] == info.max_version for key, info in API_INFO.items() if key not in unstable)
-
-    def test_supports(self) -> None:
-        table = ApiVersionTable.announced([(ApiKey.FETCH, 4, 12)])
-        assert [table.supports(ApiKey.FETCH, version) for version in (3, 4, 12, 13)] == [False, True, True, False]
-        assert not table.supports(ApiKey.PRODUCE, 0)
 
 
 class TestBackoff:

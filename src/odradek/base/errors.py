@@ -188,6 +188,14 @@ _RETRIABLE = frozenset(
 )
 
 
+def code_of(number: int) -> ErrorCode:
+    """The code of a number on the wire; a number of a later Kafka reads as UNKNOWN_SERVER_ERROR (Errors.forCode)."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 class OdradekError(Exception):
     """Base of every error that Odradek raises on purpose."""
 

@@ -19,11 +19,10 @@ from odradek.client.clock import ClientClock
 from odradek.client.config import ClientConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import ClusterView, MetadataCache, TopicInfo
-from odradek.client.core.versions import ApiVersionTable
 from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, dial
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.negotiation import ApiVersionTable, Negotiation
 from odradek.protocol.schema import Message
 
 T = TypeVar("T")
@@ -184,22 +183,13 @@ class Cluster:
             raise
 
     async def _negotiate(self, connection: ClientConnection) -> ApiVersionTable:
-        """Asks for the broker's versions; a broker that does not know our newest ApiVersions says which it knows (KIP-511)."""
-        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
-        version = 4
+        negotiation = Negotiation(__version__)
         while True:
-            body = await settled(connection.send(ApiKey.API_VERSIONS, version, [request.encode(version)], timeout_s=self.request_timeout_s))
-            if bytes(body[:2]) == b"\x00\x23":
-                refused = ApiVersionsResponse.decode(body, 0)
-                highest = max((entry.max_version for entry in refused.api_keys if entry.api_key == ApiKey.API_VERSIONS), default=0)
-                if version == 0 or highest >= version:
-                    raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker refuses every version of ApiVersions")
-                version = highest
-                continue
-            response = ApiVersionsResponse.decode(body, version)
-            if response.error_code:
-                raise KafkaError(ErrorCode(response.error_code), "ApiVersions")
-            return ApiVersionTable.announced((entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys)
+            question = [negotiation.question()]
+            body = await settled(connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=self.request_timeout_s))
+            table = negotiation.answered(body)
+            if table is not None:
+                return table
 
     async def any_node(self) -> Node:
         """A connection to some broker: an open one if possible, else known ones in random order, else the bootstrap servers."""

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicIdPartition
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import directory_assignment_supported
@@ -138,7 +138,7 @@ class AssignmentsManager:
         reason: object = answer.error
         if answer.error is None:
             response = cast("AssignReplicasToDirsResponse", answer.result())
-            reason = ErrorCode(response.error_code).name
+            reason = code_of(response.error_code).name
             if response.error_code == ErrorCode.NONE:
                 for directory in response.directories:
                     for topic in directory.topics:
@@ -147,7 +147,7 @@ class AssignmentsManager:
                             if partition.error_code == ErrorCode.NONE and key in failed:
                                 failed.pop(key).done.complete(None)
                             else:
-                                reason = ErrorCode(partition.error_code).name
+                                reason = code_of(partition.error_code).name
         for key, assignment in failed.items():
             if key in self._waiting:
                 assignment.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{assignment.partition} goes elsewhere by now"))

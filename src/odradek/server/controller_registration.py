@@ -14,7 +14,7 @@ from uuid import UUID
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, code_of
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import controller_registration_supported, supported_features
 from odradek.server.quorum import new_incarnation_id
@@ -120,7 +120,7 @@ class ControllerRegistrar:
             self._later(done.error)
             return
         response = cast("ControllerRegistrationResponse", done.result())
-        code = ErrorCode(response.error_code)
+        code = code_of(response.error_code)
         if code != ErrorCode.NONE:
             self._later(f"{code.name}: {response.error_message}")
             return

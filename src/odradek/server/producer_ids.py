@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.server.channel import InterBrokerChannel
 
@@ -88,7 +88,7 @@ class ProducerIdManager:
                 while self._waiting and self._take(self._waiting[0]):
                     self._waiting.popleft()
                 return
-            problem = ErrorCode(response.error_code).name
+            problem = code_of(response.error_code).name
         logger.warning("no block of producer ids from the controller: %s", problem)
         waiting, self._waiting = self._waiting, deque()
         for result in waiting:

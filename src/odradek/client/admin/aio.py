@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from odradek import __version__
-from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster, Node
 from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
 from odradek.client.core.admin_requests import alter_request, delete_records_request, deleted_records, resource_type
-from odradek.client.core.metadata import Broker, MetadataCache, TopicInfo, error_code
+from odradek.client.core.metadata import Broker, MetadataCache, TopicInfo
 from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, FeatureLevels, NewTopic
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
@@ -86,7 +86,7 @@ class AsyncAdmin:
             return [
                 CreatedTopic(
                     topic.name,
-                    error_code(topic.error_code),
+                    code_of(topic.error_code),
                     topic.error_message,
                     topic.topic_id,
                     topic.num_partitions,
@@ -109,7 +109,7 @@ class AsyncAdmin:
             _raise_not_controller([result.error_code for result in response.responses])
             for result in response.responses:
                 if result.error_code:
-                    raise KafkaError(error_code(result.error_code), result.error_message or f"topic {result.name}")
+                    raise KafkaError(code_of(result.error_code), result.error_message or f"topic {result.name}")
                 self.cluster.metadata.forget(result.name or "")
 
         await self._at_controller("deleting topics", attempt)
@@ -124,7 +124,7 @@ class AsyncAdmin:
             _raise_not_controller([result.error_code for result in response.results])
             for result in response.results:
                 if result.error_code:
-                    raise KafkaError(error_code(result.error_code), result.error_message or f"topic {result.name}")
+                    raise KafkaError(code_of(result.error_code), result.error_message or f"topic {result.name}")
 
         await self._at_controller("adding partitions", attempt)
 
@@ -181,7 +181,7 @@ class AsyncAdmin:
             response = await self.cluster.call(node, request, DescribeConfigsResponse)
             result = response.results[0]
             if result.error_code:
-                raise KafkaError(error_code(result.error_code), result.error_message or f"configuration of {resource.kind} {resource.name}")
+                raise KafkaError(code_of(result.error_code), result.error_message or f"configuration of {resource.kind} {resource.name}")
             return [
                 ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive, entry.documentation)
                 for entry in result.configs
@@ -204,7 +204,7 @@ class AsyncAdmin:
             response = await self.cluster.call(node, request, IncrementalAlterConfigsResponse)
             result = response.responses[0]
             if result.error_code:
-                raise KafkaError(error_code(result.error_code), result.error_message or f"configuration of {resource.kind} {resource.name}")
+                raise KafkaError(code_of(result.error_code), result.error_message or f"configuration of {resource.kind} {resource.name}")
 
         what = f"changing the configuration of {resource.kind} {resource.name}"
         if resource.kind == "broker" and resource.name:
@@ -248,7 +248,7 @@ class AsyncAdmin:
             node = await self.cluster.any_node()
             response = await self.cluster.call(node, DescribeClusterRequest(), DescribeClusterResponse)
             if response.error_code:
-                raise KafkaError(error_code(response.error_code), response.error_message)
+                raise KafkaError(code_of(response.error_code), response.error_message)
             brokers = tuple(Broker(broker.broker_id, broker.host, broker.port, broker.rack) for broker in response.brokers)
             return ClusterDescription(response.cluster_id, response.controller_id, brokers)
 
@@ -262,7 +262,7 @@ class AsyncAdmin:
             node = await self.cluster.any_node()
             response = await self.cluster.call(node, request, ApiVersionsResponse)
             if response.error_code:
-                raise KafkaError(error_code(response.error_code), "the features of the cluster")
+                raise KafkaError(code_of(response.error_code), "the features of the cluster")
             finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
             supported = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
             return sorted(
@@ -288,7 +288,7 @@ class AsyncAdmin:
         async def attempt(node: Node) -> None:
             response = await self.cluster.call(node, request, UpdateFeaturesResponse)
             if response.error_code:
-                raise KafkaError(error_code(response.error_code), response.error_message)
+                raise KafkaError(code_of(response.error_code), response.error_message)
 
         await self._at_controller("changing features", attempt)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, code_of
 from odradek.base.ids import TopicPartition
-from odradek.client.core.metadata import error_code
 from odradek.client.types import ConfigChange, ConfigResource
 from odradek.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -52,4 +51,4 @@ def deleted_records(response: DeleteRecordsResponse) -> Iterator[tuple[TopicPart
     """Partition, its low watermark, and what went wrong."""
     for topic in response.topics:
         for result in topic.partitions:
-            yield TopicPartition(topic.name, result.partition_index), result.low_watermark, error_code(result.error_code)
+            yield TopicPartition(topic.name, result.partition_index), result.low_watermark, code_of(result.error_code)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.client.core.accumulator import Batch
 from odradek.client.core.fetcher import FetchedPartition, FetchTarget
-from odradek.client.core.metadata import ClusterView, error_code
+from odradek.client.core.metadata import ClusterView
 from odradek.client.core.sender import BatchAnswer
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -61,7 +61,7 @@ def produce_answers(batches: Sequence[Batch], response: ProduceResponse, ids: Ma
         for answered in topic.partition_responses:
             errors = {entry.batch_index: entry.batch_index_error_message for entry in answered.record_errors}
             answers[TopicPartition(name, answered.index)] = BatchAnswer(
-                error_code(answered.error_code), answered.base_offset, answered.log_append_time_ms, answered.error_message, errors or None
+                code_of(answered.error_code), answered.base_offset, answered.log_append_time_ms, answered.error_message, errors or None
             )
     return [answers.get(batch.topic_partition, _NO_ANSWER) for batch in batches]
 
@@ -111,7 +111,7 @@ def fetch_request(targets: Sequence[FetchTarget], settings: FetchSettings, ids: 
 def fetch_answers(targets: Sequence[FetchTarget], response: FetchResponse, ids: Mapping[str, UUID] | None) -> list[FetchedPartition | None]:
     """What came for each target, in order; KafkaError when the whole request was refused."""
     if response.error_code:
-        raise KafkaError(error_code(response.error_code), "the broker refused the fetch")
+        raise KafkaError(code_of(response.error_code), "the broker refused the fetch")
     names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
     found: dict[TopicPartition, FetchedPartition] = {}
     for topic in response.responses:
@@ -124,7 +124,7 @@ def fetch_answers(targets: Sequence[FetchTarget], response: FetchResponse, ids: 
 def _fetched(part: FetchResponse.PartitionData) -> FetchedPartition:
     view = records_view(part.records)
     aborted = [(entry.producer_id, entry.first_offset) for entry in part.aborted_transactions or ()]
-    return FetchedPartition(error_code(part.error_code), aborted, view)
+    return FetchedPartition(code_of(part.error_code), aborted, view)
 
 
 # -- ListOffsets ------------------------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, Listed
     """The answers by partition."""
     return {
         TopicPartition(topic.name, part.partition_index): ListedOffset(
-            error_code(part.error_code), part.offset, part.timestamp, part.leader_epoch
+            code_of(part.error_code), part.offset, part.timestamp, part.leader_epoch
         )
         for topic in response.topics
         for part in topic.partitions

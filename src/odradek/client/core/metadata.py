@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, code_of
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.protocol.messages.metadata import MetadataResponse
 
@@ -134,15 +134,7 @@ class MetadataCache:
             )
             before = known.partitions.get(part.partition_index) if known is not None and same_topic else None
             partitions[info.partition] = before if before is not None and before.leader_epoch > info.leader_epoch >= 0 else info
-        return TopicInfo(name, answered.topic_id or ZERO_UUID, answered.is_internal, error_code(answered.error_code), partitions)
-
-
-def error_code(number: int) -> ErrorCode:
-    """The code of a number on the wire; a number of a later Kafka reads as UNKNOWN_SERVER_ERROR, as in Errors.forCode."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+        return TopicInfo(name, answered.topic_id or ZERO_UUID, answered.is_internal, code_of(answered.error_code), partitions)
 
 
 LEADERSHIP_ERRORS = frozenset(

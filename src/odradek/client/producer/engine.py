@@ -12,7 +12,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
 from odradek.client.config import ClientConfig
@@ -299,7 +299,7 @@ class ProducerEngine:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT)
             response = await self.cluster.call(node, request, InitProducerIdResponse)
             if response.error_code:
-                raise KafkaError(ErrorCode(response.error_code), "asking for a producer id")
+                raise KafkaError(code_of(response.error_code), "asking for a producer id")
         except (ConnectionLost, KafkaError) as error:
             self._sender.trouble = str(error)
             if isinstance(error, KafkaError) and not error.code.retriable and error.code is not ErrorCode.BROKER_NOT_AVAILABLE:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError, code_of
 from odradek.base.ids import METADATA_TOPIC_ID, ZERO_UUID
 from odradek.consensus import messages as raft
 from odradek.consensus.messages import FetchedRecords, Outbound
@@ -38,14 +38,6 @@ class RaftChannel(Protocol):
         ...
 
 
-def code_of(number: int) -> ErrorCode:
-    """The code, UNKNOWN_SERVER_ERROR for one this version does not know."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-
-
 def only_partition(topics: Sequence[T], error: str) -> T:
     """The one element; KafkaError INVALID_REQUEST for none or several (an empty list once brought Kafka down: CVE-2026-83525)."""
     if len(topics) != 1:
@@ -75,10 +67,15 @@ def send(node: KRaftNode, channel: RaftChannel, message: Outbound) -> Deferred[r
     api_key, request = _encode(node, message.request)
 
     def received(deferred: Deferred[Message]) -> None:
+        error = deferred.error
+        if isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION and isinstance(message.request, raft.VoteRequest):
+            # Versions before 2 have no pre-votes; the core must not take their voter for one that is away.
+            answer.complete(raft.VoteResponse(error.code, -1, -1))
+            return
         try:
             answer.complete(_decode(node, deferred.result()))
-        except Exception as error:
-            answer.fail(error)
+        except Exception as problem:
+            answer.fail(problem)
 
     channel.send(message.destination, host, port, api_key, request).add_callback(received)
     return answer

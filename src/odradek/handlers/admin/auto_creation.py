@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, code_of
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -69,7 +69,7 @@ def _errors(response: Message) -> dict[str, str]:
     assert isinstance(response, CreateTopicsResponse)
     fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     refused = [topic for topic in response.topics if topic.error_code not in fine]
-    return {topic.name: f"{ErrorCode(topic.error_code).name}: {topic.error_message}" for topic in refused}
+    return {topic.name: f"{code_of(topic.error_code).name}: {topic.error_message}" for topic in refused}
 
 
 def creation_request(config: BrokerConfig, names: Iterable[str]) -> CreateTopicsRequest:

@@ -1,0 +1,93 @@
+"""Which version of a request to send: the highest that both sides know (KIP-35), asked for once per connection (KIP-511)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from odradek.base.errors import ErrorCode, KafkaError, code_of
+from odradek.protocol.api_keys import API_INFO, ApiKey
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+NEWEST_API_VERSIONS = 4
+"""The version of ApiVersions that is tried first."""
+
+
+class ApiVersionTable:
+    """The version ranges that one node has announced."""
+
+    __slots__ = ("ranges",)
+
+    def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
+        self.ranges: dict[int, tuple[int, int]] = dict(ranges)
+
+    @classmethod
+    def announced(cls, api_keys: Iterable[tuple[int, int, int]]) -> ApiVersionTable:
+        """From (key, minimum, maximum) as an ApiVersions answer lists them."""
+        return cls({key: (low, high) for key, low, high in api_keys})
+
+    def supports(self, api_key: ApiKey, version: int) -> bool:
+        """Whether the node serves this version of the API."""
+        low, high = self.ranges.get(api_key, (0, -1))
+        return low <= version <= high
+
+    def choose(self, api_key: ApiKey, *, at_most: int | None = None, at_least: int = 0) -> int:
+        """The highest version that both sides serve, within the caller's bounds.
+
+        KafkaError(UNSUPPORTED_VERSION), naming the API and both ranges, when there is none.
+        """
+        ours_low, ours_high = own_range(api_key)
+        low, high = max(ours_low, at_least), ours_high if at_most is None else min(ours_high, at_most)
+        announced = self.ranges.get(api_key)
+        if announced is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the broker does not serve {api_key.name}")
+        version = min(high, announced[1])
+        if version < max(low, announced[0]):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the broker serves {api_key.name} {announced[0]} to {announced[1]}, this client needs one of {low} to {high}",
+            )
+        return version
+
+
+def own_range(api_key: ApiKey) -> tuple[int, int]:
+    """The versions of the API that this client sends: all stable ones."""
+    info = API_INFO[api_key]
+    return info.min_version, info.max_version - 1 if info.latest_version_unstable else info.max_version
+
+
+class Negotiation:
+    """The first exchange on a connection. Whoever does not know our newest ApiVersions names the one it knows, and is asked again.
+
+    negotiation = Negotiation("1.0")
+    while (table := negotiation.answered(send(ApiKey.API_VERSIONS, negotiation.version, negotiation.question()))) is None: ...
+    """
+
+    __slots__ = ("_software_version", "version")
+
+    def __init__(self, software_version: str) -> None:
+        self._software_version = software_version
+        self.version = NEWEST_API_VERSIONS
+        """The version of the question to send."""
+
+    def question(self) -> bytes:
+        """The body of the ApiVersions request, in `version`."""
+        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=self._software_version)
+        return request.encode(self.version)
+
+    def answered(self, body: memoryview) -> ApiVersionTable | None:
+        """What the node serves, or None: ask again, in the `version` that it knows.
+
+        KafkaError when it refuses to say, ProtocolError when the answer is none.
+        """
+        if bytes(body[:2]) == b"\x00\x23":
+            # UNSUPPORTED_VERSION comes in version 0, whatever was asked.
+            refused = ApiVersionsResponse.decode(body, 0)
+            highest = max((entry.max_version for entry in refused.api_keys if entry.api_key == ApiKey.API_VERSIONS), default=0)
+            if self.version == 0 or highest >= self.version:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker refuses every version of ApiVersions")
+            self.version = highest
+            return None
+        response = ApiVersionsResponse.decode(body, self.version)
+        if response.error_code:
+            raise KafkaError(code_of(response.error_code), "ApiVersions")
+        return ApiVersionTable.announced((entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys)
