@@ -290,7 +290,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "deadline-is-forgotten",
         "network/transport.py",
-        "            self._timer = self._clock.call_later(earliest - now, self._check_deadline)",
+        "            self._watch(earliest)",
         "            pass",
         "the second request never runs out of time",
         "network/test_transport.py",
@@ -306,7 +306,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "deadline-watched-once",
         "network/transport.py",
-        "        else:\n            self._timer = self._clock.call_later(earliest - now, self._check_deadline)\n",
+        "        else:\n            self._watch(earliest)\n",
         "",
         "Of several requests in flight only the first is timed: one sent later is never given up.",
         "network/test_transport.py",
@@ -318,5 +318,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if left > 1:\n            self._per_ip[host] = left",
         "When one of two connections of an address ends the other is no longer counted: more than max.connections.per.ip are let in.",
         "network/test_acceptor.py -k as_many_connections_again",
+    ),
+    Mutant(
+        "shorter-deadline-waits-for-the-longer",
+        "network/transport.py",
+        "(self._timer is None or deadline < self._timer_s)",
+        "self._timer is None",
+        "a request of two seconds that follows one of sixty is given up after sixty",
+        "network/test_transport.py",
     ),
 )

@@ -156,6 +156,20 @@ def test_an_answer_in_time_moves_the_deadline_to_the_next_request() -> None:
     assert isinstance(second.error, RequestTimedOut)
 
 
+def test_a_request_that_may_take_less_time_than_the_one_before_it_is_late_at_its_own_time() -> None:
+    clock = ManualClock()
+    connection = ClientConnection(clock, "me")
+    connection.connection_made(Wire())
+    patient = connection.send(HEARTBEAT, 0, [b"1"], timeout_s=60)
+    clock.advance_s(1)
+    late = connection.send(HEARTBEAT, 0, [b"2"], timeout_s=2)
+    clock.advance_s(1.9)
+    assert not late.done
+    clock.advance_s(0.2)
+    assert isinstance(late.error, RequestTimedOut)
+    assert patient.done, "the connection is closed"
+
+
 def test_the_queue_has_an_end() -> None:
     connection = ClientConnection(ManualClock(), "me", max_in_flight=1, max_queued=2)
     connection.connection_made(Wire())

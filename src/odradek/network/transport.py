@@ -136,7 +136,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._write_paused = False
         self._timer: TimerHandle | None = None
+        self._timer_s = 0.0
+        """When the timer rings: not after the first deadline of all requests."""
         self._on_close: list[Callable[[ConnectionLost], object]] = []
+        self.lost_requests = 0
+        """How many requests the end of the connection left without an answer."""
 
     # -- for the owner ---------------------------------------------------------------------------------------------------------
 
@@ -175,8 +179,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._queue.append((api_key, api_version, body, deadline, expect_response, deferred))
         else:
             deferred = self._write(api_key, api_version, body, deadline, expect_response)
-        if self._timer is None and expect_response:
-            self._timer = self._clock.call_later(timeout_s, self._check_deadline)
+        if expect_response and (self._timer is None or deadline < self._timer_s):
+            self._watch(deadline)
         return deferred
 
     def request(self, request: Message, response_class: type[R], api_version: int, *, timeout_s: float = 30.0) -> Deferred[R]:
@@ -259,7 +263,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         if earliest <= now:
             self._fail(RequestTimedOut("no answer in time"))
         else:
-            self._timer = self._clock.call_later(earliest - now, self._check_deadline)
+            self._watch(earliest)
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_s = deadline
+        self._timer = self._clock.call_later(deadline - self._clock.monotonic(), self._check_deadline)
 
     def _fail(self, error: ConnectionLost) -> None:
         if self._timer is not None:
@@ -270,6 +280,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             transport.abort()
         if self._pipeline.error is not None:
             return
+        self.lost_requests = self.in_flight
         self._pipeline.fail(error)
         waiting, self._queue = self._queue, deque()
         for *_, deferred in waiting:
@@ -303,6 +314,7 @@ async def dial(
     client_id: str | None,
     timeout_s: float = 10.0,
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+    max_queued: int = 1000,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> ClientConnection:
     """Opens a connection; ConnectionLost when that fails or takes longer than `timeout_s`.
@@ -310,7 +322,7 @@ async def dial(
     `loop` brings the network (default: the running one).
     """
     loop = loop or asyncio.get_running_loop()
-    connection = ClientConnection(clock, client_id, max_in_flight=max_in_flight)
+    connection = ClientConnection(clock, client_id, max_in_flight=max_in_flight, max_queued=max_queued)
     try:
         async with asyncio.timeout(timeout_s):
             await loop.create_connection(lambda: connection, host, port)

@@ -1,0 +1,445 @@
+"""Connections to other nodes, opened when something is to be sent and kept until they break or idle (ADR 8).
+
+Each pair of node and purpose has one connection of its own, a line: what waits on the other side (a parked fetch, a commit) holds up only
+requests of its own kind. A line goes through
+
+    idle --send--> dialling --connected, versions known--> ready --idle, or closed with nothing in flight--> idle
+                       \\--failed--> backing off <--broken with requests in flight--/
+                                        \\--send, after the back-off--> dialling
+
+`PeerTable` decides (no IO, time as an argument), `Peers` performs it on `transport.dial`. Nothing blocks: requests wait while their line is
+dialled, fail at once while it backs off, and fail when their time is up. A dial that nobody waits for any more is given up, so that a
+path that comes back is found by the next request and not by the end of an old attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from odradek import __version__
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError, ProtocolError
+from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, dial
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.errors import UnsupportedVersionError
+from odradek.protocol.negotiation import ApiVersionTable, Negotiation
+from odradek.protocol.registry import response_class
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock, TimerHandle
+    from odradek.network.transport import Bytes
+    from odradek.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+
+class Address(NamedTuple):
+    """Where a node is reached. A negative `node_id` stands for whoever answers there: a bootstrap server."""
+
+    node_id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if self.node_id < 0 else f"node {self.node_id} at {host}:{self.port}"
+
+
+class Line(NamedTuple):
+    """One connection: to whom, and for what."""
+
+    node: Address
+    purpose: str
+
+
+class PeerSettings(NamedTuple):
+    """Limits of all lines; times are seconds. The defaults are Kafka's, for the broker's clients of other nodes."""
+
+    setup_timeout_s: float = 10.0
+    """socket.connection.setup.timeout.ms; doubles with every failure in a row, up to `setup_timeout_max_s`."""
+    setup_timeout_max_s: float = 30.0
+    backoff_s: float = 0.05
+    """The pause after a failure; doubles with every further one, up to `backoff_max_s`."""
+    backoff_max_s: float = 0.5
+    idle_s: float = 600.0
+    """connections.max.idle.ms."""
+    max_in_flight: int = 5
+    """Requests on the wire of one line."""
+    max_waiting: int = 1000
+    """Requests that wait for one line, while it is dialled or its wire is full."""
+    max_lines: int = 4096
+
+
+class Verdict(Enum):
+    """What becomes of a request."""
+
+    SEND = "send"
+    WAIT = "wait"
+    DIAL = "dial, and wait"
+    REFUSE = "refuse"
+
+
+class LineState(Enum):
+    IDLE = "idle"
+    DIALLING = "dialling"
+    READY = "ready"
+    BACKING_OFF = "backing off"
+
+
+class _Known:
+    __slots__ = ("failures", "state", "until_s", "used_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.state = LineState.IDLE
+        self.failures = 0
+        """In a row."""
+        self.until_s = 0.0
+        """End of the back-off."""
+        self.used_s = now_s
+
+
+class PeerTable:
+    """The states of all lines. Times are seconds of one monotonic clock."""
+
+    def __init__(self, settings: PeerSettings) -> None:
+        self._settings = settings
+        self._lines: dict[Line, _Known] = {}
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def state(self, line: Line) -> LineState:
+        known = self._lines.get(line)
+        return LineState.IDLE if known is None else known.state
+
+    def ask(self, line: Line, now_s: float) -> Verdict:
+        """What to do with a request for the line; after DIAL the line is being dialled."""
+        known = self._lines.get(line)
+        if known is None:
+            if len(self._lines) >= self._settings.max_lines:
+                return Verdict.REFUSE
+            known = self._lines[line] = _Known(now_s)
+        known.used_s = now_s
+        if known.state is LineState.READY:
+            return Verdict.SEND
+        if known.state is LineState.DIALLING:
+            return Verdict.WAIT
+        if known.state is LineState.BACKING_OFF and now_s < known.until_s:
+            return Verdict.REFUSE
+        known.state = LineState.DIALLING
+        return Verdict.DIAL
+
+    def setup_timeout_s(self, line: Line) -> float:
+        """How long the present attempt to connect may take."""
+        failures = min(self._lines[line].failures, 30)
+        return min(self._settings.setup_timeout_s * 2.0**failures, max(self._settings.setup_timeout_max_s, self._settings.setup_timeout_s))
+
+    def opened(self, line: Line, now_s: float) -> None:
+        """The connection is there and its versions are known."""
+        known = self._lines[line]
+        known.state, known.failures, known.used_s = LineState.READY, 0, now_s
+
+    def used(self, line: Line, now_s: float) -> None:
+        """Something went over the line."""
+        known = self._lines.get(line)
+        if known is not None:
+            known.used_s = now_s
+
+    def failed(self, line: Line, now_s: float) -> None:
+        """It could not be opened, or broke while requests were in flight: the next attempt has to wait."""
+        known = self._lines[line]
+        settings = self._settings
+        known.until_s = now_s + min(settings.backoff_s * 2.0 ** min(known.failures, 30), max(settings.backoff_max_s, settings.backoff_s))
+        known.failures += 1
+        known.state = LineState.BACKING_OFF
+
+    def closed(self, line: Line) -> None:
+        """It was closed, and nobody lost anything by it."""
+        self._lines[line].state = LineState.IDLE
+
+    def unused(self, now_s: float) -> list[Line]:
+        """The lines that nothing has gone over for the idle time."""
+        return [line for line, known in self._lines.items() if now_s - known.used_s >= self._settings.idle_s]
+
+    def forget(self, line: Line) -> None:
+        self._lines.pop(line, None)
+
+
+class _Waiting:
+    """A request whose line is being dialled."""
+
+    __slots__ = ("at_least", "at_most", "deadline_s", "request", "result", "timer")
+
+    def __init__(self, request: Message, at_most: int | None, at_least: int, deadline_s: float, result: Deferred[Message]) -> None:
+        self.request = request
+        self.at_most = at_most
+        self.at_least = at_least
+        self.deadline_s = deadline_s
+        self.result = result
+        self.timer: TimerHandle | None = None
+
+
+class _Link:
+    """What stands behind a line."""
+
+    __slots__ = ("connection", "reason", "task", "versions", "waiting")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        """The dial under way."""
+        self.connection: ClientConnection | None = None
+        self.versions: ApiVersionTable | None = None
+        """Known when the line is ready."""
+        self.waiting: deque[_Waiting] = deque()
+        self.reason = ""
+        """Of the last failure."""
+
+
+class Peers:
+    """Sends requests to other nodes; all calls come from the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, client_id: str, settings: PeerSettings | None = None) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._client_id = client_id
+        self._settings = settings or PeerSettings()
+        self._table = PeerTable(self._settings)
+        self._links: dict[Line, _Link] = {}
+        self._unreachable: set[tuple[str, int]] = set()
+        """Hosts and ports of which has been logged that they cannot be reached, whichever node is meant to be there."""
+        self._sweep: TimerHandle | None = None
+        self._closed = False
+
+    def send(
+        self, node: Address, purpose: str, request: Message, *, at_most: int | None = None, at_least: int = 0, timeout_s: float = 30.0
+    ) -> Deferred[Message]:
+        """Sends `request` over the line for `purpose`, in the highest version within the bounds that both sides know; the result is the
+        response, which may hold views of what was received. The request must hold nothing but bytes in memory.
+
+        Fails with KafkaError: NETWORK_EXCEPTION when there is no connection or it breaks (the request may have been executed),
+        REQUEST_TIMED_OUT when `timeout_s` is over, UNSUPPORTED_VERSION when no version is known to both, or when the request says what
+        the one found cannot. A result may be there when this returns.
+        """
+        result: Deferred[Message] = Deferred()
+        if self._closed:
+            result.fail(_network(f"{node}: the connections of this node are closed"))
+            return result
+        line = Line(node, purpose)
+        now_s = self._clock.monotonic()
+        link = self._links.get(line)
+        if link is not None and link.versions is not None and link.connection is not None and link.connection.closed:
+            # Who waited for an answer hears of the end before `_lost` does, and may send again at once.
+            self._lost(line, link, link.connection, ConnectionLost("the other side closed the connection"))
+        verdict = self._table.ask(line, now_s)
+        if verdict is Verdict.REFUSE:
+            result.fail(_network(f"{node}: {link.reason if link is not None else 'too many connections to other nodes'}"))
+            return result
+        if link is None:
+            link = self._links[line] = _Link()
+            self._sweep_later()
+        waiting = _Waiting(request, at_most, at_least, now_s + timeout_s, result)
+        if verdict is Verdict.SEND:
+            self._transmit(line, link, waiting)
+            return result
+        if len(link.waiting) >= self._settings.max_waiting:
+            result.fail(_network(f"{node}: {self._settings.max_waiting} requests wait for this connection already"))
+            return result
+        link.waiting.append(waiting)
+        waiting.timer = self._clock.call_later(timeout_s, self._expired, line, link, waiting)
+        if verdict is Verdict.DIAL:
+            link.task = self._loop.create_task(self._dial(line, link))
+        return result
+
+    def versions(self, node: Address, purpose: str) -> ApiVersionTable | None:
+        """What the node serves, as far as it is connected for this purpose."""
+        link = self._links.get(Line(node, purpose))
+        return None if link is None else link.versions
+
+    def state(self, node: Address, purpose: str) -> LineState:
+        return self._table.state(Line(node, purpose))
+
+    def close(self) -> None:
+        """Closes every connection; what is under way fails with NETWORK_EXCEPTION, and so does what is sent from now on."""
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        links, self._links = self._links, {}
+        for link in links.values():
+            task, link.task = link.task, None
+            if task is not None:
+                task.cancel()
+            connection, link.connection = link.connection, None
+            if connection is not None:
+                connection.close()
+            self._refuse_waiting(link, _network("the connections of this node are closed"))
+
+    # -- opening -------------------------------------------------------------------------------------------------------------------
+
+    async def _dial(self, line: Line, link: _Link) -> None:
+        node, settings = line.node, self._settings
+        timeout_s = self._table.setup_timeout_s(line)
+        try:
+            connection = await dial(
+                node.host,
+                node.port,
+                clock=self._clock,
+                client_id=self._client_id,
+                timeout_s=timeout_s,
+                max_in_flight=settings.max_in_flight,
+                max_queued=settings.max_waiting,
+                loop=self._loop,
+            )
+        except Exception as error:
+            # Not only ConnectionLost: addresses come from other nodes, and some make no sense to the resolver.
+            link.task = None
+            reason = str(error).removeprefix(f"cannot connect to {node.host}:{node.port}: ").removeprefix(f"{node.host}:{node.port} ")
+            self._failed(line, link, reason)
+            return
+        link.task = None
+        link.connection = connection
+        self._negotiate(line, link, connection, Negotiation(__version__), timeout_s)
+        connection.on_close(lambda error: self._lost(line, link, connection, error))
+
+    def _negotiate(self, line: Line, link: _Link, connection: ClientConnection, negotiation: Negotiation, timeout_s: float) -> None:
+        def answered(done: Deferred[memoryview]) -> None:
+            if link.connection is not connection or done.error is not None:
+                return  # `_lost` is told of it.
+            try:
+                versions = negotiation.answered(done.result())
+            except (KafkaError, ProtocolError) as error:
+                self._drop(line, link, f"cannot tell its versions: {error}")
+                return
+            if versions is None:
+                self._negotiate(line, link, connection, negotiation, timeout_s)
+            else:
+                self._ready(line, link, versions)
+
+        question = [negotiation.question()]
+        connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=timeout_s).add_callback(answered)
+
+    def _ready(self, line: Line, link: _Link, versions: ApiVersionTable) -> None:
+        link.versions = versions
+        self._table.opened(line, self._clock.monotonic())
+        if line.node[1:] in self._unreachable:
+            self._unreachable.discard(line.node[1:])
+            logger.info("%s is reached again", line.node)
+        waiting, link.waiting = link.waiting, deque()
+        for each in waiting:
+            if each.timer is not None:
+                each.timer.cancel()
+            self._transmit(line, link, each)
+
+    def _expired(self, line: Line, link: _Link, waiting: _Waiting) -> None:
+        """A request's time is up before its line was ready. The last one to wait takes the attempt with it."""
+        link.waiting.remove(waiting)
+        waiting.result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{line.node}: no connection in time"))
+        if not link.waiting:
+            self._drop(line, link, "no connection in time")
+
+    # -- sending -------------------------------------------------------------------------------------------------------------------
+
+    def _transmit(self, line: Line, link: _Link, waiting: _Waiting) -> None:
+        connection, versions, request, result = link.connection, link.versions, waiting.request, waiting.result
+        if connection is None or versions is None or connection.closed:
+            result.fail(_network(f"{line.node}: {link.reason or 'the connection is gone'}"))
+            return
+        try:
+            version = versions.choose(ApiKey(request.API_KEY), at_most=waiting.at_most, at_least=waiting.at_least)
+            body = cast("list[Bytes]", request.encode_chunks(version))
+        except UnsupportedVersionError as error:
+            result.fail(KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{line.node}: {error}"))
+            return
+        except OdradekError as error:
+            result.fail(error)
+            return
+
+        def answered(done: Deferred[memoryview]) -> None:
+            now_s = self._clock.monotonic()
+            self._table.used(line, now_s)
+            if done.error is not None:
+                late = isinstance(done.error, RequestTimedOut) and now_s >= waiting.deadline_s
+                code = ErrorCode.REQUEST_TIMED_OUT if late else ErrorCode.NETWORK_EXCEPTION
+                result.fail(KafkaError(code, f"{line.node}: {done.error}"))
+                return
+            try:
+                response = response_class(request.API_KEY).decode(done.result(), version)
+            except ProtocolError as error:
+                result.fail(_network(f"{line.node}: its answer makes no sense: {error}"))
+                if link.connection is connection:
+                    self._drop(line, link, f"its answer makes no sense: {error}")
+                return
+            result.complete(response)
+
+        left_s = max(waiting.deadline_s - self._clock.monotonic(), 0.0)
+        connection.send(request.API_KEY, version, body, timeout_s=left_s).add_callback(answered)
+
+    # -- the ends of a connection ------------------------------------------------------------------------------------------------------
+
+    def _lost(self, line: Line, link: _Link, connection: ClientConnection, error: ConnectionLost) -> None:
+        """The other side has ended the connection. Nothing happens when it is not the line's any more."""
+        if link.connection is not connection:
+            return
+        opened = link.versions is not None
+        busy = connection.lost_requests or connection.in_flight
+        link.connection = link.versions = None
+        if opened and not busy:
+            self._table.closed(line)
+        else:
+            self._failed(line, link, str(error), logged=not opened)
+
+    def _drop(self, line: Line, link: _Link, reason: str) -> None:
+        """Ends the connection, or the attempt to make one, as a failure."""
+        task, link.task = link.task, None
+        if task is not None:
+            task.cancel()
+        connection, link.connection, link.versions = link.connection, None, None
+        self._failed(line, link, reason)
+        if connection is not None:
+            connection.close()
+
+    def _failed(self, line: Line, link: _Link, reason: str, *, logged: bool = True) -> None:
+        link.reason = reason
+        if self._closed:
+            return
+        self._table.failed(line, self._clock.monotonic())
+        if logged and line.node[1:] not in self._unreachable:
+            self._unreachable.add(line.node[1:])
+            logger.warning("%s cannot be reached: %s", line.node, reason)
+        self._refuse_waiting(link, _network(f"{line.node}: {reason}"))
+
+    def _refuse_waiting(self, link: _Link, error: KafkaError) -> None:
+        waiting, link.waiting = link.waiting, deque()
+        for each in waiting:
+            if each.timer is not None:
+                each.timer.cancel()
+            each.result.fail(error)
+
+    def _sweep_later(self) -> None:
+        if self._sweep is None:
+            self._sweep = self._clock.call_later(max(self._settings.idle_s / 4, 0.05), self._close_unused)
+
+    def _close_unused(self) -> None:
+        self._sweep = None
+        for line in self._table.unused(self._clock.monotonic()):
+            link = self._links.get(line)
+            if link is not None:
+                if link.task is not None or link.waiting or (link.connection is not None and link.connection.in_flight):
+                    continue
+                del self._links[line]
+                connection, link.connection, link.versions = link.connection, None, None
+                if connection is not None:
+                    connection.close()
+            self._table.forget(line)
+            if not any(each.node[1:] == line.node[1:] for each in self._links):
+                self._unreachable.discard(line.node[1:])
+        if self._links:
+            self._sweep_later()
+
+
+def _network(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, reason)

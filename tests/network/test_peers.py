@@ -1,0 +1,532 @@
+"""Connections to other nodes: opened on demand, kept, backed off from; every request has its end, and in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.base.clock import Clock
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.network.acceptor import Acceptor, Listener
+from odradek.network.connection import Answer, Connection
+from odradek.network.limits import AcceptorLimits
+from odradek.network.peers import Address, Line, LineState, Peers, PeerSettings, PeerTable, Verdict
+from odradek.protocol.framing import frame_chunks
+from odradek.protocol.headers import decode_request_header, encode_response_header
+from odradek.protocol.messages.api_versions import ApiVersionsResponse
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.vote import VoteRequest, VoteResponse
+from odradek.protocol.registry import request_class
+from odradek.protocol.schema import Message
+from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
+
+NODE = Address(2, "peer", 9092)
+LINE = Line(NODE, "rpc")
+
+# The pure core --------------------------------------------------------------------------------------------------------------------
+
+
+def table(**settings: Any) -> PeerTable:
+    return PeerTable(PeerSettings(**settings))
+
+
+def test_the_first_request_dials_and_the_next_ones_wait() -> None:
+    lines = table()
+    assert lines.state(LINE) is LineState.IDLE
+    assert [lines.ask(LINE, 0), lines.ask(LINE, 1)] == [Verdict.DIAL, Verdict.WAIT]
+    lines.opened(LINE, 2)
+    assert lines.ask(LINE, 2) is Verdict.SEND
+
+
+def test_a_line_of_another_purpose_or_address_is_another() -> None:
+    lines = table()
+    others = (Line(NODE, "raft"), Line(NODE._replace(port=9093), "rpc"), Line(NODE._replace(node_id=3), "rpc"))
+    assert [lines.ask(line, 0) for line in (LINE, *others)] == [Verdict.DIAL] * 4
+
+
+def test_failures_in_a_row_double_the_pause_up_to_its_limit() -> None:
+    lines = table(backoff_s=0.05, backoff_max_s=0.3)
+    now = 0.0
+    for pause in (0.05, 0.1, 0.2, 0.3, 0.3):
+        assert lines.ask(LINE, now) is Verdict.DIAL
+        lines.failed(LINE, now)
+        assert lines.ask(LINE, now + pause - 0.001) is Verdict.REFUSE
+        now += pause + 0.001
+
+
+def test_a_connection_that_was_made_forgets_the_failures_before_it() -> None:
+    lines = table(backoff_s=0.1, backoff_max_s=10, setup_timeout_s=1, setup_timeout_max_s=100)
+    now = 0.0
+    for _ in range(4):
+        lines.ask(LINE, now)
+        lines.failed(LINE, now)
+        now += 10
+    lines.ask(LINE, now)
+    assert lines.setup_timeout_s(LINE) == 16
+    lines.opened(LINE, now)
+    lines.failed(LINE, now)
+    assert lines.ask(LINE, now + 0.09) is Verdict.REFUSE
+    assert lines.ask(LINE, now + 0.11) is Verdict.DIAL
+    assert lines.setup_timeout_s(LINE) == 2
+
+
+def test_a_connection_that_ends_without_harm_needs_no_pause() -> None:
+    lines = table()
+    lines.ask(LINE, 0)
+    lines.opened(LINE, 0)
+    lines.closed(LINE)
+    assert lines.state(LINE) is LineState.IDLE
+    assert lines.ask(LINE, 0) is Verdict.DIAL
+
+
+def test_the_time_to_connect_grows_to_its_limit() -> None:
+    lines = table(setup_timeout_s=10, setup_timeout_max_s=30)
+    seen = []
+    for _ in range(4):
+        lines.ask(LINE, 1000)
+        seen.append(lines.setup_timeout_s(LINE))
+        lines.failed(LINE, 0)
+    assert seen == [10, 20, 30, 30]
+
+
+def test_there_are_only_so_many_lines() -> None:
+    lines = table(max_lines=2)
+    asked = [lines.ask(Line(NODE, str(number)), 0) for number in range(3)]
+    assert asked == [Verdict.DIAL, Verdict.DIAL, Verdict.REFUSE]
+    lines.forget(Line(NODE, "0"))
+    assert lines.ask(Line(NODE, "2"), 0) is Verdict.DIAL
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ask", "opened", "failed", "closed"]), st.floats(0, 2)), max_size=60))
+def test_whatever_happens_a_line_is_never_dialled_twice_at_once_nor_too_soon(steps: list[tuple[str, float]]) -> None:
+    settings = PeerSettings(backoff_s=0.05, backoff_max_s=0.5)
+    lines = PeerTable(settings)
+    now, dialling, ready, failed_at, failures = 0.0, False, False, -10.0, 0
+    for step, pause in steps:
+        now += pause
+        if step == "ask":
+            verdict = lines.ask(LINE, now)
+            if ready:
+                assert verdict is Verdict.SEND
+            elif dialling:
+                assert verdict is Verdict.WAIT
+            elif failures and now < failed_at + min(0.05 * 2 ** (failures - 1), 0.5):
+                assert verdict is Verdict.REFUSE
+            else:
+                assert verdict is Verdict.DIAL
+                dialling = True
+        elif step == "opened" and dialling:
+            lines.opened(LINE, now)
+            dialling, ready, failures = False, True, 0
+        elif step == "failed" and (dialling or ready):
+            lines.failed(LINE, now)
+            dialling, ready, failed_at, failures = False, False, now, failures + 1
+        elif step == "closed" and ready:
+            lines.closed(LINE)
+            ready = False
+
+
+# The shell ------------------------------------------------------------------------------------------------------------------------
+
+Serve = Callable[[Message, int], "Message | Deferred[Message] | bytes"]
+Served = ApiVersionsResponse.ApiVersion
+
+
+class Server:
+    """A node in the virtual network that answers with what the test's function says."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, serve: Serve, ranges: dict[int, tuple[int, int]]) -> None:
+        self.serve = serve
+        self.ranges = ranges
+        self.requests: list[tuple[int, int]] = []
+        """API key and version of each but ApiVersions."""
+        self.connections = 0
+        self.silent = False
+        """Whether ApiVersions stays without an answer."""
+        self.speaks_kafka = True
+        self.newest_api_versions = 4
+        self._seen: set[str] = set()
+        self.acceptor = Acceptor(loop, clock, self, AcceptorLimits())
+
+    async def start(self, host: str = NODE.host, port: int = NODE.port) -> int:
+        bound = await self.acceptor.bind(Listener("PLAINTEXT", "broker", host, port))
+        await self.acceptor.serve(bound)
+        return bound.port
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
+        header, offset = decode_request_header(frame)
+        if connection.connection_id not in self._seen:
+            self._seen.add(connection.connection_id)
+            self.connections += 1
+        if not self.speaks_kafka:
+            return [b"\0\0\0\x02no"]
+        if header.api_key == 18:
+            if self.silent:
+                return Deferred()
+            return self._versions(header.api_version, header.correlation_id)
+        self.requests.append((header.api_key, header.api_version))
+        answer = self.serve(request_class(header.api_key).decode(frame[offset:], header.api_version), header.api_version)
+        head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+        if isinstance(answer, Deferred):
+            later: Deferred[Any] = Deferred()
+            answer.add_callback(lambda done: later.complete(frame_chunks(head, done.result().encode_chunks(header.api_version))))
+            return later
+        chunks = [answer] if isinstance(answer, bytes) else answer.encode_chunks(header.api_version)
+        return frame_chunks(head, chunks)  # type: ignore[return-value]
+
+    def _versions(self, version: int, correlation_id: int) -> Answer:
+        if version > self.newest_api_versions:
+            newest = [Served(api_key=18, min_version=0, max_version=self.newest_api_versions)]
+            body: Message = ApiVersionsResponse(error_code=35, api_keys=newest)
+            return frame_chunks(encode_response_header(18, 0, correlation_id), body.encode_chunks(0))  # type: ignore[return-value]
+        keys = [Served(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.ranges.items()]
+        body = ApiVersionsResponse(api_keys=keys)
+        return frame_chunks(encode_response_header(18, version, correlation_id), body.encode_chunks(version))  # type: ignore[return-value]
+
+
+def echo(request: Message, version: int) -> Message:
+    return HeartbeatResponse(error_code=version)
+
+
+HEARTBEATS = {12: (0, 4), 52: (0, 2)}
+
+
+class World:
+    def __init__(self, loop: SimulatedLoop, serve: Serve, ranges: dict[int, tuple[int, int]], settings: PeerSettings) -> None:
+        self.loop = loop
+        self.server = Server(loop, SimulatedClock(loop), serve, ranges)
+        self.peers = Peers(loop, SimulatedClock(loop), "me", settings)
+
+    def send(self, purpose: str = "rpc", request: Message | None = None, **how: Any) -> Deferred[Message]:
+        return self.peers.send(NODE, purpose, request or HeartbeatRequest(group_id="g", member_id="m"), **how)
+
+    async def answer(self, purpose: str = "rpc", **how: Any) -> Message:
+        return await self.settled(self.send(purpose, **how))
+
+    async def settled(self, deferred: Deferred[Message]) -> Message:
+        future: asyncio.Future[None] = self.loop.create_future()
+        deferred.add_callback(lambda _: future.set_result(None))
+        await future
+        return deferred.result()
+
+    async def code(self, deferred: Deferred[Message]) -> ErrorCode:
+        with pytest.raises(KafkaError) as caught:
+            await self.settled(deferred)
+        return caught.value.code
+
+    @property
+    def state(self) -> LineState:
+        return self.peers.state(NODE, "rpc")
+
+
+def story(
+    test: Callable[[World], Coroutine[Any, Any, None]],
+    serve: Serve = echo,
+    ranges: dict[int, tuple[int, int]] | None = None,
+    *,
+    up: bool = True,
+    **settings: Any,
+) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, serve, HEARTBEATS if ranges is None else ranges, PeerSettings(**settings))
+        if up:
+            await world.server.start()
+        try:
+            await test(world)
+        finally:
+            world.peers.close()
+
+    run(main)
+
+
+def code(deferred: Deferred[Message]) -> ErrorCode:
+    assert isinstance(deferred.error, KafkaError)
+    return deferred.error.code
+
+
+def test_requests_go_in_the_highest_version_that_both_know_within_the_bounds() -> None:
+    async def test(world: World) -> None:
+        assert world.state is LineState.IDLE
+        assert await world.answer() == HeartbeatResponse(error_code=3)
+        assert await world.answer(at_most=2) == HeartbeatResponse(error_code=2)
+        assert await world.code(world.send(at_least=4)) is ErrorCode.UNSUPPORTED_VERSION
+        assert await world.code(world.send(request=VoteRequest())) is ErrorCode.UNSUPPORTED_VERSION, "the API is not served"
+        assert await world.answer() == HeartbeatResponse(error_code=3), "the connection is still there"
+        assert world.server.connections == 1
+        versions = world.peers.versions(NODE, "rpc")
+        assert versions is not None
+        assert versions.ranges == {12: (1, 3)}
+
+    story(test, ranges={12: (1, 3)})
+
+
+def test_what_the_version_found_cannot_say_is_refused_and_not_sent_without_it() -> None:
+    """A pre-vote to a voter of Kafka 3.9 must not become a vote."""
+
+    async def test(world: World) -> None:
+        partition = VoteRequest.PartitionData(pre_vote=True)
+        request = VoteRequest(topics=[VoteRequest.TopicData(topic_name="t", partitions=[partition])])
+        assert await world.code(world.send(request=request)) is ErrorCode.UNSUPPORTED_VERSION
+        assert world.server.requests == []
+
+    story(test, ranges={52: (0, 1)})
+
+
+def test_a_node_that_knows_an_older_api_versions_is_asked_again() -> None:
+    async def test(world: World) -> None:
+        world.server.newest_api_versions = 1
+        assert await world.answer() == HeartbeatResponse(error_code=4)
+
+    story(test)
+
+
+def test_each_purpose_has_a_connection_of_its_own_and_what_is_parked_holds_up_no_other() -> None:
+    parked: list[Deferred[Message]] = []
+
+    def serve(request: Message, version: int) -> Message | Deferred[Message]:
+        if isinstance(request, VoteRequest):
+            return VoteResponse()
+        parked.append(Deferred())
+        return parked[-1]
+
+    async def test(world: World) -> None:
+        fetch = world.send("raft-fetch")
+        await asyncio.sleep(1)
+        assert await world.answer("raft", request=VoteRequest()) == VoteResponse()
+        assert not fetch.done
+        parked[0].complete(HeartbeatResponse(error_code=1))
+        assert await world.settled(fetch) == HeartbeatResponse(error_code=1)
+        assert world.server.connections == 2
+
+    story(test, serve)
+
+
+def test_requests_are_pipelined_and_answered_in_their_order() -> None:
+    async def test(world: World) -> None:
+        sent = [world.send(request=HeartbeatRequest(group_id="g", generation_id=number), timeout_s=1) for number in range(50)]
+        for each in sent:
+            await world.settled(each)
+        assert [each.result().error_code for each in sent] == list(range(50))  # type: ignore[attr-defined]
+        assert world.server.connections == 1
+
+    story(test, lambda request, version: HeartbeatResponse(error_code=request.generation_id))  # type: ignore[attr-defined]
+
+
+def test_nobody_there_fails_at_once_backs_off_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(world: World) -> None:
+        begin = world.loop.time()
+        with caplog.at_level(logging.INFO):
+            assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
+            assert world.loop.time() - begin < 0.01
+            assert world.state is LineState.BACKING_OFF
+            refused = world.send()
+            assert refused.done, "no new attempt before the pause is over"
+            assert "Connection refused" in str(refused.error) or "nobody listens" in str(refused.error)
+            while world.loop.time() < begin + 5:
+                await world.code(world.send())
+                await asyncio.sleep(0.01)
+            assert len(caplog.messages) == 1, caplog.messages
+            await world.server.start()
+            await asyncio.sleep(0.5)
+            assert await world.answer() == HeartbeatResponse(error_code=4)
+        assert [line.split(":")[0] for line in caplog.messages] == ["node 2 at peer", "node 2 at peer"]
+        assert "cannot be reached" in caplog.messages[0]
+        assert "reached again" in caplog.messages[1]
+
+    story(test, up=False)
+
+
+def test_a_request_is_late_after_its_own_time_and_takes_down_the_others_as_lost() -> None:
+    async def test(world: World) -> None:
+        patient = world.send(timeout_s=60)
+        await asyncio.sleep(1)
+        begin = world.loop.time()
+        late = world.send(timeout_s=2)
+        assert await world.code(late) is ErrorCode.REQUEST_TIMED_OUT
+        assert world.loop.time() - begin == pytest.approx(2, abs=0.01)
+        assert code(patient) is ErrorCode.NETWORK_EXCEPTION, "the connection cannot be used any more"
+        assert world.state is LineState.BACKING_OFF
+
+    story(test, lambda *_: Deferred())
+
+
+def test_a_peer_that_takes_connections_and_says_nothing_is_given_up_with_the_last_who_waits() -> None:
+    """A stopped process: its kernel goes on to accept."""
+
+    async def test(world: World) -> None:
+        world.server.silent = True
+        short, longer = world.send(timeout_s=2), world.send(timeout_s=3)
+        assert await world.code(short) is ErrorCode.REQUEST_TIMED_OUT
+        assert world.state is LineState.DIALLING
+        assert await world.code(longer) is ErrorCode.REQUEST_TIMED_OUT
+        assert world.state is LineState.BACKING_OFF
+        world.server.silent = False
+        await asyncio.sleep(0.1)
+        assert await world.answer() == HeartbeatResponse(error_code=4)
+
+    story(test)
+
+
+def test_a_path_that_comes_back_is_found_by_the_next_request() -> None:
+    """And not when an attempt from before ends, which would be seconds later."""
+
+    async def test(world: World) -> None:
+        network = world.loop.network
+        network.cut("127.0.0.1", "peer")
+        assert await world.code(world.send(timeout_s=2)) is ErrorCode.REQUEST_TIMED_OUT
+        network.heal()
+        await asyncio.sleep(0.1)
+        assert await world.answer(timeout_s=2) == HeartbeatResponse(error_code=4)
+
+    story(test)
+
+
+def test_the_end_of_a_connection_is_told_to_who_waits_and_the_next_request_dials_anew() -> None:
+    seen: list[str] = []
+
+    def serve(request: Message, version: int) -> Message | Deferred[Message]:
+        seen.append("asked")
+        return Deferred() if len(seen) == 1 else HeartbeatResponse()
+
+    async def test(world: World) -> None:
+        again: list[Deferred[Message]] = []
+        waiting = world.send()
+        waiting.add_callback(lambda _: again.append(world.send()))
+        await asyncio.sleep(1)
+        world.loop.network.reset_connections("peer")
+        assert await world.code(waiting) is ErrorCode.NETWORK_EXCEPTION
+        assert code(again[0]) is ErrorCode.NETWORK_EXCEPTION, "what is sent from within hears of the back-off, not of a dead connection"
+        assert world.state is LineState.BACKING_OFF
+        await asyncio.sleep(0.06)
+        assert await world.answer() == HeartbeatResponse()
+
+    story(test, serve)
+
+
+def test_a_connection_that_ends_while_nothing_is_asked_costs_nobody_anything() -> None:
+    async def test(world: World) -> None:
+        await world.answer()
+        world.loop.network.reset_connections("peer")
+        await asyncio.sleep(0.01)
+        assert world.state is LineState.IDLE
+        assert await world.answer() == HeartbeatResponse(error_code=4)
+
+    story(test)
+
+
+def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
+    async def test(world: World) -> None:
+        await world.answer()
+        for _ in range(5):
+            await asyncio.sleep(50)
+            await world.answer()
+        assert world.server.connections == 1
+        await asyncio.sleep(130)
+        assert world.state is LineState.IDLE
+        assert not world.server.acceptor.connections
+        await world.answer()
+        assert world.server.connections == 2
+
+    story(test, idle_s=60)
+
+
+def test_a_request_that_waits_longer_than_the_idle_time_keeps_its_connection() -> None:
+    parked: list[Deferred[Message]] = []
+
+    def serve(*_: object) -> Deferred[Message]:
+        parked.append(Deferred())
+        return parked[-1]
+
+    async def test(world: World) -> None:
+        waiting = world.send(timeout_s=1000)
+        await asyncio.sleep(300)
+        parked[0].complete(HeartbeatResponse(error_code=5))
+        assert await world.settled(waiting) == HeartbeatResponse(error_code=5)
+
+    story(test, serve, idle_s=60)
+
+
+def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
+    async def test(world: World) -> None:
+        sent = world.send()
+        assert await world.code(sent) is ErrorCode.NETWORK_EXCEPTION
+        assert "makes no sense" in str(sent.error)
+        assert world.state is LineState.BACKING_OFF
+
+    story(test, lambda *_: b"\0")
+
+
+def test_a_peer_that_speaks_another_protocol_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(world: World) -> None:
+        world.server.speaks_kafka = False
+        assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
+        assert world.state is LineState.BACKING_OFF
+
+    story(test)
+    assert ["does not speak Kafka" in line for line in caplog.messages] == [True]
+
+
+def test_an_address_that_cannot_be_resolved_is_an_error_like_others() -> None:
+    async def test(world: World) -> None:
+        async def unresolvable(*_: object, **__: object) -> None:
+            raise UnicodeError("label too long")
+
+        world.loop.create_connection = unresolvable  # type: ignore[assignment, method-assign]
+        assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
+
+    story(test)
+
+
+def test_no_more_wait_than_is_allowed() -> None:
+    async def test(world: World) -> None:
+        sent = [world.send() for _ in range(4)]
+        assert [each.done for each in sent] == [False, False, False, True]
+        assert code(sent[3]) is ErrorCode.NETWORK_EXCEPTION
+        for each in sent[:3]:
+            await world.settled(each)
+
+    story(test, max_waiting=3)
+
+
+def test_closing_ends_everything() -> None:
+    async def test(world: World) -> None:
+        await world.answer("idle")
+        parked = world.send("parked", request=VoteRequest())
+        await asyncio.sleep(1)
+        waiting = world.send("dialling")
+        world.peers.close()
+        assert code(parked) is ErrorCode.NETWORK_EXCEPTION
+        assert code(waiting) is ErrorCode.NETWORK_EXCEPTION
+        assert code(world.send()) is ErrorCode.NETWORK_EXCEPTION
+        await asyncio.sleep(1)
+        assert not world.server.acceptor.connections
+
+    story(test, lambda request, version: Deferred() if isinstance(request, VoteRequest) else echo(request, version))
+
+
+def test_peers_work_over_real_sockets() -> None:
+    from odradek.server.clock import LoopClock
+    from odradek.server.process import run_loop
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        clock = LoopClock(loop)
+        server = Server(loop, clock, echo, HEARTBEATS)
+        port = await server.start("127.0.0.1", 0)
+        peers = Peers(loop, clock, "me")
+        future = loop.create_future()
+        sent = peers.send(Address(2, "127.0.0.1", port), "rpc", HeartbeatRequest(group_id="g"))
+        sent.add_callback(lambda _: future.set_result(None))
+        await asyncio.wait_for(future, 10)
+        assert sent.result() == HeartbeatResponse(error_code=4)
+        peers.close()
+        await server.acceptor.close()
+
+    run_loop(main())
