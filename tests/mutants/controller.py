@@ -1218,12 +1218,12 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         _SHELL,
     ),
     Mutant(
-        "peers-of-others-are-dialled",
+        "only-voter-with-another-directory",
         "controller/kraft/node.py",
-        "            _check_alone(self.raft.voters, self.raft.local)\n",
-        "            pass\n",
-        "a node formatted for a quorum of several ends in a traceback",
-        "server/test_boot.py -k formatted",
+        "        _check_voters(self.raft.voters.current, self.raft.local)\n",
+        "",
+        "a node whose metadata directory replaced that of the only voter waits for ever for a leader",
+        "server/test_boot.py -k only_voter",
     ),
     Mutant(
         "stopped-timers-remembered",

@@ -20,8 +20,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "fault-in-the-background-is-not-waited-for",
         "server/broker.py",
-        "await asyncio.wait((steps, self._fault), return_when=asyncio.FIRST_COMPLETED)",
-        "await asyncio.wait((steps,))",
+        "done, _ = await asyncio.wait((steps, self._fault), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)",
+        "done, _ = await asyncio.wait((steps,))",
         "a start that waits for what has failed never ends",
         _BOOT,
     ),
@@ -108,8 +108,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "clients-before-the-registration",
         "server/boot.py",
-        "        await start(Register(node, registrar))\n        await start(ServeClients(node, listeners, registrar))\n",
-        "        await start(ServeClients(node, listeners, registrar))\n        await start(Register(node, registrar))\n",
+        "        await start(Register(node, kraft, registrar))\n        await start(ServeClients(node, listeners, registrar))\n",
+        "        await start(ServeClients(node, listeners, registrar))\n        await start(Register(node, kraft, registrar))\n",
         "clients are answered by a broker that the cluster does not know",
         _BOOT,
     ),
@@ -132,8 +132,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "stopped-broker-follows-the-metadata",
         "server/publisher.py",
-        "        self._kraft.loader.remove_publisher(self._publisher)\n",
-        "",
+        "        self._kraft.loader.remove_publisher(self._publisher)\n        self._coordinators.close()\n",
+        "        self._coordinators.close()\n",
         "partitions of a broker that has stopped take roles",
         _PARTS,
     ),
@@ -303,7 +303,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "pause-is-never-short-again",
         "server/registration.py",
-        "        self._retry_s = _FIRST_RETRY_S\n        self._known_offline.update(self._reported)\n",
+        "        self._accepted()\n        self._known_offline.update(self._reported)\n",
         "        self._known_offline.update(self._reported)\n",
         "after one long outage every later failure costs seconds",
         _REGISTRATION,

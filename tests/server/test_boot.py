@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, In
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.server.broker import Broker
 from odradek.server.lifecycle import TRANSITIONS, BrokerState, BrokerStateMachine, IllegalTransition
+from odradek.server.node import StartError
 from odradek.server.step import Step
 from odradek.server.tasks import RunTasks
 from odradek.testing.disk import VirtualDisk
@@ -183,9 +185,14 @@ def test_the_same_seed_gives_the_same_disk() -> None:
 
 
 STEPS: dict[str, type[Step[Any]]] = {step.name: step for step in Step.__subclasses__()}
+STEPS_IN_ORDER = (
+    *("identity", "directories", "listeners", "dispatch", "quorum", "controller_listeners", "metadata_image", "controller_registration"),
+    *("logs", "replicas", "metadata", "tasks", "cleaner", "registration", "broker_listeners"),
+)
+"""Of a node with both roles."""
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", sorted(STEPS.keys() & STEPS_IN_ORDER))
 def test_a_start_that_fails_unlocks_and_leaves_the_data_as_it_was(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(loop: SimulatedLoop) -> None:
         disk = VirtualDisk()
@@ -215,12 +222,6 @@ def test_a_start_that_fails_unlocks_and_leaves_the_data_as_it_was(step: str, mon
         await again.stop()
 
     run(main)
-
-
-STEPS_IN_ORDER = (
-    *("identity", "directories", "listeners", "dispatch", "quorum", "metadata_image", "controller_listeners"),
-    *("logs", "replicas", "metadata", "tasks", "cleaner", "registration", "broker_listeners", "controller_registration"),
-)
 
 
 def test_steps_stop_in_the_reverse_of_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,49 +373,45 @@ def test_a_directory_of_another_node_is_refused() -> None:
     run(main)
 
 
-CONTROLLERS = "1@127.0.0.1:9093,2@127.0.0.1:9193"
-
-
-def test_only_what_is_served_is_accepted() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        with pytest.raises(ConfigError, match=r"process\.roles"):
-            make_broker(
-                loop, VirtualDisk(), process_roles="broker", listeners="PLAINTEXT://:9092", controller_quorum_voters="2@localhost:9093"
-            )
-        with pytest.raises(ConfigError, match=r"controller\.quorum\.voters: names node 2 beside"):
-            make_broker(loop, VirtualDisk(), controller_quorum_voters=CONTROLLERS)
-
-    run(main)
-
-
 def formatted(disk: VirtualDisk, **how: Any) -> None:
     config = standalone_config({"log.dirs": DATA})
     format_storage(disk, config, cluster_id="MkU3OEVBNTcwNTJENDM2Qk", rng=random.Random(1), now_ms=0, **how)
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"),
+    ("how", "remark", "waiting"),
     [
-        ({"no_initial_controllers": True}, "--standalone"),
+        ({"no_initial_controllers": True}, "controller 1 knows no voters yet", "voters: unknown"),
+        (
+            {"initial_controllers": "2@localhost:9193:bbbbbbbbbbbbbbbbbbbbbg"},
+            "controller 1 is not among the voters 2",
+            r"voters: 2\)",
+        ),
         (
             {"initial_controllers": "1@localhost:9093:aaaaaaaaaaaaaaaaaaaaag,2@localhost:9193:bbbbbbbbbbbbbbbbbbbbbg"},
-            "voters 1, 2: clusters of several nodes are not served yet",
+            "",
+            r"voters: 1, 2\).*node 2 at localhost:9193",
         ),
-        ({"initial_controllers": "2@localhost:9193:bbbbbbbbbbbbbbbbbbbbbg"}, "voters 2: clusters"),
     ],
 )
-def test_directories_formatted_for_a_cluster_are_refused_in_one_line(how: dict[str, Any], reason: str) -> None:
+def test_a_controller_says_what_keeps_it_from_its_quorum(
+    how: dict[str, Any], remark: str, waiting: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main(loop: SimulatedLoop) -> None:
         disk = VirtualDisk()
         formatted(disk, **how)
-        broker = make_broker(loop, disk)
-        with pytest.raises(ConfigError, match=reason) as refusal:
+        broker = make_broker(loop, disk, server_max_startup_time_ms="70000")
+        with caplog.at_level(logging.WARNING), pytest.raises(StartError, match=waiting) as refusal:
             await broker.start()
         assert "\n" not in str(refusal.value)
+        assert loop.time() == pytest.approx(70, abs=0.1)
         await broker.stop()
         assert disk.locks == set()
 
     run(main)
+    assert any(remark in line for line in caplog.messages)
+    assert sum("Waiting for a leader of the metadata quorum" in line for line in caplog.messages) == 2, "after 5 s, then every minute"
+    assert sum("cannot be reached" in line for line in caplog.messages) <= 2, "once for each address"
 
 
 def test_the_only_voter_with_another_metadata_directory_is_not_this_node() -> None:

@@ -18,8 +18,9 @@ from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
-from odradek.server.channel import Forwarder, InterBrokerChannel
+from odradek.server.channel import InterBrokerChannel
 from odradek.server.dispatch import Dispatcher
+from odradek.server.forwarding import Forwarder
 from odradek.server.process import run_loop
 from odradek.server.services import Services
 from tests.network.support import until
@@ -113,7 +114,7 @@ def test_no_answer_is_no_answer() -> None:
 def forwarding(services: Services) -> InterBrokerChannel:
     channel = InterBrokerChannel(1, services.clock, services.dispatcher, listener_names={BROKER: "PLAINTEXT", CONTROLLER: "CONTROLLER"})
     services.channel = channel
-    services.dispatcher.forward = Forwarder(channel, services.clock, services.dispatcher).forward
+    services.dispatcher.forward = Forwarder(channel, services.dispatcher).forward
     return channel
 
 
@@ -164,6 +165,34 @@ def test_without_a_controller_a_forwarded_request_is_tried_again() -> None:
         answer = await answer_of(services, request(19, 7, CreateTopicsRequest().encode(7)))
         assert b"".join(cast("list[bytes]", answer)) == b"\0\0\0\x08\0\0\0\7rest"
         assert attempts == 3
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_an_envelope_says_itself_that_the_controller_is_another_node(later: bool) -> None:
+    """Else the client would be told, whose broker can ask the next controller."""
+
+    async def test(services: Services) -> None:
+        forwarding(services)
+        refusals = 0
+
+        def create(*_: object) -> object:
+            nonlocal refusals
+            if refusals == 3:
+                return CreateTopicsResponse()
+            refusals += 1
+            if not later:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
+            deferred: Deferred[Message] = Deferred()
+            asyncio.get_running_loop().call_soon(deferred.fail, KafkaError(ErrorCode.NOT_CONTROLLER))
+            return deferred
+
+        replace(services, CONTROLLER, ApiKey.CREATE_TOPICS, create)
+        message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+        response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
+        assert response.topics == []
+        assert refusals == 3
 
     in_loop(test)
 

@@ -176,6 +176,77 @@ def test_leaving_waits_until_the_controller_lets_go() -> None:
     assert left.done
 
 
+def test_leaving_goes_on_as_long_as_the_controller_answers() -> None:
+    """To move many leaders away takes as long as it takes."""
+    world = running()
+    left = world.registrar.leave()
+    for _ in range(4000):
+        world.beat(is_caught_up=True)
+        world.clock.advance_s(0.05)
+    assert not left.done
+    world.beat(should_shut_down=True)
+    assert left.done
+
+
+def test_leaving_ends_with_the_session_that_nobody_keeps() -> None:
+    world = running()
+    world.clock.advance_s(2)
+    world.beat(is_caught_up=True)
+    left = world.registrar.leave()
+    since = world.clock.now_s
+    while not left.done:
+        while world.channel.sent:
+            world.channel.fail()
+        world.clock.advance_s(0.1)
+        assert world.clock.now_s < 60
+    assert 9 <= world.clock.now_s - since < 9.5
+
+
+def test_another_controller_hears_of_the_broker_at_once() -> None:
+    world = running()
+    world.clock.advance_s(0.5)
+    world.registrar.controller_changed()
+    assert len(world.channel.sent) == 1, "a second and a half before its time"
+    world.registrar.controller_changed()
+    assert len(world.channel.sent) == 1, "the channel takes what is under way to the new one"
+    for _ in range(5):
+        world.channel.fail()
+        world.clock.advance_s(5)
+    world.channel.fail()
+    world.registrar.controller_changed()
+    world.beat(is_caught_up=True)
+    world.clock.advance_s(1.9)
+    assert world.channel.sent == [], "the pause that was running is over"
+
+
+def test_another_controller_is_asked_for_the_registration_at_once() -> None:
+    world = World()
+    world.registrar.start()
+    for _ in range(6):
+        world.channel.fail()
+        world.clock.advance_s(5)
+    world.channel.fail()
+    world.registrar.controller_changed()
+    assert isinstance(world.channel.answer(BrokerRegistrationResponse(broker_epoch=5)), BrokerRegistrationRequest)
+
+
+def test_a_beat_for_its_own_reason_takes_the_place_of_the_next_regular_one() -> None:
+    world = running()
+    world.clock.advance_s(1.9)
+    world.registrar.directories_changed()
+    world.clock.advance_s(1)
+    assert len(world.channel.sent) == 1
+
+
+def test_a_number_that_is_no_error_of_ours_is_one_to_ask_again_after() -> None:
+    world = World()
+    world.registrar.start()
+    world.channel.answer(BrokerRegistrationResponse(error_code=12345))
+    assert not world.registrar.registered.done
+    world.clock.advance_s(1)
+    assert len(world.channel.sent) == 1
+
+
 def test_a_wish_that_changes_during_a_beat_is_sent_right_after_it() -> None:
     world = running()
     world.clock.advance_s(2)

@@ -174,10 +174,16 @@ def _format_command(error: NotFormatted, options: Options, config: BrokerConfig)
     command = ["format first: odradek storage format", "-c", options.properties or "FILE"]
     if error.cluster_id is not None:
         return " ".join([*command, "-t", error.cluster_id, "--ignore-formatted"])
-    command += ["-t", "$(odradek storage random-uuid)"]
-    if config.is_controller and not config.controller_quorum_voters:
-        command.append("--standalone")
-    return " ".join(command)
+    voters = config.controller_quorum_voters
+    if config.is_alone:
+        command += ["-t", "$(odradek storage random-uuid)"]
+        if not voters:
+            command.append("--standalone")
+        return " ".join(command)
+    command += ["-t", "CLUSTER_ID"]
+    if config.is_controller and not voters:
+        command += ["--initial-controllers", "ID@HOST:PORT:DIRECTORY_ID,..."]
+    return " ".join([*command, "(the same on all nodes of the cluster)"])
 
 
 def _other_directory(options: Options) -> str:

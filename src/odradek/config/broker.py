@@ -143,6 +143,12 @@ class BrokerConfig:
         name = "controller.quorum.bootstrap.servers"
         return [parse_host_port(name, entry) for entry in self.items(name)]
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the configuration names no other node: one that is all of its cluster, or the first of it."""
+        voters = self.controller_quorum_voters
+        return self.is_controller and len(voters) <= 1 and (bool(voters) or len(self.controller_quorum_bootstrap_servers) <= 1)
+
     # -- listeners --------------------------------------------------------------------------------------------------------------------
 
     @property

@@ -16,7 +16,6 @@ _QUOTAS = "quotas are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
 _METRICS = "metrics are not served yet"
 _PURGATORY = "a delayed operation leaves its purgatory when it completes; nothing is left to purge"
-_LOCAL_CONTROLLER = "the controller is in the same process"
 _JVM = "measures or tunes a part that only the JVM implementation has"
 
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
@@ -33,8 +32,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "replica.socket.timeout.ms",
         "replication.quota.window.num",
         "replication.quota.window.size.seconds",
-        "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms",
     ),
     "the throttle of moves between log directories spreads the bytes evenly, without samples": (
         "alter.log.dirs.replication.quota.window.num",
@@ -42,12 +39,10 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     "a quorum of one has no elections to lose": ("controller.quorum.election.backoff.max.ms",),
     "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),
-    _LOCAL_CONTROLLER: ("controller.socket.timeout.ms",),
     _JVM: (
         "group.coordinator.cached.buffer.max.bytes",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
-        "server.max.startup.time.ms",
     ),
     "connections do not authenticate yet": ("connection.failed.authentication.delay.ms",),
     _PURGATORY: (

@@ -1,7 +1,8 @@
 """Listeners: bind, admit, limit, sweep.
 
 The order of life: `bind` every listener (ports are known, nothing is answered), `serve` when the rest of the broker is ready,
-`close_listeners` when shutdown begins, `close` at the end. TLS is not served yet; there is no argument for it.
+`close_listeners` when shutdown begins, `close` at the end. Listeners of different scopes may end at different times. TLS is not served
+yet; there is no argument for it.
 """
 
 from __future__ import annotations
@@ -51,21 +52,24 @@ class FrameHandler(Protocol):
 class Listener:
     """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
 
-    __slots__ = ("host", "name", "port", "scope")
+    __slots__ = ("host", "name", "port", "quiet", "scope")
 
     def __init__(self, name: str, scope: str, host: str, port: int) -> None:
         self.name = name
         self.scope = scope
         self.host = host
         self.port = port
+        self.quiet = False
+        """Whether requests are left alone (`Acceptor.quiesce`)."""
 
 
 class BoundListener:
     """A listener that has its port."""
 
-    __slots__ = ("host", "name", "port", "scope", "servers")
+    __slots__ = ("host", "listener", "name", "port", "scope", "servers")
 
     def __init__(self, listener: Listener, port: int, servers: list[asyncio.AbstractServer]) -> None:
+        self.listener = listener
         self.name = listener.name
         self.scope = listener.scope
         self.host = listener.host
@@ -89,7 +93,6 @@ class Acceptor:
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
-        self.quiet = False
         self._answers: list[tuple[Connection, Sequence[Chunk]]] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
@@ -98,6 +101,7 @@ class Acceptor:
         self._next_slot = 0.0
         self._sweep: TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
+        self._drained_scope: str | None = None
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -139,33 +143,41 @@ class Acceptor:
             except OSError as error:
                 raise ListenError(bound.name, bound.host, bound.port, error) from None
 
-    def close_listeners(self) -> None:
-        """Accepts no new connections; open ones stay."""
+    def close_listeners(self, scope: str | None = None) -> None:
+        """Accepts no new connections on the listeners of `scope` (None: on any); open ones stay."""
         for bound in self.listeners:
-            for server in bound.servers:
-                server.close()
+            if scope in (None, bound.scope):
+                for server in bound.servers:
+                    server.close()
 
-    def quiesce(self) -> None:
-        """Takes no new requests from open connections; those already taken are still answered."""
-        self.quiet = True
+    def quiesce(self, scope: str | None = None) -> None:
+        """Takes no new requests from connections to the listeners of `scope` (None: from any); those already taken are still answered."""
+        for bound in self.listeners:
+            if scope in (None, bound.scope):
+                bound.listener.quiet = True
 
-    async def close(self) -> None:
-        """Closes everything; what has been handed to the sockets is still sent if the peers take it within a second."""
-        self.close_listeners()
+    async def close(self, scope: str | None = None) -> None:
+        """Closes the listeners of `scope` (None: all) and their connections; what has been handed to the sockets is still sent if the peers
+        take it within a second. One call at a time.
+        """
+        self.close_listeners(scope)
         self._send_answers()
-        for connection in list(self.connections):
+        for connection in self._connections_of(scope):
             connection.close()
-        if self.connections:
-            self._drained = self.loop.create_future()
-            timer = self.clock.call_later(1.0, self._abort_all)
+        if self._connections_of(scope):
+            self._drained, self._drained_scope = self.loop.create_future(), scope
+            timer = self.clock.call_later(1.0, self._abort_all, scope)
             await self._drained
             timer.cancel()
-        if self._sweep is not None:
+        if self._sweep is not None and not self.connections:
             self._sweep.cancel()
             self._sweep = None
 
-    def _abort_all(self) -> None:
-        for connection in list(self.connections):
+    def _connections_of(self, scope: str | None) -> list[Connection]:
+        return [connection for connection in self.connections if scope in (None, connection.listener.scope)]
+
+    def _abort_all(self, scope: str | None) -> None:
+        for connection in self._connections_of(scope):
             connection.abort()
 
     # -- connections -----------------------------------------------------------------------------------------------------------
@@ -218,7 +230,7 @@ class Acceptor:
             self._per_ip[host] = left
         else:
             self._per_ip.pop(host, None)
-        if not self.connections and self._drained is not None and not self._drained.done():
+        if self._drained is not None and not self._drained.done() and not self._connections_of(self._drained_scope):
             self._drained.set_result(None)
 
     def send_soon(self, connection: Connection, answer: Sequence[Chunk]) -> None:

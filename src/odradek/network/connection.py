@@ -199,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
         short: list[bytes] = []
         self._in_process = True
         try:
-            while self._transport is not None and not self._transport.is_closing() and not self._acceptor.quiet:
+            while self._transport is not None and not self._transport.is_closing() and not self.listener.quiet:
                 frame = receiver.next_frame()
                 if frame is None:
                     break
@@ -278,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             receiver.release()
             return
-        if self._acceptor.quiet:
+        if self.listener.quiet:
             self._transport.pause_reading()
             return
         receiver.frame_done()

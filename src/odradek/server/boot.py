@@ -14,7 +14,7 @@ from odradek.server.internal_channel import OpenChannel
 from odradek.server.listeners import BindListeners, ServeClients, ServeControllers
 from odradek.server.log_directories import LockDirectories
 from odradek.server.log_loading import LoadLogs
-from odradek.server.publisher import FollowMetadata
+from odradek.server.publisher import FollowAsController, FollowMetadata
 from odradek.server.quorum import CatchUp, JoinQuorum
 from odradek.server.registration import Register, new_registrar
 from odradek.server.replicas import MakeReplicas
@@ -33,9 +33,13 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
     directories = await start(LockDirectories(node, identity))
     listeners = await start(BindListeners(node))
     channel = await start(OpenChannel(node))
-    kraft = await start(JoinQuorum(node, identity, listeners))
-    image = await start(CatchUp(node, kraft))
-    await start(ServeControllers(listeners))
+    quorum = await start(JoinQuorum(node, identity, listeners, channel))
+    kraft = quorum.kraft
+    await start(ServeControllers(node, listeners, kraft))
+    image = await start(CatchUp(node, quorum))
+
+    if node.config.is_controller:
+        await start(RegisterController(node, kraft, listeners, channel))
 
     if node.config.is_broker:
         await start(LoadLogs(node, directories, image))
@@ -44,8 +48,7 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
         publisher = await start(FollowMetadata(node, kraft, directories.log_manager, replica_manager, channel, registrar))
         await start(RunTasks(node, directories.log_manager, replica_manager, publisher))
         await start(CleanLogs(node, directories.log_manager))
-        await start(Register(node, registrar))
+        await start(Register(node, kraft, registrar))
         await start(ServeClients(node, listeners, registrar))
-
-    if node.config.is_controller:
-        await start(RegisterController(node, kraft, listeners, channel))
+    else:
+        await start(FollowAsController(node, kraft))

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.base.errors import ConfigError, OdradekError
+from odradek.base.errors import OdradekError
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.without_effect import ineffective
 from odradek.handlers.scopes import BROKER
@@ -22,7 +22,7 @@ from odradek.server.clock import LoopClock
 from odradek.server.jobs import Jobs
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.metadata_cache import MetadataCache
-from odradek.server.node import Node, problem_of
+from odradek.server.node import Node, StartError, problem_of
 from odradek.server.services import Services
 from odradek.server.step import Startup
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from odradek.network.acceptor import BoundListener
 
 logger = logging.getLogger(__name__)
+
+_FOREVER_MS = 2**53
+"""What is longer than this is no time limit."""
 
 
 class Broker:
@@ -52,7 +55,6 @@ class Broker:
 
         `format_if_empty`: a node whose directories are all unformatted formats them itself, as a cluster of its own.
         """
-        _refuse_clusters(config)
         self.config = config
         self.loop = loop or asyncio.get_running_loop()
         self.clock: Clock = clock or LoopClock(self.loop)
@@ -103,19 +105,27 @@ class Broker:
     async def start(self) -> None:
         """Returns when clients are served. Raises OdradekError, one line, when the node cannot start; call `stop` then, too.
 
-        A part that fails in the background (the metadata log, the last log directory) ends the start, whatever it waits for.
+        A part that fails in the background (the metadata log, the last log directory) ends the start, whatever it waits for; so does
+        server.max.startup.time.ms.
         """
         begin = self.clock.monotonic()
         for line in ineffective(self.config.given):
             logger.warning("%s", line)
         self.states.to(BrokerState.STARTING)
         steps = self.loop.create_task(start_node(self._startup, self._node, format_if_empty=self._format_if_empty))
+        longest_ms = self.config.integer("server.max.startup.time.ms")
+        late: StartError | None = None
         try:
-            await asyncio.wait((steps, self._fault), return_when=asyncio.FIRST_COMPLETED)
+            timeout_s = longest_ms / 1000 if longest_ms < _FOREVER_MS else None
+            done, _ = await asyncio.wait((steps, self._fault), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                late = StartError(f"not started within server.max.startup.time.ms={longest_ms}: waiting for {self._startup.waits_for()}")
         finally:
             if not steps.done():
                 steps.cancel()
                 await asyncio.wait((steps,))
+        if late is not None:
+            raise late
         if not steps.cancelled() and (error := steps.exception()) is not None:
             raise problem_of(error) if isinstance(error, OSError | OdradekError) else error
         if self._fault.done():
@@ -147,13 +157,3 @@ class Broker:
             self.on_fatal(problem)
         else:
             logger.critical("this node cannot go on: %s", problem)
-
-
-def _refuse_clusters(config: BrokerConfig) -> None:
-    """What the configuration shows of other nodes; what the log directories show, `KRaftNode` refuses."""
-    if not config.is_controller:
-        raise ConfigError("process.roles: a node without the controller role needs other nodes, which are not served yet")
-    others = sorted(voter for voter in config.controller_quorum_voters if voter != config.node_id)
-    if others:
-        names = ("node " if len(others) == 1 else "nodes ") + ", ".join(map(str, others))
-        raise ConfigError(f"controller.quorum.voters: names {names} beside this one; clusters of several nodes are not served yet")

@@ -15,7 +15,8 @@ class RequestContext:
     """One request on its way through the house.
 
     `listener_scope` is "broker" or "controller" (handlers.scopes); `received_at` is `clock.monotonic()` when its last byte was there.
-    `principal` is Kafka's text form, e.g. "User:ANONYMOUS". For a forwarded request principal, host and client id are those of the client.
+    `principal` is Kafka's text form, e.g. "User:ANONYMOUS". For a `forwarded` request, one that came in an Envelope, principal, host and
+    client id are those of the client.
     """
 
     __slots__ = (
@@ -24,6 +25,7 @@ class RequestContext:
         "client_id",
         "connection_id",
         "correlation_id",
+        "forwarded",
         "listener_name",
         "listener_scope",
         "peer_host",
@@ -45,6 +47,7 @@ class RequestContext:
         received_at: float,
         services: Services,
         principal: str = ANONYMOUS,
+        forwarded: bool = False,
     ) -> None:
         self.api_key = api_key
         self.api_version = api_version
@@ -55,5 +58,6 @@ class RequestContext:
         self.listener_scope = listener_scope
         self.peer_host = peer_host
         self.principal = principal
+        self.forwarded = forwarded
         self.received_at = received_at
         self.services = services

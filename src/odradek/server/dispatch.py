@@ -208,7 +208,11 @@ class Dispatcher:
         return cast("Sequence[Chunk]", frame_chunks(header, response.encode_chunks(version)))
 
     def error_frame(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Sequence[Chunk]:
-        """The API's answer to an error; ProtocolError (close) where the API has no shape for one."""
+        """The API's answer to an error; ProtocolError (close) where the API has no shape for one. That the controller is another node is
+        raised for a request that came in an envelope: the broker that forwarded it asks that one.
+        """
+        if context.forwarded and isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
+            raise error
         return self._frame(context, self._error(context, route, request, error), context.api_version)
 
     def _error(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Message:
@@ -238,8 +242,11 @@ class Dispatcher:
         peer_host: str,
         principal: str = ANONYMOUS,
         connection_id: str = "loopback",
+        forwarded: bool = False,
     ) -> tuple[RequestHeader, Answer]:
-        """Serves a request (header and body, no size) that came in an Envelope or through the loopback of the inter-broker channel."""
+        """Serves a request (header and body, no size) that came in an Envelope (`forwarded`: then NOT_CONTROLLER is raised, or fails the
+        answer) or through the loopback of the inter-broker channel.
+        """
         view = memoryview(frame)
         header, offset = decode_request_header(view)
         context = RequestContext(
@@ -254,6 +261,7 @@ class Dispatcher:
             received_at=self._clock.monotonic(),
             services=self._services,
             principal=principal,
+            forwarded=forwarded,
         )
         return header, self.dispatch(context, header, view, offset)
 

@@ -33,7 +33,7 @@ class ReadIdentity(Step[NodeIdentity]):
     name = "identity"
 
     def __init__(self, node: Node, *, format_if_empty: bool) -> None:
-        """`format_if_empty`: a node whose directories are all unformatted formats them, as a cluster of its own."""
+        """`format_if_empty`: a node that is alone and whose directories are all unformatted formats them, as a cluster of its own."""
         self._node = node
         self._format_if_empty = format_if_empty
 
@@ -41,7 +41,7 @@ class ReadIdentity(Step[NodeIdentity]):
         node, config = self._node, self._node.config
         directories = list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
         identities = read_identities(node.disk, directories)
-        if self._format_if_empty and not identities.formatted and not identities.failed:
+        if self._format_if_empty and config.is_alone and not identities.formatted and not identities.failed:
             self._format()
             identities = read_identities(node.disk, directories)
         verify_identities(identities, metadata_directory=config.metadata_log_dir, node_id=config.node_id)

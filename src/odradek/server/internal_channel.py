@@ -1,31 +1,46 @@
-"""The channel on which the roles of a node talk to each other, and client requests to the active controller."""
+"""The channel on which nodes and their roles talk to each other, the connections behind it, and the forwarding of client requests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from odradek.handlers.scopes import BROKER, CONTROLLER
-from odradek.server.channel import Forwarder, InterBrokerChannel
+from odradek.network.peers import Address, Peers, PeerSettings
+from odradek.server.channel import InterBrokerChannel
+from odradek.server.forwarding import Forwarder
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
     from odradek.server.node import Node
+    from odradek.server.services import Services
 
 
 class OpenChannel(Step[InterBrokerChannel]):
-    """Makes the channel; at the end what waits on it fails."""
+    """Makes the channel and the connections of this node to others; at the end what waits on them fails."""
 
     name = "dispatch"
 
     def __init__(self, node: Node) -> None:
         config, services = node.config, node.services
-        names = {CONTROLLER: config.controller_listener_names[0], BROKER: config.inter_broker_listener_name}
         self._services = services
-        self._channel = InterBrokerChannel(config.node_id, node.clock, services.dispatcher, listener_names=names)
-        self._forwarder = Forwarder(self._channel, node.clock, services.dispatcher)
+        self._peers = Peers(node.loop, node.clock, f"node-{config.node_id}", peer_settings(config))
+        listener = config.inter_broker_listener_name
+        self._channel = InterBrokerChannel(
+            config.node_id,
+            node.clock,
+            services.dispatcher,
+            listener_names={CONTROLLER: config.controller_listener_names[0], BROKER: listener},
+            peers=self._peers,
+            broker=lambda broker_id: broker_address(services, broker_id, listener),
+            controller=lambda: controller_address(services),
+            controller_timeout_s=config.integer("controller.socket.timeout.ms") / 1000,
+        )
+        self._forwarder = Forwarder(self._channel, services.dispatcher)
 
     async def start(self) -> InterBrokerChannel:
         services = self._services
+        services.peers = self._peers
         services.channel = self._channel
         services.forwarder = self._forwarder
         services.dispatcher.forward = self._forwarder.forward
@@ -33,3 +48,28 @@ class OpenChannel(Step[InterBrokerChannel]):
 
     async def stop(self) -> None:
         self._channel.close()
+        self._peers.close()
+
+
+def peer_settings(config: BrokerConfig) -> PeerSettings:
+    """Of the keys that connections to other nodes have."""
+    idle_ms = config.integer("connections.max.idle.ms")
+    return PeerSettings(
+        setup_timeout_s=config.integer("socket.connection.setup.timeout.ms") / 1000,
+        setup_timeout_max_s=config.integer("socket.connection.setup.timeout.max.ms") / 1000,
+        idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
+    )
+
+
+def broker_address(services: Services, broker_id: int, listener: str) -> Address | None:
+    """Where the broker says, in the metadata published to this node, that others reach it."""
+    broker = services.metadata.image.cluster.brokers.get(broker_id)
+    endpoint = None if broker is None else broker.endpoint(listener)
+    return None if endpoint is None else Address(broker_id, endpoint.host, endpoint.port)
+
+
+def controller_address(services: Services) -> Address | None:
+    """Of the leader of the metadata quorum, as far as this node knows it."""
+    kraft = services.kraft
+    endpoint = kraft.leader_endpoint()
+    return None if endpoint is None else Address(kraft.leader_and_epoch.leader_id, endpoint.host, endpoint.port)

@@ -21,12 +21,14 @@ from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.config.listeners import Endpoint
+    from odradek.controller.kraft.node import KRaftNode
     from odradek.server.node import Node
     from odradek.server.registration import BrokerRegistrar
 
 logger = logging.getLogger(__name__)
 
-_LEAVE_TIMEOUT_S = 5.0
+_SHUTDOWN_TIMEOUT_S = 300.0
+"""KafkaBroker.shutdown: how long the controller may take to move the leaders away."""
 
 
 class Listeners:
@@ -94,22 +96,34 @@ class BindListeners(Step[Listeners]):
 
 
 class ServeControllers(Step[None]):
-    """Answers on the controller listeners."""
+    """Answers on the controller listeners; at the end hands the lead of the quorum to others first, who need this node's vote for that."""
 
     name = "controller_listeners"
+    stop_timeout_s = 30.0
 
-    def __init__(self, listeners: Listeners) -> None:
+    def __init__(self, node: Node, listeners: Listeners, kraft: KRaftNode) -> None:
+        self._node = node
         self._listeners = listeners
+        self._kraft = kraft
 
     async def start(self) -> None:
         await self._listeners.serve(CONTROLLER)
+
+    async def stop(self) -> None:
+        # Who can be asked at all has answered by the time that a request may take.
+        patience_s = self._node.config.integer("controller.quorum.request.timeout.ms") / 1000
+        try:
+            await asyncio.wait_for(as_future(self._node.loop, self._kraft.leave()), patience_s)
+        except TimeoutError:
+            logger.warning("no other controller has stood for election in %g s; leaving the quorum without a leader", patience_s)
+        await self._listeners.acceptor.close(CONTROLLER)
 
 
 class ServeClients(Step[None]):
     """Answers clients; at the end has the leaders moved away and takes no new requests."""
 
     name = "broker_listeners"
-    stop_timeout_s = 30.0
+    stop_timeout_s = _SHUTDOWN_TIMEOUT_S
 
     def __init__(self, node: Node, listeners: Listeners, registrar: BrokerRegistrar) -> None:
         self._node = node
@@ -121,11 +135,10 @@ class ServeClients(Step[None]):
 
     async def stop(self) -> None:
         node = self._node
-        if node.config.flag("controlled.shutdown.enable") and node.states.state is BrokerState.RUNNING:
-            node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-            try:
-                await asyncio.wait_for(as_future(node.loop, self._registrar.leave()), _LEAVE_TIMEOUT_S)
-            except TimeoutError:
-                logger.warning("the controller did not let this broker go in %.0f s; leaving anyway", _LEAVE_TIMEOUT_S)
-        self._listeners.acceptor.close_listeners()
-        self._listeners.acceptor.quiesce()
+        try:
+            if node.config.flag("controlled.shutdown.enable") and node.states.state is BrokerState.RUNNING:
+                node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+                await as_future(node.loop, self._registrar.leave())
+        finally:
+            self._listeners.acceptor.close_listeners(BROKER)
+            self._listeners.acceptor.quiesce(BROKER)

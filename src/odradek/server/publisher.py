@@ -1,4 +1,4 @@
-"""What a broker does with each new image of the cluster."""
+"""What a node does with each new image of the cluster."""
 
 from __future__ import annotations
 
@@ -115,3 +115,33 @@ class FollowMetadata(Step[BrokerPublisher]):
     async def stop(self) -> None:
         self._kraft.loader.remove_publisher(self._publisher)
         self._coordinators.close()
+
+
+class ControllerPublisher:
+    """For a node that is no broker: what it answers about the cluster, and its own dynamic configuration, follow the metadata."""
+
+    def __init__(self, config: DynamicBrokerConfig, cache: MetadataCache) -> None:
+        self._config = config
+        self._cache = cache
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
+        """See `controller.kraft.MetadataPublisher`."""
+        before, self._cache.image = self._cache.image, image
+        if image.configs is not before.configs:
+            apply_broker_settings(self._config, image)
+
+
+class FollowAsController(Step[None]):
+    """Begins to follow the metadata log on a node that is no broker."""
+
+    name = "controller_metadata"
+
+    def __init__(self, node: Node, kraft: KRaftNode) -> None:
+        self._kraft = kraft
+        self._publisher = ControllerPublisher(node.services.dynamic_config, node.services.metadata)
+
+    async def start(self) -> None:
+        self._kraft.add_publisher(self._publisher)
+
+    async def stop(self) -> None:
+        self._kraft.loader.remove_publisher(self._publisher)

@@ -1,43 +1,65 @@
-"""The node's part in the metadata quorum: the log is opened, then read up to what is committed."""
+"""The node's part in the metadata quorum: the log is opened, controllers are served, then the log is read up to what is committed.
+
+That order matters where there are several: voters that waited for a leader before they answered one another would never have one.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import KafkaError
-from odradek.base.ids import random_uuid
+from odradek.base.ids import ZERO_UUID, random_uuid, uuid_to_string
 from odradek.consensus.voters import Endpoint
 from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.node import KRaftNode
 from odradek.server.jobs import as_future
 from odradek.server.node import problem_of
+from odradek.server.raft_channel import PeerRaftChannel
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
     import random
 
     from odradek.metadata.image import MetadataImage
+    from odradek.server.channel import InterBrokerChannel
     from odradek.server.identity import NodeIdentity
     from odradek.server.listeners import Listeners
     from odradek.server.node import Node
 
 
-class JoinQuorum(Step[KRaftNode]):
-    """Opens the metadata log and takes part in the quorum; at the end gives up leadership, flushes and closes the log."""
+logger = logging.getLogger(__name__)
+
+_FIRST_REPORT_S, _NEXT_REPORTS_S = 5.0, 60.0
+
+
+class Quorum(NamedTuple):
+    """The metadata quorum as this node sees it; `problems` says of each address (host, port) that does not answer as it should why."""
+
+    kraft: KRaftNode
+    problems: Mapping[tuple[str, int], str]
+
+
+class JoinQuorum(Step[Quorum]):
+    """Opens the metadata log and takes part in the quorum; at the end flushes and closes the log."""
 
     name = "quorum"
     stop_timeout_s = 30.0
 
-    def __init__(self, node: Node, identity: NodeIdentity, listeners: Listeners) -> None:
+    def __init__(self, node: Node, identity: NodeIdentity, listeners: Listeners, channel: InterBrokerChannel) -> None:
         self._node = node
         self._identity = identity
         self._listeners = listeners
+        self._channel = channel
         self._kraft: KRaftNode | None = None
 
-    async def start(self) -> KRaftNode:
+    async def start(self) -> Quorum:
         node, config = self._node, self._node.config
         directory = config.metadata_log_dir
+        raft_channel = PeerRaftChannel(node.services.peers, request_timeout_s=config.integer("controller.quorum.request.timeout.ms") / 1000)
         try:
             kraft = KRaftNode(
                 log=MetadataLog.open(node.disk, node.clock, config),
@@ -47,6 +69,7 @@ class JoinQuorum(Step[KRaftNode]):
                 disk=node.disk,
                 clock=node.clock,
                 rng=node.random,
+                channel=raft_channel,
                 loop=node.loop,
                 endpoints=[
                     Endpoint(each.listener, each.host or "localhost", each.port or self._listeners.port(each.listener))
@@ -55,10 +78,13 @@ class JoinQuorum(Step[KRaftNode]):
                 on_fault=lambda error: node.fatal(problem_of(error, directory)),
             )
             self._kraft = node.services.kraft = kraft
+            kraft.on_leader.append(lambda _: self._channel.controller_changed())
             kraft.start()
         except (OSError, KafkaError) as error:
             raise problem_of(error, directory) from error
-        return kraft
+        for line in _remarks(kraft, is_controller=config.is_controller):
+            logger.warning("%s", line)
+        return Quorum(kraft, raft_channel.problems)
 
     async def stop(self) -> None:
         if self._kraft is not None:
@@ -70,13 +96,52 @@ class CatchUp(Step["MetadataImage"]):
 
     name = "metadata_image"
 
-    def __init__(self, node: Node, kraft: KRaftNode) -> None:
+    def __init__(self, node: Node, quorum: Quorum) -> None:
         self._node = node
-        self._kraft = kraft
+        self._kraft = quorum.kraft
+        self._problems = quorum.problems
 
     async def start(self) -> MetadataImage:
-        await as_future(self._node.loop, self._kraft.caught_up)
+        caught_up = as_future(self._node.loop, self._kraft.caught_up)
+        patience_s = _FIRST_REPORT_S
+        try:
+            while not caught_up.done():
+                await asyncio.wait((caught_up,), timeout=patience_s)
+                if not caught_up.done():
+                    logger.warning("Waiting for %s", self.waits_for())
+                    patience_s = _NEXT_REPORTS_S
+        finally:
+            caught_up.cancel()
+        caught_up.result()
         return self._kraft.image
+
+    def waits_for(self) -> str:
+        kraft = self._kraft
+        problems = "".join(f"; {problem}" for problem in self._problems.values())
+        leader = kraft.leader_and_epoch.leader_id
+        if leader < 0:
+            voters = ", ".join(map(str, kraft.raft.voters.current.ids)) or "unknown"
+            return f"a leader of the metadata quorum (voters: {voters}){problems}"
+        return f"the metadata of the cluster, which node {leader} leads{problems}"
+
+
+def _remarks(kraft: KRaftNode, *, is_controller: bool) -> list[str]:
+    """What an operator should know of a controller that does not vote."""
+    raft = kraft.raft
+    voters, local = raft.voters.current, raft.local
+    if not is_controller or raft.is_voter:
+        return []
+    if not len(voters):
+        return [f"controller {local.id} knows no voters yet: it follows whoever leads, and votes when it has been added to the quorum"]
+    known = voters.get(local.id)
+    if known is not None:
+        theirs, ours = (uuid_to_string(each or ZERO_UUID) for each in (known.directory_id, local.directory_id))
+        return [
+            f"controller {local.id} is a voter with the metadata directory {theirs}, and this one is {ours}: it only follows until "
+            "the old one is removed from the quorum and this one added"
+        ]
+    names = ", ".join(map(str, voters.ids))
+    return [f"controller {local.id} is not among the voters {names}: it only follows until it is added to the quorum"]
 
 
 def new_incarnation_id(image: MetadataImage, rng: random.Random) -> UUID:

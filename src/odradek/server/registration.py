@@ -6,7 +6,9 @@
 3. Once caught up and ready the wish is to be unfenced; the answer that says so makes the broker RUNNING.
 4. For a controlled shutdown the wish is to shut down, until the controller says that no leader is left here.
 
-A stale broker epoch (the controller restarted without us, or a session expired) means to register anew.
+A stale broker epoch (the controller restarted without us, or a session expired) means to register anew. When another controller leads, it
+hears of this broker at once. A broker that leaves waits for the controller as long as that answers: one silent for a whole session cannot
+let it go, and has no session of it left to end.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from uuid import UUID
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError, StorageError
+from odradek.base.errors import ErrorCode, KafkaError, StorageError, code_of
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import directory_assignment_supported, supported_features
 from odradek.server.channel import InterBrokerChannel
@@ -30,6 +32,8 @@ from odradek.server.quorum import new_incarnation_id
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
+    from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.controller.kraft.node import KRaftNode
     from odradek.metadata.image import MetadataImage
     from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
     from odradek.protocol.messages.broker_registration import BrokerRegistrationResponse
@@ -93,6 +97,7 @@ class BrokerRegistrar:
         self._clock = clock
         self._states = states
         self._interval_s = heartbeat_interval_s
+        self._session_timeout_s = session_timeout_s
         self._timeout_s = session_timeout_s / 2
         self._longest_retry_s = session_timeout_s / 2
         self._metadata_offset = metadata_offset
@@ -105,6 +110,12 @@ class BrokerRegistrar:
         self._reported: list[UUID] = []
         """Those in the heartbeat under way."""
         self._timer: TimerHandle | None = None
+        self._next: Callable[[], None] = self._register
+        """What the timer runs."""
+        self._answered_s = clock.monotonic()
+        """When the controller answered last."""
+        self.problem = ""
+        """Why the last request was not accepted; "" when it was."""
         self._in_flight = False
         self._again = False
         self._refreshing = False
@@ -158,7 +169,7 @@ class BrokerRegistrar:
             self._refreshing = False
             code = ErrorCode.NETWORK_EXCEPTION
             if done.error is None:
-                code = ErrorCode(cast("BrokerRegistrationResponse", done.result()).error_code)
+                code = code_of(cast("BrokerRegistrationResponse", done.result()).error_code)
             if code is not ErrorCode.NONE:
                 logger.info("broker %d could not register its log directories (%s)", self._identity.broker_id, code.name)
                 self._clock.call_later(_REFRESH_RETRY_S, self._refresh)
@@ -181,21 +192,39 @@ class BrokerRegistrar:
             reason = f"the controller could not be told within {self._failure_timeout_s:g} s that log directory {directory_id} has failed"
             self._on_fatal(StorageError(reason))
 
+    def controller_changed(self) -> None:
+        """Another controller leads: what waits for its time is sent now."""
+        if self._timer is not None and not self._stopped:
+            self._retry_s = _FIRST_RETRY_S
+            self._run_next()
+
     def leave(self) -> Deferred[None]:
-        """Asks the controller to move the leaders away; completes when it has, or when there is nobody to ask."""
+        """Asks the controller to move the leaders away; completes when it has, or when it has not answered for a whole session (Kafka waits
+        for it without regard to that, for five minutes).
+        """
         self._leaving = True
         if self.broker_epoch < 0 or self._stopped:
             self.left.complete(None)
         else:
             self._beat_now()
+            self._leave_alone()
         return self.left
+
+    def _leave_alone(self) -> None:
+        """Ends the wait for a controller that says nothing."""
+        if self.left.done:
+            return
+        silent_s = self._clock.monotonic() - self._answered_s
+        if silent_s >= self._session_timeout_s:
+            logger.warning("the controller has not answered broker %d for %.0f s; leaving anyway", self._identity.broker_id, silent_s)
+            self.left.complete(None)
+        else:
+            self._clock.call_later(self._session_timeout_s - silent_s, self._leave_alone)
 
     def stop(self) -> None:
         """No more requests."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._unschedule()
         for deferred in (self.registered, self.running):
             deferred.fail(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker is shutting down"))
         self.left.complete(None)
@@ -235,30 +264,44 @@ class BrokerRegistrar:
             self._later(self._register, done.error)
             return
         response = cast("BrokerRegistrationResponse", done.result())
-        code = ErrorCode(response.error_code)
+        self._answered_s = self._clock.monotonic()
+        code = code_of(response.error_code)
         if code in _FINAL:
             self.registered.fail(KafkaError(code, "the controller refuses the registration of this broker"))
             return
         if code != ErrorCode.NONE:
             self._later(self._register, code.name)
             return
-        self._retry_s = _FIRST_RETRY_S
+        self._accepted()
         self.broker_epoch = response.broker_epoch
         logger.info("registered as broker %d with epoch %d", self._identity.broker_id, response.broker_epoch)
         self.registered.complete(response.broker_epoch)
         self._beat_now()
 
+    def _accepted(self) -> None:
+        self._retry_s = _FIRST_RETRY_S
+        self.problem = ""
+
     def _later(self, action: Callable[[], None], reason: object) -> None:
-        logger.info(
-            "the controller did not accept the request of broker %d (%s); again in %.2f s", self._identity.broker_id, reason, self._retry_s
-        )
+        if self.problem != str(reason):
+            self.problem = str(reason)
+            logger.info("the controller did not accept the request of broker %d (%s); trying again", self._identity.broker_id, reason)
         self._schedule(self._retry_s, action)
         self._retry_s = min(self._retry_s * 2, self._longest_retry_s)
 
     def _schedule(self, delay_s: float, action: Callable[[], None]) -> None:
+        self._unschedule()
+        self._next = action
+        self._timer = self._clock.call_later(delay_s, self._run_next)
+
+    def _unschedule(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._clock.call_later(delay_s, action)
+            self._timer = None
+
+    def _run_next(self) -> None:
+        self._unschedule()
+        self._next()
 
     # -- heartbeats ------------------------------------------------------------------------------------------------------------
 
@@ -275,6 +318,7 @@ class BrokerRegistrar:
             return
         from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
+        self._unschedule()
         self._in_flight = True
         self._again = False
         self._reported = list(self._offline_log_dirs())
@@ -299,7 +343,8 @@ class BrokerRegistrar:
             self._later(self._beat, done.error)
             return
         response = cast("BrokerHeartbeatResponse", done.result())
-        code = ErrorCode(response.error_code)
+        self._answered_s = self._clock.monotonic()
+        code = code_of(response.error_code)
         if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             if self._leaving:
                 self.left.complete(None)
@@ -310,7 +355,7 @@ class BrokerRegistrar:
         if code != ErrorCode.NONE:
             self._later(self._beat, code.name)
             return
-        self._retry_s = _FIRST_RETRY_S
+        self._accepted()
         self._known_offline.update(self._reported)
         if self._follow(response) or self._again:
             self._beat()
@@ -376,20 +421,32 @@ class Register(Step[None]):
 
     name = "registration"
 
-    def __init__(self, node: Node, registrar: BrokerRegistrar) -> None:
+    def __init__(self, node: Node, kraft: KRaftNode, registrar: BrokerRegistrar) -> None:
         self._node = node
+        self._kraft = kraft
         self._registrar = registrar
+
+    def _leader_changed(self, leader: LeaderAndEpoch) -> None:
+        if leader.leader_id >= 0:
+            self._node.clock.call_later(0, self._registrar.controller_changed)
 
     async def start(self) -> None:
         loop = self._node.loop
+        self._kraft.on_leader.append(self._leader_changed)
         self._registrar.ready()
         self._registrar.start()
         patience_ms = self._node.config.integer("initial.broker.registration.timeout.ms")
         try:
             await asyncio.wait_for(as_future(loop, self._registrar.registered), patience_ms / 1000)
         except TimeoutError:
-            raise StartError(f"the controller did not register this broker within {patience_ms} ms") from None
+            why = f": {self._registrar.problem}" if self._registrar.problem else ""
+            raise StartError(f"the controller did not register this broker within {patience_ms} ms{why}") from None
         await as_future(loop, self._registrar.running)
 
+    def waits_for(self) -> str:
+        return "the controller to let clients come to this broker"
+
     async def stop(self) -> None:
+        if self._leader_changed in self._kraft.on_leader:
+            self._kraft.on_leader.remove(self._leader_changed)
         self._registrar.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.handlers.scopes import BROKER
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.assignments import AssignmentsManager
 from odradek.server.reconfiguration import follow_producer_settings
@@ -62,4 +63,4 @@ class MakeReplicas(Step[ReplicaManager]):
         if self._replica_manager is not None:
             self._replica_manager.close()
         # The answers that this set free go out before the logs close.
-        await self._acceptor.close()
+        await self._acceptor.close(BROKER)

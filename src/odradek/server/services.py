@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from odradek.coordinator.group.service import GroupCoordinator
     from odradek.coordinator.transaction.service import TransactionCoordinator
     from odradek.network.acceptor import BoundListener
+    from odradek.network.peers import Peers
     from odradek.replication.replica_manager import ReplicaManager
-    from odradek.server.channel import Forwarder, InterBrokerChannel
+    from odradek.server.channel import InterBrokerChannel
     from odradek.server.coordinators import Coordinators
     from odradek.server.dispatch import ApiRange, Dispatcher
+    from odradek.server.forwarding import Forwarder
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.producer_ids import ProducerIdManager
     from odradek.storage.log_manager import LogManager
@@ -48,6 +50,8 @@ class Services:
     metadata: MetadataCache
     """The cluster image that has been published to this node: `metadata.image`."""
     kraft: KRaftNode
+    peers: Peers
+    """Connections to other nodes; requests of the roles go by `channel`."""
     channel: InterBrokerChannel
     forwarder: Forwarder
     dispatcher: Dispatcher

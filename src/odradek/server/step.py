@@ -31,6 +31,10 @@ class Step(ABC, Generic[T]):
     async def start(self) -> T:
         """Raises OdradekError or OSError when the node cannot be started."""
 
+    def waits_for(self) -> str:
+        """What a start that takes too long has been waiting for, for the message that ends it."""
+        return f"the step {self.name}"
+
     async def stop(self) -> None:
         """Takes back what `start` has done, as far as it came. Here: nothing."""
 
@@ -45,6 +49,10 @@ class Startup:
         """Starts the next step; what it returns and raises."""
         self._begun.append(step)
         return await step.start()
+
+    def waits_for(self) -> str:
+        """See `Step.waits_for`, of the step that is being started."""
+        return self._begun[-1].waits_for() if self._begun else "its first step"
 
     async def stop(self) -> None:
         """Stops all that has begun, the last one first."""

@@ -38,8 +38,8 @@ from odradek.consensus.messages import (
     Tick,
 )
 from odradek.consensus.raft import Raft, RaftTimeouts
-from odradek.consensus.states import LeaderState
-from odradek.consensus.voters import Endpoint, Voter, VoterHistory, VoterSet
+from odradek.consensus.states import LeaderState, Role
+from odradek.consensus.voters import Endpoint, Voter, VoterSet
 from odradek.controller.kraft.active import MetadataController
 from odradek.controller.kraft.alarm import Alarm
 from odradek.controller.kraft.background import Background
@@ -135,6 +135,10 @@ class KRaftNode:
         self.caught_up: Deferred[None] = Deferred()
         """Completes when the image is at the high watermark for the first time, after the publishers were told; fails with the error that
         keeps the node from getting there."""
+        self.on_leader: list[Callable[[LeaderAndEpoch], object]] = []
+        """Told of each new leader, and of each epoch without one. They must not call this node before they have returned."""
+        self._left: Deferred[None] | None = None
+        """Of `leave`."""
         self._alarm = Alarm(clock, lambda: self._step(Tick()))
         self._queue = WorkQueue(lambda: self._alarm.set(self.raft.deadline_ms), self._fault)
         background = Background(loop, self._queue)
@@ -163,16 +167,35 @@ class KRaftNode:
     def start(self) -> None:
         """Takes part in the quorum. A sole voter leads when this returns; its first commit follows an fsync.
 
-        ConfigError when the quorum has other voters and there is no channel to them. Whatever else goes wrong while the node takes up its
-        role is raised too.
+        ConfigError when the quorum can have no leader: its only voter has been replaced by this node. Whatever else goes wrong while the
+        node takes up its role is raised too.
         """
-        if self._channel is None:
-            _check_alone(self.raft.voters, self.raft.local)
+        _check_voters(self.raft.voters.current, self.raft.local)
         self._commits.load_latest_snapshot()
         self._started = True
         self._queue.put(lambda: self._perform(self.raft.start(self.now_ms())))
         if self._failure is not None:
             raise self._failure
+
+    def leave(self) -> Deferred[None]:
+        """Stands for election no more and, when it leads, resigns and asks the others to elect. Done when they have begun to, or when there
+        is nobody to ask (KafkaRaftClient.GracefulShutdown); requests are still answered. Without an answer of the others it is never done.
+        """
+        if self._left is None:
+            self._left = Deferred()
+            self._step(Shutdown())
+            self._check_left()
+        return self._left
+
+    def _check_left(self) -> None:
+        left, raft = self._left, self.raft
+        if left is not None and (
+            self._queue.closed
+            or not (raft.is_leader or raft.role is Role.RESIGNED)
+            or not raft.is_voter
+            or raft.voters.current.is_only(raft.local.key)
+        ):
+            left.complete(None)
 
     def stop(self) -> None:
         """Gives up leadership, flushes and closes. What waits for a commit fails with NOT_CONTROLLER. After a fault it only closes."""
@@ -210,6 +233,7 @@ class KRaftNode:
             self._controller.deactivate()
         self._exchange.close()
         self.caught_up.fail(error)
+        self._check_left()
 
     # What others use -------------------------------------------------------------------------------------------------------
 
@@ -239,6 +263,14 @@ class KRaftNode:
     def high_watermark(self) -> int:
         """The first offset that is not known to be committed, -1 while that is unknown."""
         return self.raft.high_watermark
+
+    def leader_endpoint(self) -> Endpoint | None:
+        """The controller listener at which the present leader is reached, as far as this node knows one; its own when it leads."""
+        leader_id = self.leader_and_epoch.leader_id
+        if leader_id < 0:
+            return None
+        endpoints = self.raft.state.leader_endpoints or self.raft.voters.current.endpoints(leader_id)
+        return self.endpoint_for_peers(endpoints) if endpoints else None
 
     def add_publisher(self, publisher: MetadataPublisher) -> None:
         """The publisher is told of everything once this node has caught up, and of every change from then on."""
@@ -349,6 +381,8 @@ class KRaftNode:
             self._committed(ready.high_watermark)
         if ready.appends:
             self._group_commit.flush()
+        if self._left is not None:
+            self._check_left()
 
     def _append(self, append: LogAppend) -> None:
         if append.fetched is not None:
@@ -382,6 +416,8 @@ class KRaftNode:
         if controller is not None and (leader.leader_id != self.node_id or controller.active_epoch != leader.epoch):
             controller.deactivate()
             self._periodic.stop()
+        for told in self.on_leader:
+            told(leader)
 
     def _committed(self, high_watermark: int) -> None:
         self._commits.advance(high_watermark)
@@ -411,19 +447,9 @@ def _new_core(config: BrokerConfig, cluster_id: str, rng: random.Random, journal
     return QuorumControllerCore(config, cluster_id, rng, journal)
 
 
-def _check_alone(voters: VoterHistory, local: Voter) -> None:
-    """A quorum of several nodes, or one that this node is not in, is not served yet."""
-    current = voters.current
-    if current.is_only(local.key):
-        return
-    if not len(current):
-        raise ConfigError(
-            f"node {local.id} was formatted to join a quorum of other controllers, and clusters of several nodes are not served yet: "
-            "format it with --standalone"
-        )
-    known = current.get(local.id)
-    if known is not None and len(current) == 1:
+def _check_voters(voters: VoterSet, local: Voter) -> None:
+    """ConfigError for a quorum whose only voter was this node with another metadata directory: nobody is left to lead it."""
+    known = voters.get(local.id)
+    if known is not None and len(voters) == 1 and not voters.contains(local.key):
         theirs, ours = (None if each is None else uuid_to_string(each) for each in (known.directory_id, local.directory_id))
         raise ConfigError(f"the only voter of the metadata quorum is node {local.id} with the metadata directory {theirs}, not with {ours}")
-    names = ", ".join(map(str, current.ids))
-    raise ConfigError(f"the metadata quorum has the voters {names}: clusters of several nodes are not served yet")

@@ -2,7 +2,7 @@
 
 - Inside: a request header and body without the size; DefaultPrincipalData behind its version (int16); the client's IP address.
 - Errors on the envelope itself: PRINCIPAL_DESERIALIZATION_FAILURE, UNSUPPORTED_VERSION (a request that this controller does not serve),
-  INVALID_REQUEST (an API that brokers do not forward). Everything else is in the response inside.
+  INVALID_REQUEST (an API that brokers do not forward), NOT_CONTROLLER (ask another one). Everything else is in the response inside.
 
 ACL: CLUSTER_ACTION on Cluster (the broker's principal); the request inside is judged by the client's own principal. Quota: none.
 Known gaps: ACLs are not enforced yet.
@@ -49,6 +49,7 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
             peer_host=client_host,
             principal=principal,
             connection_id=context.connection_id,
+            forwarded=True,
         )
     except ProtocolError as error:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from None

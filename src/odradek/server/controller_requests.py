@@ -1,0 +1,154 @@
+"""Requests to the active controller: they wait until there is one, and move with it (NodeToControllerRequestThread).
+
+    waiting --a controller is known--> sent --answered--> done
+       ^--NOT_CONTROLLER, lost, late-----|
+
+A request ends with the first answer other than NOT_CONTROLLER, whoever it was sent to by then, or at its deadline with REQUEST_TIMED_OUT.
+Whatever was sent may have been executed, more than once: all that brokers ask of controllers bears that, and clients' requests that are
+forwarded are sent again after a lost connection by Kafka as well. A request that is under way to a controller which is stopped and keeps
+its connections, is not: Kafka waits for that one's answer. Here the next controller is asked as soon as it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.network.peers import Address
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock, TimerHandle
+    from odradek.protocol.schema import Message
+
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 0.05, 0.4
+_MOST_PENDING = 10_000
+_AGAIN = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
+
+Send = Callable[[Address, "Message", int, float], "Deferred[Message]"]
+"""(controller, request, highest version, time limit in seconds) -> the response."""
+
+
+class _Pending:
+    """`attempt` counts how often the request was sent; `sent_to` is who has it now, None while it waits."""
+
+    __slots__ = ("at_most", "attempt", "deadline_s", "number", "pause_s", "problem", "request", "result", "retry", "sent_to", "timer")
+
+    def __init__(self, number: int, request: Message, at_most: int, deadline_s: float) -> None:
+        self.number = number
+        self.request = request
+        self.at_most = at_most
+        self.deadline_s = deadline_s
+        self.result: Deferred[Message] = Deferred()
+        self.attempt = 0
+        self.pause_s = _FIRST_RETRY_S
+        self.sent_to: int | None = None
+        self.retry: TimerHandle | None = None
+        self.timer: TimerHandle | None = None
+        self.problem = "no active controller is known"
+
+
+class ControllerRequests:
+    """All of a node."""
+
+    def __init__(self, clock: Clock, controller: Callable[[], Address | None], send: Send, *, attempt_timeout_s: float = 30.0) -> None:
+        """`controller` says who leads the metadata quorum as far as this node knows. `send` must not call back while it is being called
+        for this node itself. `attempt_timeout_s` (controller.socket.timeout.ms) bounds the wait for one answer.
+        """
+        self._clock = clock
+        self._controller = controller
+        self._send = send
+        self._attempt_timeout_s = attempt_timeout_s
+        self._pending: dict[int, _Pending] = {}
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def send(self, request: Message, at_most: int, timeout_s: float) -> Deferred[Message]:
+        """The answer of whoever is the active controller in time. Fails with KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, or
+        NETWORK_EXCEPTION when too many requests wait already.
+        """
+        if len(self._pending) >= _MOST_PENDING:
+            return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{_MOST_PENDING} requests wait for the active controller"))
+        self._number += 1
+        pending = _Pending(self._number, request, at_most, self._clock.monotonic() + timeout_s)
+        self._pending[pending.number] = pending
+        pending.timer = self._clock.call_later(timeout_s, self._late, pending, timeout_s)
+        self._attempt(pending)
+        return pending.result
+
+    def controller_changed(self) -> None:
+        """Another controller may be known than before: what it does not have yet goes to it now."""
+        controller = self._controller()
+        if controller is None:
+            return
+        for pending in list(self._pending.values()):
+            pending.pause_s = _FIRST_RETRY_S
+            if pending.sent_to != controller.node_id:
+                self._attempt(pending)
+
+    def close(self) -> None:
+        """Nothing is sent any more; what waits fails, what is under way is still answered."""
+        for pending in list(self._pending.values()):
+            if pending.sent_to is None:
+                self._fail(pending, KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed"))
+
+    def _attempt(self, pending: _Pending) -> None:
+        if pending.retry is not None:
+            pending.retry.cancel()
+            pending.retry = None
+        if pending.result.done:
+            return
+        controller = self._controller()
+        if controller is None:
+            pending.sent_to = None
+            self._retry(pending)
+            return
+        pending.attempt += 1
+        pending.sent_to = controller.node_id
+        attempt = pending.attempt
+        left_s = max(pending.deadline_s - self._clock.monotonic(), 0.0)
+        answer = self._send(controller, pending.request, pending.at_most, min(left_s, self._attempt_timeout_s))
+        answer.add_callback(lambda done: self._answered(pending, attempt, done))
+
+    def _answered(self, pending: _Pending, attempt: int, done: Deferred[Message]) -> None:
+        if pending.result.done:
+            return
+        error = done.error
+        if error is None:
+            response = done.result()
+            if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NOT_CONTROLLER:
+                self._take(pending)
+                pending.result.complete(response)
+                return
+            error = KafkaError(ErrorCode.NOT_CONTROLLER)
+        if attempt != pending.attempt:
+            return  # it has been sent to somebody else since
+        if not isinstance(error, KafkaError) or error.code not in _AGAIN:
+            self._fail(pending, error)
+            return
+        pending.problem = str(error)
+        pending.sent_to = None
+        self._retry(pending)
+
+    def _retry(self, pending: _Pending) -> None:
+        pending.retry = self._clock.call_later(pending.pause_s, self._attempt, pending)
+        pending.pause_s = min(pending.pause_s * 2, _LONGEST_RETRY_S)
+
+    def _late(self, pending: _Pending, timeout_s: float) -> None:
+        reason = f"no answer from the active controller in {timeout_s:g} s"
+        if pending.sent_to is None:
+            reason += f" ({pending.problem})"
+        self._fail(pending, KafkaError(ErrorCode.REQUEST_TIMED_OUT, reason))
+
+    def _fail(self, pending: _Pending, error: BaseException) -> None:
+        self._take(pending)
+        pending.result.fail(error)
+
+    def _take(self, pending: _Pending) -> None:
+        self._pending.pop(pending.number, None)
+        for timer in (pending.timer, pending.retry):
+            if timer is not None:
+                timer.cancel()

@@ -1,0 +1,123 @@
+"""Client requests that came in on a broker listener go to the active controller (KIP-590, kafka.server.ForwardingManager).
+
+Each travels in an Envelope with the client's principal and address. It waits for an active controller as long as Kafka's does, 60 s,
+through elections and broken connections; then the client is told REQUEST_TIMED_OUT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError, code_of
+from odradek.handlers.scopes import TO_CONTROLLER
+from odradek.protocol.framing import encode_size
+from odradek.protocol.headers import decode_response_header, encode_request_header
+from odradek.protocol.registry import response_class
+
+if TYPE_CHECKING:
+    from odradek.network.connection import Chunk
+    from odradek.protocol.messages.envelope import EnvelopeResponse
+    from odradek.protocol.schema import Message
+    from odradek.server.channel import InterBrokerChannel
+    from odradek.server.context import RequestContext
+    from odradek.server.dispatch import Dispatcher, Route
+
+_FORWARD_TIMEOUT_S = 60.0
+
+
+class Forwarder:
+    """Wraps requests that came in on a broker listener and sends them to the active controller (KIP-590)."""
+
+    def __init__(self, channel: InterBrokerChannel, dispatcher: Dispatcher) -> None:
+        self._channel = channel
+        self._dispatcher = dispatcher
+
+    def forward(
+        self, context: RequestContext, frame: memoryview | bytes, route: Route, request: Message
+    ) -> Deferred[Sequence[Chunk] | None]:
+        """The answer to the forwarded request; REQUEST_TIMED_OUT, in the shape of its API, when no active controller gave one in time."""
+        result: Deferred[Sequence[Chunk] | None] = Deferred()
+
+        def answered(done: Deferred[bytes]) -> None:
+            try:
+                if done.error is not None:
+                    result.complete(self._dispatcher.error_frame(context, route, request, done.error))
+                else:
+                    data = done.result()
+                    result.complete([encode_size(len(data)), data])
+            except ProtocolError as closing:
+                result.fail(closing)
+
+        self._exchange(context, frame).add_callback(answered)
+        return result
+
+    def ask(self, context: RequestContext, request: Message) -> Deferred[Message]:
+        """The active controller's response to `request`, a part of what came in with `context`; fails as `forward` answers."""
+        result: Deferred[Message] = Deferred()
+        api_key, version = context.api_key, context.api_version
+
+        def answered(done: Deferred[bytes]) -> None:
+            if done.error is not None:
+                result.fail(done.error)
+                return
+            try:
+                body = done.result()
+                _, offset = decode_response_header(body, api_key, version)
+                response = response_class(api_key).decode(memoryview(body)[offset:], version)
+            except ProtocolError as error:
+                result.fail(error)
+                return
+            result.complete(response)
+
+        header = encode_request_header(api_key, version, context.correlation_id, context.client_id)
+        self._exchange(context, header + request.encode(version)).add_callback(answered)
+        return result
+
+    def _exchange(self, context: RequestContext, frame: memoryview | bytes) -> Deferred[bytes]:
+        """The frame of the answer, without its size."""
+        result: Deferred[bytes] = Deferred()
+
+        def answered(done: Deferred[Message]) -> None:
+            if done.error is not None:
+                result.fail(_as_seen_by_the_client(done.error))
+                return
+            response = cast("EnvelopeResponse", done.result())
+            code = code_of(response.error_code)
+            if code is ErrorCode.NONE and response.response_data is not None:
+                result.complete(bytes(response.response_data))
+            else:
+                result.fail(_envelope_error(code))
+
+        envelope = _envelope(context, frame)
+        self._channel.send(TO_CONTROLLER, envelope.API_KEY, envelope, 0, timeout_s=_FORWARD_TIMEOUT_S).add_callback(answered)
+        return result
+
+
+def _envelope(context: RequestContext, frame: memoryview | bytes) -> Message:
+    from ipaddress import ip_address
+
+    from odradek.protocol.messages.default_principal import DefaultPrincipalData
+    from odradek.protocol.messages.envelope import EnvelopeRequest
+
+    kind, _, name = context.principal.partition(":")
+    principal = b"\0\0" + DefaultPrincipalData(type=kind, name=name, token_authenticated=False).encode(0)
+    try:
+        address = ip_address(context.peer_host.partition("%")[0]).packed
+    except ValueError:
+        address = ip_address("127.0.0.1").packed  # virtual networks have names for hosts
+    return EnvelopeRequest(request_data=bytes(frame), request_principal=principal, client_host_address=address)
+
+
+def _envelope_error(code: ErrorCode) -> Exception:
+    """What the client sees of an error on the envelope: its own request was never judged."""
+    if code is ErrorCode.UNSUPPORTED_VERSION:
+        return ProtocolError("the controller does not serve this version of the request")
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _as_seen_by_the_client(error: BaseException) -> BaseException:
+    """The envelope had no answer: a client must not take a connection between nodes for its own."""
+    late = isinstance(error, KafkaError) and error.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no active controller answered in time") if late else error

@@ -1,0 +1,77 @@
+"""Raft's requests to other nodes, by `network.peers`, and what keeps this node from reaching its quorum, in words.
+
+Fetches have a connection of their own: one is parked on the leader most of the time, and a vote must not wait behind it. What goes wrong
+is logged once for each node and reason, not with each of the many attempts.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, code_of
+from odradek.network.peers import Address, Peers
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from odradek.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+_FETCHES = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
+
+_MEANINGS: dict[ErrorCode, str] = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "it belongs to another cluster: INCONSISTENT_CLUSTER_ID",
+    ErrorCode.INVALID_VOTER_KEY: "it is another node, or has another metadata directory, than the voter set says: INVALID_VOTER_KEY",
+    ErrorCode.INCONSISTENT_VOTER_SET: "it knows other voters, see controller.quorum.voters there and here: INCONSISTENT_VOTER_SET",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "it does not let this node take part: CLUSTER_AUTHORIZATION_FAILED",
+    ErrorCode.UNSUPPORTED_VERSION: "it does not know the request: UNSUPPORTED_VERSION",
+    ErrorCode.INVALID_REQUEST: "it finds the request invalid: INVALID_REQUEST",
+}
+"""Errors that asking again does not mend, for whoever reads the log."""
+
+
+class PeerRaftChannel:
+    """`controller.kraft.wire.RaftChannel`."""
+
+    def __init__(self, peers: Peers, *, request_timeout_s: float) -> None:
+        """`request_timeout_s`: controller.quorum.request.timeout.ms."""
+        self._peers = peers
+        self._request_timeout_s = request_timeout_s
+        self.problems: dict[tuple[str, int], str] = {}
+        """What came of the last request to each address (host, port) that did not answer as it should."""
+        self._said: set[tuple[str, int, str]] = set()
+
+    def send(self, node_id: int, host: str, port: int, api_key: ApiKey, request: Message) -> Deferred[Message]:
+        """See `RaftChannel`."""
+        node = Address(node_id, host, port)
+        purpose = "raft-fetch" if api_key in _FETCHES else "raft"
+        answer = self._peers.send(node, purpose, request, timeout_s=self._request_timeout_s)
+        answer.add_callback(lambda done: self._answered(node, done))
+        return answer
+
+    def _answered(self, node: Address, done: Deferred[Message]) -> None:
+        error, place = done.error, node[1:]
+        if error is not None:
+            # That a node cannot be reached is logged by `Peers`.
+            self.problems[place] = error.message or str(error) if isinstance(error, KafkaError) else str(error)
+            return
+        meaning = next((_MEANINGS[code] for code in _errors(done.result()) if code in _MEANINGS), None)
+        if meaning is None:
+            self.problems.pop(place, None)
+            self._said = {said for said in self._said if said[:2] != place}
+            return
+        self.problems[place] = f"{node}: {meaning}"
+        if (*place, meaning) not in self._said:
+            self._said.add((*place, meaning))
+            logger.warning("%s takes no part in the metadata quorum with this one: %s", node, meaning)
+
+
+def _errors(response: Message) -> list[ErrorCode]:
+    """Of the whole, and of the one partition."""
+    codes = [code_of(getattr(response, "error_code", 0))]
+    for topic in getattr(response, "responses" if isinstance(response, FetchResponse) else "topics", []):
+        codes += [code_of(partition.error_code) for partition in topic.partitions]
+    return codes

@@ -1,0 +1,307 @@
+"""Several whole nodes on virtual time: they find each other, elect, register, serve, and go on when some of them go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from odradek.base.ids import uuid_to_string
+from odradek.config.broker import standalone_config
+from odradek.controller.format import format_storage
+from odradek.network.transport import dial
+from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.schema import Message
+from odradek.server.node import StartError
+from odradek.testing.broker import DATA, SimulatedBroker
+from odradek.testing.disk import VirtualDisk
+from odradek.testing.loop import SimulatedLoop, run
+from odradek.testing.network import on_host
+
+CLUSTER = "T2RyYWRla1NldmVyYWxOb2Q"
+BOTH, BROKER, CONTROLLER = "broker,controller", "broker", "controller"
+
+
+def directory_id(node: int) -> UUID:
+    return UUID(int=(node << 64) + 0xABCDEF)
+
+
+class Cluster:
+    """`roles` by node id. The voters are those with the role of a controller: static, or in the log (`dynamic`) of which `joining` know
+    nothing yet.
+    """
+
+    def __init__(
+        self, loop: SimulatedLoop, roles: dict[int, str], *, dynamic: bool = False, joining: Iterable[int] = (), **settings: str
+    ) -> None:
+        self.loop = loop
+        self.nodes: dict[int, SimulatedBroker] = {}
+        self.joining = set(joining)
+        voters = {node: f"n{node}:9093" for node, role in roles.items() if CONTROLLER in role and node not in self.joining}
+        for node, role in roles.items():
+            listeners = [f"PLAINTEXT://n{node}:9092"] if BROKER in role else []
+            listeners += [f"CONTROLLER://n{node}:9093"] if CONTROLLER in role else []
+            config = {
+                "node.id": str(node),
+                "process.roles": role,
+                "listeners": ",".join(listeners),
+                "controller.quorum.bootstrap.servers": ",".join(voters.values()),
+                **({} if dynamic else {"controller.quorum.voters": ",".join(f"{voter}@{at}" for voter, at in voters.items())}),
+                **{key.replace("_", "."): value for key, value in settings.items()},
+            }
+            initial = ",".join(f"{voter}@{at}:{uuid_to_string(directory_id(voter))}" for voter, at in voters.items())
+            disk = VirtualDisk()
+            self._format(disk, config, initial if dynamic and node not in self.joining else None, dynamic)
+            self.nodes[node] = SimulatedBroker(loop, seed=node, host=f"n{node}", settings=config, disk=disk)
+
+    def _format(self, disk: VirtualDisk, settings: dict[str, str], initial: str | None, dynamic: bool, cluster: str = CLUSTER) -> None:
+        config = standalone_config({"log.dirs": DATA, **settings})
+        format_storage(
+            disk,
+            config,
+            cluster_id=cluster,
+            rng=random.Random(config.node_id),
+            now_ms=0,
+            initial_controllers=initial if config.is_controller else None,
+            no_initial_controllers=dynamic and initial is None and config.is_controller,
+        )
+
+    async def start(self, *nodes: int) -> None:
+        await asyncio.gather(*(self.nodes[node].start() for node in nodes or self.nodes))
+
+    def kraft(self, node: int) -> Any:
+        broker = self.nodes[node].broker
+        assert broker is not None
+        return broker.services.kraft
+
+    def active(self) -> int:
+        """The active controller; there must be one, as all alive see it."""
+        (leader,) = {self.kraft(node).leader_and_epoch.leader_id for node, broker in self.nodes.items() if broker.alive}
+        assert self.kraft(leader).is_active_controller
+        return int(leader)
+
+    async def ask(self, node: int, request: Message, response: type[Any], version: int, port: int = 9092) -> Any:
+        with on_host("client"):
+            connection = await dial(f"n{node}", port, clock=self.nodes[node].clock, client_id="test", loop=self.loop)
+        future = self.loop.create_future()
+        connection.request(request, response, version).add_callback(
+            lambda done: future.set_exception(done.error) if done.error else future.set_result(done.result())
+        )
+        try:
+            return await future
+        finally:
+            connection.close()
+
+    async def create(self, node: int, *names: str) -> list[int]:
+        topics = [CreateTopicsRequest.CreatableTopic(name=name, num_partitions=3, replication_factor=1) for name in names]
+        response = await self.ask(node, CreateTopicsRequest(topics=topics, timeout_ms=5000), CreateTopicsResponse, 7)
+        return [topic.error_code for topic in response.topics]
+
+    async def topics(self, node: int) -> list[str]:
+        response: MetadataResponse = await self.ask(node, MetadataRequest(topics=None), MetadataResponse, 12)
+        return sorted(topic.name for topic in response.topics if topic.name is not None)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 30) -> float:
+        """The virtual seconds until the condition holds."""
+        begin = self.loop.time()
+        while not condition():
+            assert self.loop.time() - begin < seconds, "too late"
+            await asyncio.sleep(0.01)
+        return self.loop.time() - begin
+
+    def registered(self, node: int) -> dict[int, bool]:
+        """Broker id -> whether it is fenced, as the node's image says."""
+        return {broker.broker_id: broker.fenced for broker in self.kraft(node).image.cluster.brokers.values()}
+
+    def has_leader(self, but: int = -1) -> bool:
+        alive = [node for node, broker in self.nodes.items() if broker.alive]
+        leaders = {self.kraft(node).leader_and_epoch.leader_id for node in alive}
+        return len(leaders) == 1 and leaders != {-1} and leaders != {but} and self.kraft(min(leaders)).is_active_controller
+
+
+def story(test: Callable[[SimulatedLoop], Coroutine[Any, Any, None]]) -> None:
+    run(test)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_three_nodes_form_a_quorum_serve_and_survive_the_end_of_the_controller(dynamic: bool) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BOTH}, dynamic=dynamic)
+        await cluster.start()
+        first = cluster.active()
+        await cluster.until(lambda: all(cluster.registered(node) == {1: False, 2: False, 3: False} for node in (1, 2, 3)))
+        await cluster.until(lambda: all(len(cluster.kraft(node).image.cluster.controllers) == 3 for node in (1, 2, 3)))
+        assert cluster.kraft(first).kraft_version == (1 if dynamic else 0)
+        others = [node for node in (1, 2, 3) if node != first]
+        assert await cluster.create(others[0], "a") == [0], "forwarded"
+        assert await cluster.create(first, "b") == [0]
+        cluster.nodes[first].kill()
+        begin = loop.time()
+        assert await cluster.create(others[0], "c") == [0], "the client's request waits for the next controller"
+        assert loop.time() - begin < 6
+        second = cluster.active()
+        assert second != first
+        assert await cluster.topics(others[1]) == ["a", "b", "c"]
+        await cluster.until(lambda: cluster.registered(second)[first], 15)
+        await cluster.start(first)
+        await cluster.until(lambda: not cluster.registered(second)[first])
+        assert await cluster.topics(first) == ["a", "b", "c"]
+        assert cluster.active() == second, "who comes back takes nothing over"
+
+    story(main)
+
+
+def test_a_controller_that_stops_in_order_leaves_no_gap() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BOTH})
+        await cluster.start()
+        for _ in range(3):
+            active = cluster.active()
+            begin = loop.time()
+            stopping = asyncio.ensure_future(cluster.nodes[active].stop())
+            await cluster.until(lambda active=active: cluster.has_leader(but=active))  # type: ignore[misc]
+            await stopping
+            assert loop.time() - begin < 1.5, "without a time-out of fetches or elections"
+            other = next(node for node, broker in cluster.nodes.items() if broker.alive)
+            assert cluster.registered(other)[active], "fenced by its own wish"
+            await cluster.start(active)
+            await cluster.until(cluster.has_leader)
+
+    story(main)
+
+
+def test_brokers_and_controllers_may_be_different_nodes() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        roles = {1: CONTROLLER, 2: CONTROLLER, 3: CONTROLLER, 4: BROKER, 5: BROKER}
+        cluster = Cluster(loop, roles)
+        await cluster.start()
+        active = cluster.active()
+        assert active in (1, 2, 3)
+        assert cluster.registered(active) == {4: False, 5: False}
+        assert await cluster.create(4, "a", "b") == [0, 0]
+        cluster.nodes[active].kill()
+        assert await cluster.create(5, "c") == [0]
+        assert await cluster.topics(4) == ["a", "b", "c"]
+        controller = cluster.active()
+        described: DescribeClusterResponse = await cluster.ask(
+            controller, DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse, 2, 9093
+        )
+        assert described.controller_id == controller
+        assert [(each.broker_id, each.host, each.port) for each in described.brokers] == [(node, f"n{node}", 9093) for node in (1, 2, 3)]
+        await cluster.nodes[4].stop()
+        assert cluster.registered(controller)[4]
+
+    story(main)
+
+
+def test_a_controller_node_answers_from_the_metadata_and_not_from_nothing() -> None:
+    from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER})
+        await cluster.start()
+        await cluster.create(4, "a")
+        await cluster.until(lambda: "a" in cluster.kraft(1).image.topics.by_name)
+        question = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+        versions: ApiVersionsResponse = await cluster.ask(1, question, ApiVersionsResponse, 4, 9093)
+        assert {each.name: each.max_version_level for each in versions.finalized_features}["metadata.version"] == 30
+        assert versions.finalized_features_epoch > 0
+        resource = DescribeConfigsRequest.DescribeConfigsResource(resource_type=2, resource_name="a", configuration_keys=["retention.ms"])
+        configs: DescribeConfigsResponse = await cluster.ask(
+            1, DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, 4, 9093
+        )
+        assert [(each.error_code, [c.name for c in each.configs]) for each in configs.results] == [(0, ["retention.ms"])]
+
+    story(main)
+
+
+def test_a_controller_that_is_no_voter_follows(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: BOTH, 2: BOTH}, dynamic=True, joining=[2])
+        await cluster.start()
+        assert cluster.active() == 1
+        assert await cluster.create(2, "a") == [0]
+        await cluster.until(lambda: "a" in cluster.kraft(2).image.topics.by_name)
+        assert not cluster.kraft(2).raft.is_voter
+
+    with caplog.at_level(logging.WARNING):
+        story(main)
+    assert any("controller 2 knows no voters yet" in line for line in caplog.messages)
+
+
+def test_a_node_of_another_cluster_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: BOTH, 2: BOTH}, server_max_startup_time_ms="20000")
+        other = cluster.nodes[2]
+        for name in ("meta.properties", "bootstrap.checkpoint"):
+            other.disk.remove(f"{DATA}/{name}")
+        other.disk.write_atomic(f"{DATA}/meta.properties", b"version=1\ncluster.id=another\nnode.id=2\n")
+        results = await asyncio.gather(*(node.start() for node in cluster.nodes.values()), return_exceptions=True)
+        for node, error in zip((1, 2), results, strict=True):
+            assert isinstance(error, StartError)
+            expected = rf"waiting for a leader .*n{3 - node}:9093: it belongs to another cluster: INCONSISTENT_CLUSTER_ID"
+            assert re.search(expected, str(error)), error
+
+    with caplog.at_level(logging.WARNING):
+        story(main)
+    assert sum("takes no part in the metadata quorum" in line for line in caplog.messages) == 2, "once on each side"
+
+
+def test_another_node_at_the_address_of_a_voter_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: BOTH, 2: BOTH}, server_max_startup_time_ms="20000")
+        # Node 1 takes n2 for the address of node 3.
+        wrong = "1@n1:9093,3@n2:9093"
+        cluster.nodes[1] = SimulatedBroker(
+            loop,
+            seed=1,
+            host="n1",
+            settings={"node.id": "1", "controller.quorum.voters": wrong, "server.max.startup.time.ms": "20000"},
+            disk=cluster.nodes[1].disk,
+        )
+        # Node 2, which is right about both, finds a majority all the same.
+        await cluster.start()
+
+    with caplog.at_level(logging.WARNING):
+        story(main)
+    assert sum("node 3 at n2:9093" in line and "it is another node" in line for line in caplog.messages) == 1
+
+
+def test_a_node_whose_controllers_are_gone_stops_within_a_session() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER})
+        await cluster.start()
+        cluster.nodes[1].kill()
+        begin = loop.time()
+        await cluster.nodes[4].stop()
+        assert 1 < loop.time() - begin < 15
+
+    story(main)
+
+
+def test_a_follower_that_was_away_loads_the_snapshot_of_the_leader() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        tight = {"metadata_log_max_record_bytes_between_snapshots": "2000", "internal_metadata_log_segment_bytes": "4096"}
+        cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BOTH}, metadata_max_retention_bytes="4096", **tight)
+        await cluster.start()
+        away = next(node for node in (1, 2, 3) if node != cluster.active())
+        cluster.nodes[away].kill()
+        present = next(node for node in (1, 2, 3) if node != away)
+        for number in range(120):
+            assert await cluster.create(present, f"topic-{number}") == [0]
+        # Old segments and snapshots go by a timer of their own.
+        await asyncio.sleep(120)
+        assert cluster.kraft(cluster.active()).log.start_offset > 0
+        await cluster.start(away)
+        assert len(await cluster.topics(away)) == 120
+
+    story(main)
