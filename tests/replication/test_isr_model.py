@@ -178,7 +178,7 @@ def test_no_history_loses_or_changes_what_was_committed(seed: int) -> None:
     run(seed)
 
 
-def end_of_log(self: Partition, log: Log, now_ms: int | None) -> bool:
+def end_of_log(self: Partition, log: Log, now_s: float | None) -> bool:
     log.update_high_watermark(log.log_end_offset)
     return True
 

@@ -197,6 +197,21 @@ class TestInSyncReplicas:
         pair.clock.advance_ms(10 * MAX_LAG_MS)
         assert not pair.leader.partition.maybe_shrink_isr()
 
+    @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+    def test_a_jump_of_the_wall_clock_removes_nobody(self, jump_ms: int) -> None:
+        pair = Pair()
+        pair.replicate()
+        pair.leader.append(b"a")
+        pair.clock.set_wall_ms(pair.clock.time_ms() + jump_ms)
+        assert not pair.leader.partition.maybe_shrink_isr()
+        pair.clock.advance_ms(MAX_LAG_MS + 1)
+        assert pair.leader.partition.maybe_shrink_isr(), "and who stops fetching is removed in time all the same"
+
+    def test_a_follower_that_has_never_fetched_is_not_caught_up_on_a_machine_that_has_just_started(self) -> None:
+        pair = Pair(isr=(1,))
+        pair.leader.append(b"a")
+        assert not pair.leader.partition.follower(2, 0).is_caught_up(1, pair.clock.monotonic(), MAX_LAG_MS / 1000)
+
     def test_a_follower_always_a_little_behind_stays(self) -> None:
         pair = Pair()
         for _ in range(5):

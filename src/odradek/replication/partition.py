@@ -93,7 +93,7 @@ class Partition:
         "_delayed",
         "_isr_channel",
         "_local_id",
-        "_max_lag_ms",
+        "_max_lag_s",
         "_replica_count",
         "is_leader",
         "isr",
@@ -145,7 +145,7 @@ class Partition:
         self._isr_channel = isr_channel
         self._delayed = delayed
         self._broker_epoch = broker_epoch
-        self._max_lag_ms = max_lag_ms
+        self._max_lag_s = max_lag_ms / 1000
 
     # -- roles ----------------------------------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Partition:
         if registration.partition_epoch < self.partition_epoch:
             return False
         new_leader = not self.is_leader
-        now_ms = self._clock.time_ms()
+        now_s = self._clock.monotonic()
         self._become(Role.LEADER)
         self.log = log
         if registration.leader_epoch > self.leader_epoch + 1:
@@ -177,12 +177,12 @@ class Partition:
             # records in it yet.
             log.assign_epoch_start(registration.leader_epoch, start_offset)
             for replica in self.replicas.values():
-                replica.begin_epoch(now_ms=now_ms, leader_end_offset=start_offset, in_sync=replica.broker_id in registration.isr)
+                replica.begin_epoch(now_s=now_s, leader_end_offset=start_offset, in_sync=replica.broker_id in registration.isr)
             self.leader_epoch = registration.leader_epoch
             self.leader_epoch_start_offset = start_offset
         self.partition_epoch = registration.partition_epoch
         self.leader_id = self._local_id
-        self._note_change(self._advance_high_watermark(log, now_ms))
+        self._note_change(self._advance_high_watermark(log, now_s))
         return new_leader
 
     def make_follower(self, registration: Registration, log: Log) -> bool:
@@ -368,7 +368,7 @@ class Partition:
 
     # -- high watermark ---------------------------------------------------------------------------------------------------------
 
-    def _advance_high_watermark(self, log: Log, now_ms: int | None) -> bool:
+    def _advance_high_watermark(self, log: Log, now_s: float | None) -> bool:
         isr = self.isr
         if len(isr.isr) < self._min_isr_of(log):
             return False
@@ -378,14 +378,14 @@ class Partition:
             # flush.messages asks for a flush that is still to come: nothing counts before it is durable here.
             high_watermark = log.recovery_point
         if self.replicas:
-            if now_ms is None:
-                now_ms = self._clock.time_ms()
+            if now_s is None:
+                now_s = self._clock.monotonic()
             for replica in self.replicas.values():
                 if replica.log_end_offset < high_watermark and (
                     replica.broker_id in isr.maximal_isr
                     or (
                         # About to join: if it were left behind by the high watermark it could never reach it.
-                        replica.is_caught_up(end_offset, now_ms, self._max_lag_ms)
+                        replica.is_caught_up(end_offset, now_s, self._max_lag_s)
                         and is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch)
                     )
                 ):
@@ -425,18 +425,18 @@ class Partition:
         log = self.log
         if log is None:
             raise self._unavailable()
-        now_ms = self._clock.time_ms()
+        now_s = self._clock.monotonic()
         before = replica.log_end_offset
         low_watermark = self.low_watermark() if len(self._delayed.delete_records) else -1
         replica.record_fetch(
             fetch_offset=fetch_offset,
             log_start_offset=log_start_offset,
-            now_ms=now_ms,
+            now_s=now_s,
             leader_end_offset=leader_end_offset,
             broker_epoch=broker_epoch,
         )
         self._maybe_expand_isr(replica, log)
-        changed = fetch_offset != before and self._advance_high_watermark(log, now_ms)
+        changed = fetch_offset != before and self._advance_high_watermark(log, now_s)
         if len(self._delayed.delete_records) and self.low_watermark() > low_watermark:
             changed = True
         self._note_change(changed)
@@ -472,14 +472,14 @@ class Partition:
         isr = self.isr
         if log is None or not self.is_leader or isr.in_flight:
             return frozenset()
-        now_ms = self._clock.time_ms()
+        now_s = self._clock.monotonic()
         end_offset = log.log_end_offset
         lagging: set[int] = set()
         for broker_id in isr.isr:
             if broker_id == self._local_id:
                 continue
             replica = self.replicas.get(broker_id)
-            if replica is None or not replica.is_caught_up(end_offset, now_ms, self._max_lag_ms):
+            if replica is None or not replica.is_caught_up(end_offset, now_s, self._max_lag_s):
                 lagging.add(broker_id)
         return frozenset(lagging)
 

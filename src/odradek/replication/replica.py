@@ -4,21 +4,26 @@ from __future__ import annotations
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
+NEVER = float("-inf")
+"""As a time: it has not happened."""
 
 
 class Replica:
     """The state of a remote replica, told by its fetch requests (kafka.cluster.Replica, KIP-903).
 
-    `last_caught_up_ms` is the latest time t such that the follower's fetch offset reached what was the leader's log end offset at t: a
-    follower that always fetches a little behind a busy leader is still in sync. Times are wall-clock milliseconds.
+    `last_caught_up_s` is the latest time t such that the follower's fetch offset reached what was the leader's log end offset at t: a
+    follower that always fetches a little behind a busy leader is still in sync.
+
+    Times are seconds of the monotonic clock. (Kafka takes the wall clock: where that jumps ahead by more than replica.lag.time.max.ms,
+    every follower that is not at the log end this very moment leaves the ISR.)
     """
 
     __slots__ = (
         "broker_epoch",
         "broker_id",
-        "last_caught_up_ms",
+        "last_caught_up_s",
         "last_fetch_leader_end_offset",
-        "last_fetch_ms",
+        "last_fetch_s",
         "log_end_offset",
         "log_start_offset",
     )
@@ -28,31 +33,31 @@ class Replica:
         self.log_start_offset = UNKNOWN_OFFSET
         self.log_end_offset = UNKNOWN_OFFSET
         self.last_fetch_leader_end_offset = 0
-        self.last_fetch_ms = 0
-        self.last_caught_up_ms = 0
+        self.last_fetch_s = NEVER
+        self.last_caught_up_s = NEVER
         self.broker_epoch: int | None = None
         """The epoch its last fetch named; -1 when that fetch had none to name, None before the first fetch."""
 
-    def record_fetch(self, *, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int) -> None:
+    def record_fetch(self, *, fetch_offset: int, log_start_offset: int, now_s: float, leader_end_offset: int, broker_epoch: int) -> None:
         """Notes a fetch that was read when the leader's log ended at `leader_end_offset`."""
         if fetch_offset >= leader_end_offset:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+            self.last_caught_up_s = max(self.last_caught_up_s, now_s)
         elif fetch_offset >= self.last_fetch_leader_end_offset:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+            self.last_caught_up_s = max(self.last_caught_up_s, self.last_fetch_s)
         self.log_start_offset = log_start_offset
         self.log_end_offset = fetch_offset
         self.last_fetch_leader_end_offset = max(leader_end_offset, self.last_fetch_leader_end_offset)
-        self.last_fetch_ms = now_ms
+        self.last_fetch_s = now_s
         self.broker_epoch = broker_epoch
 
-    def begin_epoch(self, *, now_ms: int, leader_end_offset: int, in_sync: bool) -> None:
+    def begin_epoch(self, *, now_s: float, leader_end_offset: int, in_sync: bool) -> None:
         """A leader epoch begins: a follower of the ISR gets a full lag period, others must first prove themselves."""
-        self.last_caught_up_ms = self.last_fetch_ms = now_ms if in_sync else 0
+        self.last_caught_up_s = self.last_fetch_s = now_s if in_sync else NEVER
         self.last_fetch_leader_end_offset = leader_end_offset
 
-    def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether it has all of the leader's log, or had all of it within the last `max_lag_ms`."""
-        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
+    def is_caught_up(self, leader_end_offset: int, now_s: float, max_lag_s: float) -> bool:
+        """Whether it has all of the leader's log, or had all of it within the last `max_lag_s`."""
+        return self.log_end_offset == leader_end_offset or now_s - self.last_caught_up_s <= max_lag_s
 
     def __repr__(self) -> str:
-        return f"Replica({self.broker_id}, log_end_offset={self.log_end_offset}, last_caught_up_ms={self.last_caught_up_ms})"
+        return f"Replica({self.broker_id}, log_end_offset={self.log_end_offset}, last_caught_up_s={self.last_caught_up_s})"
