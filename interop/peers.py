@@ -55,7 +55,9 @@ def run_jvm_tool(main_class: str, *arguments: str, stdin: bytes | None = None, t
 
 
 def properties(data: Path, port: int, controller_port: int, overrides: Mapping[str, str]) -> str:
-    """A server.properties for a single KRaft node, the same text for both brokers; `{data}` in an override is the data folder."""
+    """A server.properties for a single KRaft node, the same text for both brokers; `{data}` in an override is the data folder, and a key
+    that is overridden with nothing is left out.
+    """
     keys = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -73,7 +75,7 @@ def properties(data: Path, port: int, controller_port: int, overrides: Mapping[s
         "group.initial.rebalance.delay.ms": "0",
         **{key: value.replace("{data}", str(data)) for key, value in overrides.items()},
     }
-    return "".join(f"{key}={value}\n" for key, value in keys.items())
+    return "".join(f"{key}={value}\n" for key, value in keys.items() if value)
 
 
 class BrokerProcess:
@@ -89,6 +91,8 @@ class BrokerProcess:
         self.overrides = dict(overrides or {})
         self.features: dict[str, int] = {}
         """Levels to format with, where they are not to be the defaults."""
+        self.ready_port = self.port
+        """Where `start` waits for an answer; the controller's port for a node that is no broker."""
         self.log_path = folder / f"{self.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -130,11 +134,15 @@ class BrokerProcess:
             if done.returncode:
                 raise RuntimeError(f"{self.name}: format failed\n{done.stdout.decode()}\n{done.stderr.decode()}")
 
-    def start(self, timeout: float = 60) -> BrokerProcess:
-        """Formats when necessary, starts, and waits until the broker answers ApiVersions."""
+    def launch(self) -> None:
+        """Formats when necessary and starts the process."""
         self.format()
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(self.start_command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment())
+
+    def start(self, timeout: float = 60) -> BrokerProcess:
+        """Formats when necessary, starts, and waits until the broker answers ApiVersions."""
+        self.launch()
         try:
             self.wait_ready(timeout)
         except BaseException:
@@ -144,7 +152,7 @@ class BrokerProcess:
 
     def wait_ready(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while not answers_api_versions(self.port):
+        while not answers_api_versions(self.ready_port):
             assert self.process is not None
             if self.process.poll() is not None:
                 raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n{self.log_tail()}")
@@ -154,6 +162,18 @@ class BrokerProcess:
 
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:]) if self.log_path.exists() else ""
+
+    def pause(self) -> None:
+        """SIGSTOP: the process stands still and keeps its connections."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
 
     def stop(self, timeout: float = 60) -> int:
         """SIGTERM, then waits for an orderly end; returns the exit status."""

@@ -1,0 +1,313 @@
+"""A cluster of several processes, of JVM Kafka's and Odradek's in any mixture, on loopback.
+
+    with MixedCluster(folder, {1: Member("odradek"), 2: Member("jvm"), 3: Member("jvm")}) as cluster:
+        cluster.nodes[cluster.leader()].kill()
+
+All directories are formatted by Odradek, with the same levels of all features and none that only one side serves.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+from uuid import UUID
+
+from interop.peers import CLUSTER_ID, BrokerProcess, JvmBroker, OdradekBroker
+from interop.tools import JvmTools
+from odradek.base.ids import uuid_to_string
+from odradek.config.broker import BrokerConfig
+from odradek.config.properties import parse_properties
+from odradek.controller.format import format_storage
+from odradek.protocol.headers import decode_response_header, encode_request_header
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from odradek.protocol.registry import response_class
+from odradek.protocol.schema import Message
+from odradek.storage.disk import OsDisk
+
+T = TypeVar("T")
+
+SMALL: dict[str, str] = {
+    "log.cleaner.dedupe.buffer.size": "20000000",
+    "log.cleaner.io.buffer.size": "65536",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "background.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "auto.create.topics.enable": "false",
+}
+"""For nodes of which several have to share a machine."""
+
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+
+
+class Member(NamedTuple):
+    """`kind` is "odradek" or "jvm"; `roles` as in process.roles."""
+
+    kind: str
+    roles: str = "broker,controller"
+
+    @property
+    def votes(self) -> bool:
+        return "controller" in self.roles
+
+    @property
+    def serves(self) -> bool:
+        return "broker" in self.roles
+
+
+class QuorumView(NamedTuple):
+    """What a node answers to DescribeQuorum."""
+
+    leader: int
+    epoch: int
+    high_watermark: int
+    ends: Mapping[int, int]
+    """Replica -> the end of its log, as the leader knows it."""
+
+
+class MixedCluster:
+    """`nodes` by id. Nothing runs before `start`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        members: Mapping[int, Member],
+        *,
+        dynamic: bool = False,
+        settings: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
+        heap: str = "256m",
+    ) -> None:
+        """`dynamic`: the voters stand in the log (kraft.version 1) and not in controller.quorum.voters."""
+        self.members = dict(members)
+        self.nodes: dict[int, BrokerProcess] = {}
+        self.dynamic = dynamic
+        self.features = dict(features or {})
+        self.heap = heap
+        for node, member in members.items():
+            self.nodes[node] = self._process(member.kind, folder / str(node))
+        self.voters = [node for node, member in members.items() if member.votes]
+        reached = {node: f"127.0.0.1:{self.nodes[node].controller_port}" for node in self.voters}
+        for node, member in members.items():
+            process = self.nodes[node]
+            listeners = [f"PLAINTEXT://127.0.0.1:{process.port}"] * member.serves
+            listeners += [f"CONTROLLER://{reached[node]}"] if member.votes else []
+            process.overrides = {
+                **SMALL,
+                "node.id": str(node),
+                "process.roles": member.roles,
+                "listeners": ",".join(listeners),
+                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{process.port}" if member.serves else "",
+                "controller.quorum.voters": "" if dynamic else ",".join(f"{voter}@{at}" for voter, at in reached.items()),
+                "controller.quorum.bootstrap.servers": ",".join(reached.values()) if dynamic else "",
+                **(settings or {}),
+            }
+            process.ready_port = process.port if member.serves else process.controller_port
+        self._initial = ",".join(f"{voter}@{at}:{uuid_to_string(_directory_id(voter))}" for voter, at in reached.items())
+
+    def _process(self, kind: str, folder: Path) -> BrokerProcess:
+        return JvmBroker(folder, heap=self.heap) if kind == "jvm" else OdradekBroker(folder)
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def swap(self, node: int, kind: str) -> None:
+        """From its next start on the node, which must not run, is of the other kind: on the same directories, under the same addresses."""
+        before = self.nodes[node]
+        assert not before.running
+        after = self.nodes[node] = self._process(kind, before.folder)
+        after.port, after.controller_port, after.ready_port = before.port, before.controller_port, before.ready_port
+        after.overrides = before.overrides
+        self.members[node] = self.members[node]._replace(kind=kind)
+
+    def format(self) -> None:
+        for node, process in self.nodes.items():
+            config = BrokerConfig(parse_properties(process.write_properties().read_text()))
+            dynamic = self.dynamic and self.members[node].votes
+            format_storage(
+                OsDisk(),
+                config,
+                cluster_id=CLUSTER_ID,
+                rng=random.Random(node),
+                now_ms=time.time_ns() // 1_000_000,
+                initial_controllers=self._initial if dynamic else None,
+                feature_levels=self.features,
+            )
+
+    def start(self, *nodes: int, timeout: float = 90) -> None:
+        """Starts the nodes (all when none is named) at the same time, and waits for each."""
+        for node in nodes or self.nodes:
+            self.nodes[node].launch()
+        for node in nodes or self.nodes:
+            self.nodes[node].wait_ready(timeout)
+
+    def __enter__(self) -> MixedCluster:
+        self.format()
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        for process in self.nodes.values():
+            process.kill()
+
+    # -- questions --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """Of all brokers."""
+        return ",".join(self.nodes[node].bootstrap for node, member in self.members.items() if member.serves)
+
+    def view(self, node: int) -> QuorumView | None:
+        """What the node says of the quorum; None when it does not lead or does not answer."""
+        topic = DescribeQuorumRequest.TopicData(
+            topic_name="__cluster_metadata", partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)]
+        )
+        try:
+            response = ask(self.nodes[node].controller_port, DescribeQuorumRequest(topics=[topic]), 2)
+        except OSError:
+            return None
+        assert isinstance(response, DescribeQuorumResponse)
+        if response.error_code or not response.topics or response.topics[0].partitions[0].error_code:
+            return None
+        partition = response.topics[0].partitions[0]
+        replicas = [*partition.current_voters, *partition.observers]
+        ends = {replica.replica_id: replica.log_end_offset for replica in replicas}
+        return QuorumView(partition.leader_id, partition.leader_epoch, partition.high_watermark, ends)
+
+    def leader(self, *, but: int = -1, timeout: float = 30) -> int:
+        """Who leads, and knows what is committed; waits for one other than `but`."""
+
+        def found() -> int | None:
+            for node in self.voters:
+                if node != but and self.nodes[node].running:
+                    view = self.view(node)
+                    if view is not None and view.leader == node and view.high_watermark >= 0:
+                        return node
+            return None
+
+        return eventually(found, "a leader of the quorum", timeout)
+
+    def brokers(self, asked: int) -> dict[int, bool]:
+        """Broker -> whether it is fenced, as the broker `asked` says."""
+        request = DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=True)
+        response = ask(self.nodes[asked].port, request, 2)
+        assert isinstance(response, DescribeClusterResponse)
+        return {broker.broker_id: broker.is_fenced for broker in response.brokers}
+
+    def caught_up(self, nodes: Iterable[int] | None = None, timeout: float = 30) -> QuorumView:
+        """Waits until all of `nodes` have in their logs what the leader has."""
+        wanted = list(self.nodes if nodes is None else nodes)
+
+        def found() -> QuorumView | None:
+            view = self.view(self.leader())
+            if view is not None and all(view.ends.get(node, -1) >= view.high_watermark for node in wanted):
+                return view
+            return None
+
+        return eventually(found, f"nodes {wanted} to have all that is committed", timeout)
+
+
+def _directory_id(node: int) -> UUID:
+    return UUID(int=(node << 64) + 0x0DAD)
+
+
+def eventually(found: Callable[[], T | None], what: str, timeout: float) -> T:
+    """The first answer that is one; TimeoutError."""
+    deadline = time.monotonic() + timeout
+    while (answer := found()) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {timeout:g} s for {what}")
+        time.sleep(0.05)
+    return answer
+
+
+def ask(port: int, request: Message, version: int, timeout: float = 5.0) -> Message:
+    """The response of whoever listens on the loopback port; OSError when there is none."""
+    frame = encode_request_header(request.API_KEY, version, 7, "interop") + request.encode(version)
+    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+        connection.settimeout(timeout)
+        connection.sendall(struct.pack(">i", len(frame)) + frame)
+        (size,) = struct.unpack(">i", _exactly(connection, 4))
+        body = _exactly(connection, size)
+    _, offset = decode_response_header(body, request.API_KEY, version)
+    return response_class(request.API_KEY).decode(body[offset:], version)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionResetError("closed")
+        data += piece
+    return data
+
+
+# -- the metadata log, as JVM Kafka's own tool reads it ------------------------------------------------------------------------------
+
+_RECORD = re.compile(r"^\| offset: (\d+) .*?(payload: .*|endTxnMarker: .*|SnapshotHeader.*|LeaderChange.*|KRaftVersion.*|KRaftVoters.*)$")
+_LEADER = re.compile(r"LeaderChange: \{.*?\"leaderId\":(-?\d+)")
+_BATCH = re.compile(r"^baseOffset: (\d+) lastOffset: (\d+) .*partitionLeaderEpoch: (\d+) .*crc: (\d+)")
+
+
+class DumpedLog(NamedTuple):
+    """`batches`: base offset -> (last offset, epoch, crc). `leaders`: epoch -> who wrote its leader change. `records`: offset -> text."""
+
+    batches: dict[int, tuple[int, int, int]]
+    leaders: dict[int, int]
+    records: dict[int, str]
+
+
+def dump_metadata(process: BrokerProcess, tools: JvmTools) -> DumpedLog:
+    """kafka-dump-log --cluster-metadata-decoder of all segments of a node's metadata log."""
+    files = sorted((process.data / "__cluster_metadata-0").glob("*.log"))
+    done = tools.run(DUMP, "--cluster-metadata-decoder", "--files", ",".join(map(str, files)))
+    assert done.returncode == 0, done.stderr.decode()
+    log = DumpedLog({}, {}, {})
+    epoch = -1
+    for line in done.stdout.decode().splitlines():
+        if (batch := _BATCH.match(line)) is not None:
+            base, last, epoch, crc = map(int, batch.groups())
+            log.batches[base] = (last, epoch, crc)
+        elif line.startswith("|"):
+            if (leader := _LEADER.search(line)) is not None:
+                log.leaders[epoch] = int(leader[1])
+            if (record := _RECORD.match(line)) is not None:
+                log.records[int(record[1])] = record[2]
+    return log
+
+
+def _describe(cluster: MixedCluster, what: str, tools: JvmTools) -> list[str]:
+    servers = ",".join(f"127.0.0.1:{cluster.nodes[node].controller_port}" for node in cluster.voters if cluster.nodes[node].running)
+    done = tools.run(QUORUM, "--bootstrap-controller", servers, "describe", what)
+    assert done.returncode == 0, done.stderr.decode()
+    return [line for line in done.stdout.decode().splitlines() if line.strip()]
+
+
+def quorum_status(cluster: MixedCluster, tools: JvmTools) -> dict[str, str]:
+    """kafka-metadata-quorum describe --status: LeaderId, LeaderEpoch, HighWatermark, CurrentVoters, ..."""
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in _describe(cluster, "--status", tools))}
+
+
+def quorum_replication(cluster: MixedCluster, tools: JvmTools) -> dict[int, str]:
+    """kafka-metadata-quorum describe --replication: node -> Leader, Follower or Observer."""
+    head, *rows = [line.split() for line in _describe(cluster, "--replication", tools)]
+    assert (head[0], head[-1]) == ("NodeId", "Status"), head
+    return {int(row[0]): row[-1] for row in rows}
