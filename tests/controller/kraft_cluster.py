@@ -24,6 +24,7 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.api_keys import API_INFO, ApiKey
+from odradek.protocol.errors import UnsupportedVersionError
 from odradek.protocol.messages.metadata_records import ConfigRecord
 from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
@@ -190,7 +191,10 @@ class _Channel:
         quorum, source = self._quorum, self._source
         target = int(host.removeprefix("node"))
         assert port == 9093
-        data = request.encode(VERSIONS[api_key])
+        try:
+            data = request.encode(VERSIONS[api_key])
+        except UnsupportedVersionError as error:  # as `network.peers` tells it
+            return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)))
         if source in quorum.cut or target in quorum.cut:
             quorum.clock.call_later(1.0, answer.fail, ConnectionError("cut"))
             return answer

@@ -9,10 +9,12 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
+from odradek.consensus.voters import Endpoint
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft.records import decode_batches
 from odradek.metadata.versioned import VersionedRecord
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest
 from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from odradek.protocol.messages.metadata_records import (
@@ -22,6 +24,7 @@ from odradek.protocol.messages.metadata_records import (
     EndTransactionRecord,
 )
 from odradek.testing.disk import VirtualDisk
+from tests.controller import kraft_cluster
 from tests.controller.kraft_cluster import Quorum, RecordingPublisher, serve, set_config
 
 DIRECTORY = "/data/__cluster_metadata-0"
@@ -159,6 +162,60 @@ def test_three_nodes_share_one_log_over_the_wire(dynamic: bool) -> None:
     refused = serve(other, _describe()).topics[0].partitions[0]
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not quorum.faults
+
+
+def test_voters_that_cannot_read_a_pre_vote_do_not_hinder_an_election(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of Kafka 3.9 know Vote 1."""
+    monkeypatch.setitem(kraft_cluster.VERSIONS, ApiKey.VOTE, 1)
+    quorum = Quorum(3)
+    quorum.start()
+    quorum.wait_for_leader()
+    quorum.wait_for_all()
+    assert not quorum.faults
+
+
+def test_a_leader_that_leaves_answers_until_another_has_been_elected() -> None:
+    quorum = Quorum(2)
+    quorum.start()
+    leader = quorum.wait_for_leader()
+    quorum.wait_for_all()
+    left = leader.leave()
+    assert not left.done, "the other needs this one's vote"
+    quorum.wait_for(lambda: left.done, 1)
+    other = next(node for node in quorum.nodes.values() if node is not leader)
+    quorum.wait_for(lambda: other.raft.is_leader, 1)
+    assert leader.leave() is left
+    assert other.leader_endpoint() == Endpoint("CONTROLLER", f"node{other.node_id}", 9093)
+
+
+def test_who_has_nobody_to_hand_over_to_has_left_at_once() -> None:
+    alone = started()
+    assert alone.nodes[1].leave().done
+    quorum = Quorum(3)
+    quorum.start()
+    leader = quorum.wait_for_leader()
+    quorum.wait_for_all()
+    follower = next(node for node in quorum.nodes.values() if node is not leader)
+    assert follower.leave().done
+    assert leader.is_active_controller
+    follower.stop()
+
+
+def test_leaders_are_told_of_and_so_are_epochs_without_one() -> None:
+    quorum = Quorum(3)
+    quorum.start()
+    leader = quorum.wait_for_leader()
+    quorum.wait_for_all()
+    follower = next(node for node in quorum.nodes.values() if node is not leader)
+    told: list[int] = []
+    follower.on_leader.append(lambda news: told.append(news.leader_id))
+    endpoint = follower.leader_endpoint()
+    assert endpoint is not None
+    assert endpoint.host == f"node{leader.node_id}"
+    leader.stop()
+    del quorum.nodes[leader.node_id]
+    new = quorum.wait_for_leader()
+    quorum.wait_for(lambda: bool(told) and told[-1] == new.node_id)
 
 
 def _describe() -> DescribeQuorumRequest:
