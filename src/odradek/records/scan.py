@@ -5,11 +5,12 @@ A call works through a buffer of any size without the GIL where the codec is com
 
 from __future__ import annotations
 
+from array import array
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from odradek.records import native
-from odradek.records.batch import HEADER_SIZE, Buffer
+from odradek.records.batch import HEADER_SIZE, BatchHeader, Buffer
 
 
 class ScanEnd(IntEnum):
@@ -30,6 +31,9 @@ class ScanEnd(IntEnum):
     """A whole batch whose CRC is wrong."""
     OFFSETS = 6
     """A batch whose base offset lies below the next offset, or its last offset below its base offset."""
+
+
+_ENDS = tuple(ScanEnd)
 
 
 class Scan(NamedTuple):
@@ -64,6 +68,9 @@ class Scan(NamedTuple):
     record_counts: memoryview
 
 
+_FIRST_COLUMN = Scan._fields.index("positions")
+
+
 def scan_batches(
     buffer: Buffer, start: int = 0, end: int | None = None, *, limit: int = 8192, check_crcs: bool = True, next_offset: int = 0
 ) -> Scan:
@@ -81,7 +88,34 @@ def scan_batches(
         memoryview(buffer), start, stop, most, columns, check_crcs, next_offset
     )
     parts = [columns[index * most : index * most + count] for index in range(codec.COLUMNS)]
-    return Scan(count, at, ScanEnd(reason), needed, after, contiguous, producers, *parts)
+    return Scan(count, at, _ENDS[reason], needed, after, contiguous, producers, *parts)
+
+
+def part_of(scan: Scan, first: int, end: int) -> Scan:
+    """The batches `first` to `end` (exclusive, at least one) of a scan, as a scan that was stopped there."""
+    columns = [column[first:end] for column in cast("tuple[memoryview, ...]", scan[_FIRST_COLUMN:])]
+    position = scan.positions[end - 1] + scan.sizes[end - 1]
+    next_offset = scan.last_offsets[end - 1] + 1
+    return Scan(end - first, position, ScanEnd.LIMIT, 0, next_offset, scan.contiguous, scan.has_producers, *columns)
+
+
+def scan_message(position: int, header: BatchHeader) -> Scan:
+    """One message of magic 0 or 1, whose header was read at `position`, as a batch of one record; its CRC is not looked at."""
+    column = (
+        position,
+        header.size,
+        header.base_offset,
+        header.last_offset,
+        header.partition_leader_epoch,
+        header.max_timestamp,
+        header.attributes,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+    columns = [memoryview(array("q", [value])) for value in column]
+    return Scan(1, position + header.size, ScanEnd.LIMIT, 0, header.next_offset, False, False, *columns)
 
 
 class IndexEntries(NamedTuple):

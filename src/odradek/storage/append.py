@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.records.batch import COMPRESSION_MASK, HEADER_SIZE, LOG_OVERHEAD, TIMESTAMP_TYPE_MASK, BatchHeader, check_crc, decode_batch
+from odradek.records.batch import COMPRESSION_MASK, HEADER_SIZE, LOG_OVERHEAD, TIMESTAMP_TYPE_MASK, BatchHeader, decode_batch
 from odradek.records.compression import Compression
 from odradek.records.validation import AppendRules
 from odradek.records.validation import RecordError as RecordError
@@ -100,14 +100,6 @@ def _target_compression(name: str) -> Compression | None:
 def _level(config: TopicConfig) -> int | None:
     levels = {"gzip": config.compression_gzip_level, "lz4": config.compression_lz4_level, "zstd": config.compression_zstd_level}
     return levels.get(config.compression_type)
-
-
-def check_follower_batch(records: memoryview, position: int, header: BatchHeader, name: str) -> None:
-    """CORRUPT_MESSAGE when the CRC is wrong."""
-    if not check_crc(records, position, header):
-        raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"Record batch at offset {header.base_offset} of {name} is corrupt (stored crc = {header.crc})"
-        )
 
 
 class ControlMarker(NamedTuple):

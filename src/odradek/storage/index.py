@@ -155,11 +155,15 @@ class OffsetIndex(_IndexFile):
             self.write_pending()
 
     def extend(self, entries: bytes) -> None:
-        """As `append` for many entries, given in the file's format and in rising order; written at once and not kept in memory."""
-        self.drop_memory()
-        self._open().pwritev([entries], self.file_entries * 8)
-        self.file_entries += len(entries) // 8
-        self.last_offset = self.base_offset + int.from_bytes(entries[-8:-4], "big", signed=True)
+        """As `append` for many (at least one), as they stand in the file and in rising order."""
+        base = self.base_offset
+        numbers = struct.unpack(f">{len(entries) // 4}i", entries)
+        self._tail_offsets.extend([base + relative for relative in numbers[::2]])
+        self._tail_positions.extend(numbers[1::2])
+        self.last_offset = self._tail_offsets[-1]
+        self._pending.extend(entries)
+        if len(self._pending) >= _WRITE_ENTRIES * 8:
+            self.write_pending()
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last entry (offset, position) at or below `offset`; (base offset, 0) when there is none."""
@@ -283,15 +287,16 @@ class TimeIndex(_IndexFile):
         if len(pending) >= _WRITE_ENTRIES * 12:
             self.write_pending()
 
-    def extend(self, entries: bytes, last_timestamp: int, last_offset: int) -> None:
-        """As `maybe_append` for many entries in the file's format, each larger than the one before; not kept in memory.
-
-        `last_timestamp` and `last_offset` are those of the last entry.
-        """
-        self.drop_memory()
-        self._open().pwritev([entries], self.file_entries * 12)
-        self.file_entries += len(entries) // 12
-        self.last_timestamp, self.last_offset = last_timestamp, last_offset
+    def extend(self, entries: bytes) -> None:
+        """As `maybe_append` for many (at least one), as they stand in the file, each larger than the one before."""
+        base = self.base_offset
+        for timestamp, relative in _TIME_ENTRY.iter_unpack(entries):
+            self._tail_timestamps.append(timestamp)
+            self._tail_offsets.append(base + relative)
+        self.last_timestamp, self.last_offset = self._tail_timestamps[-1], self._tail_offsets[-1]
+        self._pending.extend(entries)
+        if len(self._pending) >= _WRITE_ENTRIES * 12:
+            self.write_pending()
 
     def entry(self, index: int) -> tuple[int, int]:
         if index >= self.file_entries:

@@ -233,10 +233,10 @@ class LogDirectory:
 
     def begin_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> CheckpointWrite | None:
         """The write of an offset checkpoint, None when the file holds these offsets already."""
-        if self._written.get(name) == offsets:
+        order = self._order(name)
+        if self._written.get(name) == offsets == order.durable:
             return None
         self._written[name] = offsets
-        order = self._order(name)
         order.begun += 1
         return CheckpointWrite(self._disk, self.path, name, offsets, order)
 

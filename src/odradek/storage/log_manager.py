@@ -7,7 +7,7 @@ Every method is synchronous. The server schedules the tasks (`cleanup`, `checkpo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
 from odradek.storage.deletions import Deletion, Doomed
+from odradek.storage.hardening import Hardening
 from odradek.storage.loader import load_log
 from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log import Log
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.topic import TopicConfig
     from odradek.storage.compaction.hooks import CleanerHooks
+    from odradek.storage.flushing import Flush
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +88,7 @@ class LogManager:
             on_io_error=self.on_io_error,
             on_roll=self._rolled,
             on_truncated=self._truncated,
+            write_checkpoints=self._checkpoint,
             new_lock=new_lock,
         )
         self.on_created: Callable[[], None] | None = None
@@ -93,7 +96,7 @@ class LogManager:
         self.cleaner: CleanerHooks | None = None
         """The cleaner, None where nothing is compacted."""
         self.on_truncated: Callable[[Log], None] | None = None
-        """Called when a log was truncated, after the checkpoints were written."""
+        """Called when a log was truncated."""
         self._new_logs: list[Log] = []
         self._left: set[str] = set()
         """Log directories that logs were taken from, whose names and checkpoints are not durable yet."""
@@ -404,6 +407,42 @@ class LogManager:
         for log in self._tables.all_logs():
             log.producer_state.update_settings(expiration_ms, verify_transactions=verify_transactions)
 
+    # -- truncations ---------------------------------------------------------------------------------------------------------------
+
+    def begin_hardening(self, logs: Iterable[Log]) -> Hardening | None:
+        """What makes the cuts of these logs durable (`Hardening`); None when none of them was cut. To be begun in the turn of the cuts."""
+        cuts: list[tuple[Log, Flush]] = []
+        for log in logs:
+            if not log.is_cut or log.closed:
+                continue
+            try:
+                flush = log.begin_flush()
+            except KafkaError:
+                # The log has reported its directory as failed.
+                continue
+            if flush is not None:
+                cuts.append((log, flush))
+        checkpoints: list[CheckpointWrite] = []
+        for path in sorted({log.parent_directory for log, _ in cuts}):
+            directory = self._tables.by_path[path]
+            checkpoints += [each for each in (directory.begin_recovery_points(), directory.begin_log_start_offsets()) if each is not None]
+        return Hardening(self._disk, cuts, checkpoints) if cuts else None
+
+    def finish_hardening(self, hardening: Hardening) -> None:
+        """It ran. A directory in which something failed goes offline; the logs that were cut once more meanwhile stay cut."""
+        failed = {path for path, _ in hardening.failed_directories}
+        for log, flush in hardening.cuts:
+            error = hardening.failed.get(log)
+            if error is not None:
+                flush.release()
+                if not log.closed:
+                    log.failed(error)
+            elif log.parent_directory in failed:
+                flush.release()
+            else:
+                log.hardened(flush)
+        self.finish_checkpoints(hardening.failed_directories)
+
     # -- tasks -------------------------------------------------------------------------------------------------------------------
 
     def cleanup(self) -> int:
@@ -510,10 +549,12 @@ class LogManager:
         if self.on_roll is not None:
             self.on_roll(log)
 
-    def _truncated(self, log: Log) -> None:
+    def _checkpoint(self, log: Log) -> None:
         directory = self._tables.by_path[log.parent_directory]
         self._write(directory, directory.write_recovery_points)
         self._write(directory, directory.write_log_start_offsets)
+
+    def _truncated(self, log: Log) -> None:
         if self.cleaner is not None:
             self.cleaner.truncated(log)
         if self.on_truncated is not None:

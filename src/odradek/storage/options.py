@@ -15,7 +15,16 @@ PRODUCER_EXPIRATION_MS = 86_400_000
 class LogOptions:
     """The settings of producers, and the callbacks for what happens to a log."""
 
-    __slots__ = ("jitter", "new_lock", "on_io_error", "on_roll", "on_truncated", "producer_expiration_ms", "verify_transactions")
+    __slots__ = (
+        "jitter",
+        "new_lock",
+        "on_io_error",
+        "on_roll",
+        "on_truncated",
+        "producer_expiration_ms",
+        "verify_transactions",
+        "write_checkpoints",
+    )
 
     def __init__(
         self,
@@ -26,10 +35,11 @@ class LogOptions:
         on_io_error: Callable[[Log, OSError], None] | None = None,
         on_roll: Callable[[Log], None] | None = None,
         on_truncated: Callable[[Log], None] | None = None,
+        write_checkpoints: Callable[[Log], None] | None = None,
         new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """`jitter(limit)` gives 0 <= n < limit for segment.jitter.ms; `new_lock` makes a lock (threading.Lock) where flushes run in other
-        threads.
+        threads. `write_checkpoints(log)` makes those of its log directory say what the log is by now, durably and at once.
         """
         self.new_lock = new_lock
         self.producer_expiration_ms = producer_expiration_ms
@@ -38,3 +48,4 @@ class LogOptions:
         self.on_io_error = on_io_error
         self.on_roll = on_roll
         self.on_truncated = on_truncated
+        self.write_checkpoints = write_checkpoints

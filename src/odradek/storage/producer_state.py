@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.batch import TRANSACTIONAL_MASK, increment_sequence
 from odradek.storage.names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_of_file, segment_file
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
 from odradek.storage.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from odradek.records.batch import BatchHeader
+    from odradek.records.scan import Scan
     from odradek.storage.append import ControlMarker
 
 BATCHES_KEPT = 5
@@ -333,6 +335,42 @@ class ProducerStateManager:
                 self._ongoing[base_offset] = producer_id
             self._verifications.pop(producer_id, None)
 
+    def apply_batches(self, scan: Scan, first: int, end: int) -> None:
+        """As `apply_data` for the batches `first` to `end` (exclusive) of a scan, none of which is a control batch: of many batches of one
+        producer only the last few are looked at.
+        """
+        by_producer: dict[int, list[int]] = {}
+        bits = 0
+        for index, (producer_id, attributes) in enumerate(
+            zip(scan.producer_ids[first:end], scan.attributes[first:end], strict=True), first
+        ):
+            if producer_id >= 0:
+                bits |= attributes
+                indexes = by_producer.get(producer_id)
+                if indexes is None:
+                    by_producer[producer_id] = [index]
+                else:
+                    indexes.append(index)
+        opened: list[tuple[int, int]] = []
+        for producer_id, indexes in by_producer.items():
+            entry = self.producers.get(producer_id)
+            if entry is None:
+                entry = self.producers[producer_id] = ProducerEntry(producer_id)
+            # Five push out all that came before, and so does a new epoch.
+            for index in indexes[-BATCHES_KEPT:]:
+                entry.add_batch(scan.producer_epochs[index], _batch_of(scan, index))
+            if not bits & TRANSACTIONAL_MASK:
+                continue
+            begin = next((index for index in indexes if scan.attributes[index] & TRANSACTIONAL_MASK), None)
+            if begin is None:
+                continue
+            self._verifications.pop(producer_id, None)
+            if entry.txn_first_offset < 0:
+                entry.txn_first_offset = scan.base_offsets[begin]
+                opened.append((entry.txn_first_offset, producer_id))
+        for offset, producer_id in sorted(opened):
+            self._ongoing[offset] = producer_id
+
     def apply_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, *, aborted: bool
     ) -> CompletedTransaction | None:
@@ -545,6 +583,12 @@ class ProducerStateManager:
         self.snapshots.append(offset)
         self.last_snapshot_offset = offset
         self._adopt(producers, now_ms)
+
+
+def _batch_of(scan: Scan, index: int) -> BatchMetadata:
+    sequence, delta = scan.base_sequences[index], scan.last_offsets[index] - scan.base_offsets[index]
+    last_sequence = increment_sequence(sequence, delta) if sequence >= 0 else sequence
+    return BatchMetadata(last_sequence, scan.last_offsets[index], delta, scan.max_timestamps[index])
 
 
 def _to_snapshot(entry: ProducerEntry) -> ProducerSnapshotEntry:

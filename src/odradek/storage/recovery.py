@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.base.errors import KafkaError, OdradekError, ProtocolError
 from odradek.records.batch import (
     CONTROL_MASK,
     HEADER_SIZE,
-    TRANSACTIONAL_MASK,
     BatchHeader,
     check_crc,
-    increment_sequence,
     iter_headers,
     read_header,
 )
@@ -195,32 +193,11 @@ class _Walk:
                     self._leader_epochs.assign(epoch, start if before <= start <= base_offset else base_offset, flush=False)
         state = self._state
         if state is not None:
-            if scan.has_producers:
-                for index in range(count):
-                    if scan.producer_ids[index] >= 0:
-                        self._follow(state, scan, index, buffer)
-            state.map_end_offset = scan.last_offsets[count - 1] + 1
+            follow_batches(self._segment, state, buffer, scan, count)
             self._segment.note_batches(scan, count, begin)
         self._contiguous = self._contiguous and scan.contiguous
         self._next_offset = scan.last_offsets[count - 1] + 1
         self._position = begin + scan.positions[count - 1] + scan.sizes[count - 1]
-
-    def _follow(self, state: ProducerStateManager, scan: Scan, index: int, buffer: memoryview) -> None:
-        if scan.attributes[index] & CONTROL_MASK:
-            at = scan.positions[index]
-            follow_batch(self._segment, state, buffer, at, read_header(buffer, at))
-            return
-        base_offset, last_offset = scan.base_offsets[index], scan.last_offsets[index]
-        sequence = scan.base_sequences[index]
-        state.apply_data(
-            scan.producer_ids[index],
-            scan.producer_epochs[index],
-            increment_sequence(sequence, last_offset - base_offset) if sequence >= 0 else sequence,
-            base_offset,
-            last_offset,
-            scan.max_timestamps[index],
-            transactional=bool(scan.attributes[index] & TRANSACTIONAL_MASK),
-        )
 
     def _legacy(self, buffer: memoryview, begin: int) -> bool:
         """Takes one message of magic 0 or 1; False when it is damaged."""
@@ -263,6 +240,20 @@ def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: m
         if aborted is not None and segment is not None:
             segment.txn_index.append(aborted)
     state.map_end_offset = header.next_offset
+
+
+def follow_batches(segment: Segment, state: ProducerStateManager, buffer: memoryview, scan: Scan, count: int) -> None:
+    """As `follow_batch` for the first `count` batches of a scan of the buffer."""
+    if scan.has_producers:
+        first = 0
+        for index, attributes in enumerate(scan.attributes[:count]):
+            if attributes & CONTROL_MASK:
+                state.apply_batches(scan, first, index)
+                at = scan.positions[index]
+                follow_batch(segment, state, buffer, at, read_header(buffer, at))
+                first = index + 1
+        state.apply_batches(scan, first, count)
+    state.map_end_offset = scan.last_offsets[count - 1] + 1
 
 
 def recent_batches(segments: Sequence[Segment], producer_id: int, epoch: int) -> list[BatchMetadata]:
@@ -315,14 +306,23 @@ def rebuild_producer_state(
     now_ms: int,
     *,
     clean: bool,
+    owe: Callable[[str], object] | None = None,
 ) -> None:
     """Brings the state to `end_offset`: loads the newest usable snapshot and replays the batches after it.
+
+    The snapshots that it takes on the way are fsynced, or with `owe` their paths are passed to it.
 
     A cleanly shut down log without any snapshot was written by a release that had none, or is empty: it needs no scan.
     """
     if clean and not state.snapshots:
         state.map_end_offset = end_offset
         return
+
+    def snapshot() -> None:
+        path = state.take_snapshot(sync=owe is None)
+        if path is not None and owe is not None:
+            owe(path)
+
     was_empty = not state.producers and state.map_end_offset >= end_offset
     state.reload(log_start_offset, end_offset, now_ms)
     if end_offset > state.map_end_offset and not was_empty:
@@ -335,10 +335,10 @@ def rebuild_producer_state(
             start = max(segment.base_offset, state.map_end_offset, log_start_offset)
             state.map_end_offset = start
             if segment.base_offset in snapshot_at and start == segment.base_offset:
-                state.take_snapshot()
+                snapshot()
             _replay(segment, state, start, end_offset)
     state.map_end_offset = end_offset
-    state.take_snapshot()
+    snapshot()
 
 
 def _replay(segment: Segment, state: ProducerStateManager, start: int, end_offset: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -234,7 +235,10 @@ class Segment:
         self.size = position + size
 
     def note_batches(self, scan: Scan, count: int, begin: int) -> None:
-        """As `note_batch` for the first `count` batches of a scan, as recovery finds them; its positions count from `begin`."""
+        """As `note_batch` for the first `count` batches of a scan; its positions count from `begin`."""
+        if count == 1:
+            self.note_batch(begin + scan.positions[0], scan.sizes[0], scan.last_offsets[0], scan.max_timestamps[0])
+            return
         if begin + scan.positions[0] == 0:
             self.first_batch_timestamp = scan.max_timestamps[0]
         entries = index_entries(
@@ -253,7 +257,7 @@ class Segment:
         if entries.offsets:
             self.offset_index.extend(entries.offsets)
             if entries.times:
-                self.time_index.extend(entries.times, entries.last_time, entries.last_time_offset)
+                self.time_index.extend(entries.times)
             self._index_full = self.is_index_full
         self.size = max(self.size, begin + scan.positions[count - 1] + scan.sizes[count - 1])
 
@@ -268,6 +272,35 @@ class Segment:
             if waited > segment_ms - self.roll_jitter_ms:
                 return True
         return self._index_full
+
+    def fitting(self, scan: Scan, now_ms: int, segment_bytes: int, segment_ms: int) -> int:
+        """How many of the batches, one after the other, belong into this segment before it rolls: as `should_roll` says of each in turn.
+
+        At most as many as the indexes have room for, so that more may fit when these are written.
+        """
+        count, positions, last_offsets, timestamps = scan.batches, scan.positions, scan.last_offsets, scan.max_timestamps
+        if self.should_roll(scan.sizes[0], last_offsets[0], timestamps[0], now_ms, segment_bytes, segment_ms):
+            return 0
+        if count == 1:
+            return 1
+        offsets, times = self.offset_index, self.time_index
+        count = min(count, max(min(offsets.max_entries - offsets.entries, times.max_entries - 1 - times.entries), 1))
+        room, start = segment_bytes - self.size, positions[0]
+        first = self.first_batch_timestamp if self.size else timestamps[0]
+        longest_ms = segment_ms - self.roll_jitter_ms
+
+        def fits(count: int) -> bool:
+            last = count - 1
+            if positions[last] + scan.sizes[last] - start > room or last_offsets[last] - self.base_offset > MAX_RELATIVE_OFFSET:
+                return False
+            newest = max(timestamps[:count])
+            waited_ms = newest - first if first is not None and first >= 0 else self.time_waited_for_roll(now_ms, newest)
+            return waited_ms <= longest_ms
+
+        if fits(count):
+            return count
+        # The first fits, as was asked above; fewer fit where more do.
+        return 1 + bisect_left(range(2, count + 1), True, key=lambda more: not fits(more))
 
     def time_waited_for_roll(self, now_ms: int, timestamp: int) -> int:
         """Milliseconds since the first batch by record time, by creation time when records carry none."""
@@ -419,7 +452,10 @@ class Segment:
     # -- changing ----------------------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cuts at the batch that contains `offset` (or the next); returns where the log then ends: there, or at that batch's begin."""
+        """Cuts at the batch that contains `offset` (or the next); returns where the log then ends: there, or at that batch's begin.
+
+        Nothing may be written in place of what was cut before the file has been fsynced.
+        """
         batch = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -427,8 +463,6 @@ class Segment:
         if batch is not None:
             self.file.truncate(batch.position)
             self.is_preallocated = False
-            # As in recovery: what is cut must not come back behind what is written in its place.
-            self.file.fsync()
             self.size = batch.position
         if self.size == 0:
             self.created_ms = now_ms

@@ -1,0 +1,106 @@
+"""Batches that come with their offsets: what a leader has sent to its follower, and what a Raft leader appends to its own log.
+
+Whoever sends them has validated their records and given them offsets. What is left to see to is that each batch is what was sent (its
+CRC), that it does not come from a leader epoch later than the sender's, and that offsets rise. Then the bytes are written as they are, and
+all else that the log keeps (indexes, epochs, producers) follows from the headers, which are read once.
+"""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.records.batch import LOG_OVERHEAD, BatchHeader, check_crc, read_header
+from odradek.records.scan import Scan, ScanEnd, part_of, scan_batches, scan_message
+from odradek.storage.append import UnexpectedAppendOffsetError
+
+_MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
+_MOST_BATCHES = 8192
+"""A scan, which bounds its columns to 704 KiB."""
+
+
+def read_given(records: memoryview, next_offset: int, leader_epoch: int, name: str, *, exact: bool) -> list[Scan]:
+    """The batches that may be appended to the log `name`, which goes on at `next_offset`: back to back from the beginning of `records`.
+
+    A batch that is cut off at the end is left out, and so is everything from the first batch with an epoch above `leader_epoch` on
+    (KAFKA-18723). With `exact` no offset may be missing between batches.
+
+    KafkaError CORRUPT_MESSAGE when a batch is not what was sent, UnexpectedAppendOffsetError for offsets that do not continue the log:
+    nothing is to be appended then.
+    """
+    found: list[Scan] = []
+    position = 0
+    while True:
+        scan = scan_batches(records, position, limit=_likely_batches(records, position), next_offset=next_offset)
+        if scan.batches:
+            allowed = _of_epochs_up_to(leader_epoch, scan)
+            if exact and not scan.contiguous:
+                _check_no_gap(scan, allowed, next_offset, name)
+            if allowed < scan.batches:
+                if allowed:
+                    found.append(part_of(scan, 0, allowed))
+                return found
+            found.append(scan)
+            position, next_offset = scan.end, scan.next_offset
+        if scan.reason is ScanEnd.BUFFER or scan.reason is ScanEnd.CUT_OFF:
+            return found
+        if scan.reason is ScanEnd.LIMIT:
+            continue
+        if scan.reason is ScanEnd.LEGACY and scan.needed > len(records) - position:
+            return found
+        # A message of before Kafka 0.11, or a batch that is wrong in some way.
+        header = _header(records, position, name)
+        if not check_given(records, position, header, next_offset, leader_epoch, name, exact=exact):
+            return found
+        found.append(scan_message(position, header))
+        position, next_offset = position + header.size, header.next_offset
+
+
+def check_given(
+    records: memoryview, position: int, header: BatchHeader, next_offset: int, leader_epoch: int, name: str, *, exact: bool
+) -> bool:
+    """Whether the batch of this header may be appended, False when it is of a later epoch; raises as `read_given`."""
+    if header.partition_leader_epoch > leader_epoch:
+        return False
+    if not check_crc(records, position, header):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"Record batch at offset {header.base_offset} of {name} is corrupt (stored crc = {header.crc})"
+        )
+    if header.base_offset < next_offset or (exact and header.base_offset != next_offset):
+        raise _unexpected(name, next_offset, header.base_offset, header.last_offset)
+    if header.last_offset_delta < 0 or header.next_offset > _MAX_OFFSET:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"Record batch at offset {header.base_offset} of {name} cannot end at {header.last_offset}"
+        )
+    return True
+
+
+def _likely_batches(records: memoryview, position: int) -> int:
+    """How many there are if the others are as large as the first, with room for twice as many."""
+    size = int.from_bytes(records[position + 8 : position + LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+    return min(_MOST_BATCHES, 2 * (len(records) - position) // max(size, LOG_OVERHEAD) + 2)
+
+
+def _of_epochs_up_to(leader_epoch: int, scan: Scan) -> int:
+    """How many batches there are before the first of a later epoch."""
+    if max(scan.leader_epochs) <= leader_epoch:
+        return scan.batches
+    return next(index for index, epoch in enumerate(scan.leader_epochs) if epoch > leader_epoch)
+
+
+def _check_no_gap(scan: Scan, batches: int, next_offset: int, name: str) -> None:
+    for index in range(batches):
+        if scan.base_offsets[index] != next_offset:
+            raise _unexpected(name, next_offset, scan.base_offsets[index], scan.last_offsets[index])
+        next_offset = scan.last_offsets[index] + 1
+
+
+def _header(records: memoryview, position: int, name: str) -> BatchHeader:
+    try:
+        return read_header(records, position)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"No record batch of {name} is where one should be: {error}") from None
+
+
+def _unexpected(name: str, next_offset: int, first_offset: int, last_offset: int) -> UnexpectedAppendOffsetError:
+    return UnexpectedAppendOffsetError(
+        f"Offset {first_offset} was appended to {name} where {next_offset} comes next", first_offset, last_offset
+    )
