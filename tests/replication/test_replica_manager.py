@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -358,31 +359,42 @@ class Fetchers:
     """Notes who is to be copied from."""
 
     def __init__(self) -> None:
-        self.done: list[tuple[str, int]] = []
+        self.done: list[tuple[str, list[int]]] = []
 
-    def start(self, partition: Partition) -> None:
-        self.done.append(("start", partition.leader_id))
+    def start(self, partitions: Sequence[Partition]) -> None:
+        self.done.append(("start", [each.leader_id for each in partitions]))
 
-    def stop(self, topic_partition: TopicPartition) -> None:
-        self.done.append(("stop", topic_partition.partition))
+    def stop(self, topic_partitions: Collection[TopicPartition]) -> None:
+        self.done.append(("stop", sorted([each.partition for each in topic_partitions])))
 
 
 def test_fetchers_follow_the_leader() -> None:
     broker = Broker(nodes=(1, 2, 3))
     fetchers = broker.manager.changes.fetchers = Fetchers()
     id_ = broker.create_topic("orders", replicas=(1, 2, 3), leader=2)
-    assert fetchers.done.pop() == ("start", 2)
+    assert fetchers.done.pop() == ("start", [2])
     broker.move_leader(id_, 3)
-    assert fetchers.done[-2:] == [("stop", 0), ("start", 3)]
+    assert fetchers.done[-2:] == [("stop", [0]), ("start", [3])]
     fetchers.done.clear()
     broker.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, isr=[3]))
     assert fetchers.done == []
     broker.move_leader(id_, 1)
-    assert fetchers.done == [("stop", 0)]
+    assert fetchers.done == [("stop", [0])]
     broker.move_leader(id_, 2)
     fetchers.done.clear()
     broker.delete_topic(id_)
-    assert fetchers.done == [("stop", 0)]
+    assert fetchers.done == [("stop", [0])]
+
+
+def test_fetchers_hear_of_a_change_once_for_all_its_partitions() -> None:
+    broker = Broker(nodes=(1, 2, 3))
+    fetchers = broker.manager.changes.fetchers = Fetchers()
+    id_ = broker.create_topic("orders", partitions=4, replicas=(1, 2, 3), leader=2)
+    assert fetchers.done == [("stop", [0, 1, 2, 3]), ("start", [2] * 4)]
+    fetchers.done.clear()
+    leaders = {0: 1, 1: 3, 2: 1, 3: -1}
+    broker.apply(*[PartitionChangeRecord(partition_id=number, topic_id=id_, leader=leader) for number, leader in leaders.items()])
+    assert fetchers.done == [("stop", [0, 1, 2, 3]), ("start", [3, -1])]
 
 
 def test_who_reads_behind_a_new_log_start_is_told() -> None:

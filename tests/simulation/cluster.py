@@ -8,7 +8,7 @@ simulation wants, so that a deposed leader goes on until it hears of it. Followe
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -146,10 +146,10 @@ class ClusterNode(Broker):
 class _Copying:
     """The simulation copies by itself (`Cluster.copy`)."""
 
-    def start(self, partition: Partition) -> None:
+    def start(self, partitions: Sequence[Partition]) -> None:
         pass
 
-    def stop(self, topic_partition: TopicPartition) -> None:
+    def stop(self, topic_partitions: Collection[TopicPartition]) -> None:
         pass
 
 

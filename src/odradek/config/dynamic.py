@@ -161,7 +161,7 @@ NEVER_IN_A_FILE: dict[str, Key] = {
 }
 """Keys that can be set at run time only (QuotaConfig.brokerQuotaConfigs); the file of a broker does not know them."""
 
-THREAD_COUNTS = ("background.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir")
+THREAD_COUNTS = ("background.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers")
 """Thread counts that may at most double or halve in one step (kafka.server.DynamicThreadPool, LogCleaner.validateReconfiguration)."""
 
 

@@ -22,17 +22,10 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     _THREADS: ("group.coordinator.background.threads", "group.coordinator.threads", "num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
     _ONE_NODE: (
-        "num.replica.fetchers",
-        "replica.fetch.backoff.ms",
-        "replica.fetch.max.bytes",
-        "replica.fetch.min.bytes",
-        "replica.fetch.response.max.bytes",
-        "replica.fetch.wait.max.ms",
-        "replica.socket.receive.buffer.bytes",
-        "replica.socket.timeout.ms",
         "replication.quota.window.num",
         "replication.quota.window.size.seconds",
     ),
+    "the system sizes the buffers of connections to other nodes as it needs": ("replica.socket.receive.buffer.bytes",),
     "the throttle of moves between log directories spreads the bytes evenly, without samples": (
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",

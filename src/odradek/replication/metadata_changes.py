@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -32,25 +32,26 @@ Changed = Mapping[TopicPartition, "PartitionInfo"]
 
 
 class FollowerFetchers(Protocol):
-    """Who copies from the leaders."""
+    """Who copies from the leaders. Both are called at most once for each change of the metadata."""
 
-    def start(self, partition: Partition) -> None:
-        """Begin to fetch from `partition.leader_id` at the local log end, in the partition's leader epoch."""
+    def start(self, partitions: Sequence[Partition]) -> None:
+        """Begin to fetch each from its `leader_id` at the local log end, in its leader epoch; those without a leader are left alone."""
         ...
 
-    def stop(self, topic_partition: TopicPartition) -> None:
-        """Fetch no more."""
+    def stop(self, topic_partitions: Collection[TopicPartition]) -> None:
+        """Fetch these no more; those that are not fetched are no error. What is on its way for them is dropped when it comes."""
         ...
 
 
 class NoFetchers:
     """For a node that is a cluster of its own: there is nobody to copy from, and following somebody is worth a warning."""
 
-    def start(self, partition: Partition) -> None:
-        if partition.leader_id != NO_LEADER:
-            logger.warning("%s follows broker %d, but this node copies from no other", partition.topic_partition, partition.leader_id)
+    def start(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            if partition.leader_id != NO_LEADER:
+                logger.warning("%s follows broker %d, but this node copies from no other", partition.topic_partition, partition.leader_id)
 
-    def stop(self, topic_partition: TopicPartition) -> None:
+    def stop(self, topic_partitions: Collection[TopicPartition]) -> None:
         pass
 
 
@@ -68,12 +69,21 @@ class MetadataChanges:
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Brings the partitions from the delta's base to `image`."""
         changes = delta.topics.local_changes(self._manager.local_id)
+        following: list[Partition] = []
+        stopped = {*changes.deletes, *changes.leaders}
         for topic_partition in sorted(changes.deletes):
             self._delete(topic_partition)
         for topic_partition, info in changes.leaders.items():
             self._take_role(topic_partition, info, image, leads=True)
         for topic_partition, info in changes.followers.items():
-            self._take_role(topic_partition, info, image, leads=False)
+            partition = self._take_role(topic_partition, info, image, leads=False)
+            if partition is not None:
+                stopped.add(topic_partition)
+                following.append(partition)
+        if stopped:
+            self.fetchers.stop(stopped)
+        if following:
+            self.fetchers.start(following)
         for listener in self.on_leadership:
             listener(changes.leaders, changes.followers, changes.deletes)
         self._manager.delayed.drain()
@@ -82,7 +92,6 @@ class MetadataChanges:
         return self._manager.dynamic_config.topic_config(image.configs.topic(topic))
 
     def _delete(self, topic_partition: TopicPartition) -> None:
-        self.fetchers.stop(topic_partition)
         partition = self._manager.remove(topic_partition)
         if partition is None:
             return
@@ -91,22 +100,24 @@ class MetadataChanges:
         except (KafkaError, OSError):
             logger.exception("the log of %s could not be deleted", topic_partition)
 
-    def _take_role(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage, *, leads: bool) -> None:
+    def _take_role(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage, *, leads: bool) -> Partition | None:
+        """Returns the partition when it begins to follow a leader in a new epoch, or nobody."""
         partition = self._partition(topic_partition, info.topic_id)
         try:
             log = partition.log or self._open_log(topic_partition, info, image)
+            follows = False
             if leads:
-                self.fetchers.stop(topic_partition)
                 partition.make_leader(info.partition, log)
-            elif partition.make_follower(info.partition, log):
-                self.fetchers.stop(topic_partition)
-                self.fetchers.start(partition)
+            else:
+                follows = partition.make_follower(info.partition, log)
             self._manager.future_replicas.resume(partition)
         except (KafkaError, OSError) as error:
             if isinstance(error, KafkaError) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 logger.error("%s cannot be served: %s", topic_partition, error)
             if partition.role is not Role.OFFLINE:
                 partition.mark_offline()
+            return None
+        return partition if follows else None
 
     def _partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
         partition = self._manager.partitions.by_name.get(topic_partition)

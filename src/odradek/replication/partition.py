@@ -352,19 +352,42 @@ class Partition:
         log end.
 
         False means: we do not have that epoch and fell back to an earlier one, the next fetch will tell whether that is far enough.
+        The cut is not durable yet (`Log.truncate_to`).
         """
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:
             raise self._unavailable()
         local_epoch, local_end = log.end_offset_for_epoch(epoch)
         if local_epoch == -1:
-            log.truncate_to(min(end_offset, log.log_end_offset))
+            log.truncate_to(min(end_offset, log.log_end_offset), durable=False)
             return True
         if local_epoch == epoch:
-            log.truncate_to(min(local_end, end_offset, log.log_end_offset))
+            log.truncate_to(min(local_end, end_offset, log.log_end_offset), durable=False)
             return True
-        log.truncate_to(min(local_end, log.log_end_offset))
+        log.truncate_to(min(local_end, log.log_end_offset), durable=False)
         return False
+
+    def truncate_to_high_watermark(self) -> None:
+        """Before following a leader with a log that knows no leader epochs: what may not be committed goes, since nothing will tell where
+        the logs part (as before KIP-101). The cut is not durable yet.
+        """
+        log = self.log
+        if log is None or self.role is not Role.FOLLOWER:
+            raise self._unavailable()
+        if log.latest_epoch < 0:
+            log.truncate_to(log.high_watermark, durable=False)
+
+    def reset(self, leader_start_offset: int, leader_end_offset: int) -> None:
+        """The leader has nothing at our log end: ends where its log ends, or starts over where it starts, or else stays as it is, because
+        the leader has gone on meanwhile (AbstractFetcherThread.fetchOffsetAndTruncate). The cut is not durable yet.
+        """
+        log = self.log
+        if log is None or self.role is not Role.FOLLOWER:
+            raise self._unavailable()
+        if leader_end_offset < log.log_end_offset:
+            log.truncate_to(leader_end_offset, durable=False)
+        elif leader_start_offset > log.log_end_offset:
+            log.truncate_fully_and_start_at(leader_start_offset, durable=False)
 
     # -- high watermark ---------------------------------------------------------------------------------------------------------
 

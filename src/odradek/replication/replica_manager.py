@@ -213,6 +213,7 @@ class ReplicaManager:
             partition for partition in self.online_partitions() if partition.log is not None and partition.log.parent_directory == directory
         ]
         self.future_replicas.directory_failed(directory)
+        self.changes.fetchers.stop([partition.topic_partition for partition in lost])
         for partition in lost:
             partition.mark_offline()
         logger.error("%d partition(s) are offline with the log directory %s", len(lost), directory)

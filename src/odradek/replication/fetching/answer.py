@@ -1,0 +1,119 @@
+"""What a leader's answer to a fetch asks of a follower (kafka.server.AbstractFetcherThread.processFetchRequest).
+
+Each partition of the answer is one of these; what belongs to a position that the follower has left meanwhile is left out:
+
+- records, or none, with the leader's high watermark and log start: to be appended (`Append`);
+- the epoch at whose end the logs part: to be cut (`Cut`, KIP-595);
+- OFFSET_OUT_OF_RANGE: to be reset to what the leader's log has;
+- FENCED_LEADER_EPOCH: failed, newer metadata is on its way. OFFSET_MOVED_TO_TIERED_STORAGE: failed too, since what lies there cannot be
+  had without tiered storage of our own;
+- any other error: delayed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode, code_of
+from odradek.base.ids import TopicPartition
+from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.messages.list_offsets import ListOffsetsResponse
+from odradek.protocol.schema import records_view
+from odradek.replication.fetching.states import FetchTable, Followed
+
+
+class Append(NamedTuple):
+    """Records for the end of the log; offsets of the leader."""
+
+    followed: Followed
+    records: memoryview
+    high_watermark: int
+    log_start_offset: int
+
+
+class Cut(NamedTuple):
+    """The leader's log leaves ours at the end of `epoch`, which is `end_offset` there."""
+
+    followed: Followed
+    epoch: int
+    end_offset: int
+
+
+class Problem(NamedTuple):
+    """Why a partition is not fetched for a while, or any more."""
+
+    followed: Followed
+    error: ErrorCode
+
+
+class Answer(NamedTuple):
+    """An answer, sorted."""
+
+    appends: list[Append]
+    cuts: list[Cut]
+    resets: list[Followed]
+    delays: list[Problem]
+    failures: list[Problem]
+
+
+FINAL = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE})
+"""Errors after which it makes no sense to go on in the same leader epoch."""
+
+
+def sort_answer(response: FetchResponse, table: FetchTable) -> Answer:
+    """What the partitions of the answer ask for, in its order."""
+    answer = Answer([], [], [], [], [])
+    for topic in response.responses:
+        topic_id = topic.topic_id.int
+        for data in topic.partitions:
+            followed = table.by_key.get((topic_id, data.partition_index))
+            if followed is not None and followed.awaits_answer:
+                _sort(answer, followed, data)
+    return answer
+
+
+def _sort(answer: Answer, followed: Followed, data: FetchResponse.PartitionData) -> None:
+    error = code_of(data.error_code)
+    diverging = data.diverging_epoch
+    if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        answer.resets.append(followed)
+    elif error in FINAL:
+        answer.failures.append(Problem(followed, error))
+    elif error is not ErrorCode.NONE:
+        answer.delays.append(Problem(followed, error))
+    elif diverging.epoch < 0:
+        answer.appends.append(Append(followed, records_view(data.records), data.high_watermark, data.log_start_offset))
+    elif diverging.end_offset < 0:
+        # It knows that the logs part and not where.
+        answer.delays.append(Problem(followed, ErrorCode.UNKNOWN_LEADER_EPOCH))
+    else:
+        answer.cuts.append(Cut(followed, diverging.epoch, diverging.end_offset))
+
+
+class Bounds(NamedTuple):
+    """Where the leader's log begins and ends; the offsets mean nothing unless `error` is NONE."""
+
+    error: ErrorCode
+    start_offset: int = -1
+    end_offset: int = -1
+
+
+def read_bounds(earliest: ListOffsetsResponse, latest: ListOffsetsResponse) -> dict[TopicPartition, Bounds]:
+    """What the leader's answers to ListOffsets say, by partition."""
+    starts, ends = _by_partition(earliest), _by_partition(latest)
+    return {topic_partition: _bounds(starts[topic_partition], end) for topic_partition, end in ends.items() if topic_partition in starts}
+
+
+def _by_partition(response: ListOffsetsResponse) -> dict[TopicPartition, ListOffsetsResponse.ListOffsetsPartitionResponse]:
+    return {TopicPartition(topic.name, data.partition_index): data for topic in response.topics for data in topic.partitions}
+
+
+def _bounds(start: ListOffsetsResponse.ListOffsetsPartitionResponse, end: ListOffsetsResponse.ListOffsetsPartitionResponse) -> Bounds:
+    for each in (end, start):
+        error = code_of(each.error_code)
+        if error is not ErrorCode.NONE:
+            return Bounds(error)
+    if not 0 <= start.offset <= end.offset:
+        # Asked one after the other, the log may have been shortened from both sides in between.
+        return Bounds(ErrorCode.OFFSET_NOT_AVAILABLE)
+    return Bounds(ErrorCode.NONE, start.offset, end.offset)

@@ -1,0 +1,158 @@
+"""What a follower's next fetch says: the client's side of an incremental fetch session (KIP-227, KIP-516; the leader's is `fetch_session`).
+
+1. The first request is full: it names all partitions, with session epoch 0, and asks for a session.
+2. When the leader grants one, each further request names what is new since the last: partitions whose log has changed, new ones, and those
+   to be forgotten. Its epoch is one higher each time. The cost of a request is that of what is new, not of all that is followed.
+3. When the leader knows the session no more (evicted, restarted) or is not where we think, or a request was lost on the way, the next one
+   is full again; it names the old session, so that the leader closes that.
+4. A leader that grants no session (its cache is full) gets full requests.
+
+(org.apache.kafka.clients.FetchSessionHandler, kafka.server.RemoteLeaderEndPoint)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, code_of
+from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+from odradek.replication.fetch_session import INITIAL_EPOCH, NO_SESSION, next_epoch
+from odradek.replication.fetching.states import FetchState, FetchTable, Followed, PartitionKey
+
+FIRST_VERSION = 15
+"""Of Fetch: the first in which followers tell their broker epoch (KIP-903). Brokers of 3.5 and later know it."""
+LAST_VERSION = 18
+"""What 4.3.1's followers send to leaders that know it."""
+
+
+class FetchLimits(NamedTuple):
+    """How much a fetch asks for, in bytes, and how long the leader may wait for it (the replica.fetch.* keys)."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    """Of the whole answer (replica.fetch.response.max.bytes)."""
+    partition_max_bytes: int
+    """replica.fetch.max.bytes."""
+
+
+class Verdict(Enum):
+    """What the leader says of the request as a whole."""
+
+    SERVED = "served"
+    ASK_ANEW = "ask anew"
+    """Nothing was served, and the next request is full."""
+    REFUSED = "refused"
+    """As ASK_ANEW, but it makes sense to wait before."""
+
+
+class FollowerSession:
+    """The session with one leader over one connection; one request at a time. `members` are the partitions that it has been told of."""
+
+    __slots__ = ("_session_epoch", "_session_id", "members")
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION
+        self._session_epoch = INITIAL_EPOCH
+        self.members: set[PartitionKey] = set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next request names everything."""
+        return self._session_epoch == INITIAL_EPOCH
+
+    def next_request(self, table: FetchTable, replica_id: int, broker_epoch: int, limits: FetchLimits) -> FetchRequest | None:
+        """The next request; None while there is nothing to fetch and nothing to forget. What it says counts as said."""
+        if self.is_full:
+            named = [followed for followed in table if followed.state is FetchState.FETCHING]
+            forgotten: list[PartitionKey] = []
+            self.members.clear()
+        else:
+            named, forgotten = self._news(table)
+        table.news.clear()
+        self.members.update([followed.key for followed in named])
+        if not self.members and not forgotten:
+            return None
+        for followed in named:
+            followed.asked = followed.position.log_end_offset
+        return FetchRequest(
+            replica_state=FetchRequest.ReplicaState(replica_id=replica_id, replica_epoch=broker_epoch),
+            max_wait_ms=limits.max_wait_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=_topics(named, limits.partition_max_bytes),
+            forgotten_topics_data=_forgotten(forgotten),
+        )
+
+    def _news(self, table: FetchTable) -> tuple[list[Followed], list[PartitionKey]]:
+        named: list[Followed] = []
+        forgotten: list[PartitionKey] = []
+        for key in table.news:
+            followed = table.by_key.get(key)
+            if followed is not None and followed.state is FetchState.FETCHING:
+                named.append(followed)
+            elif key in self.members:
+                self.members.remove(key)
+                forgotten.append(key)
+        return named, forgotten
+
+    def answered(self, response: FetchResponse) -> Verdict:
+        """Takes in what the answer says of the session."""
+        error = code_of(response.error_code)
+        if error is not ErrorCode.NONE:
+            if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self._session_id = NO_SESSION
+            self._session_epoch = INITIAL_EPOCH
+            return Verdict.ASK_ANEW if error in _ASK_ANEW else Verdict.REFUSED
+        answered = {(topic.topic_id.int, data.partition_index) for topic in response.responses for data in topic.partitions}
+        if answered != self.members if self.is_full else not answered <= self.members:
+            # About other partitions than were asked for: nothing of it is to be believed.
+            if self.is_full:
+                self._session_id = NO_SESSION
+            self._session_epoch = INITIAL_EPOCH
+            return Verdict.REFUSED
+        self._session_id = response.session_id
+        self._session_epoch = INITIAL_EPOCH if response.session_id == NO_SESSION else next_epoch(self._session_epoch)
+        return Verdict.SERVED
+
+    def lost(self) -> None:
+        """No answer came: whether the leader has seen the request nobody knows."""
+        self._session_epoch = INITIAL_EPOCH
+
+
+_ASK_ANEW = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
+
+
+def _topics(named: Iterable[Followed], max_bytes: int) -> list[FetchRequest.FetchTopic]:
+    topics: dict[int, FetchRequest.FetchTopic] = {}
+    for followed in named:
+        topic = topics.get(followed.key[0])
+        if topic is None:
+            topic = topics[followed.key[0]] = FetchRequest.FetchTopic(topic_id=followed.topic_id)
+        position = followed.position
+        topic.partitions.append(
+            FetchRequest.FetchPartition(
+                partition=followed.key[1],
+                current_leader_epoch=followed.leader_epoch,
+                fetch_offset=position.log_end_offset,
+                last_fetched_epoch=position.last_epoch,
+                log_start_offset=position.log_start_offset,
+                partition_max_bytes=max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(keys: Iterable[PartitionKey]) -> list[FetchRequest.ForgottenTopic]:
+    topics: dict[int, FetchRequest.ForgottenTopic] = {}
+    for topic_id, partition in keys:
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = FetchRequest.ForgottenTopic(topic_id=UUID(int=topic_id))
+        topic.partitions.append(partition)
+    return list(topics.values())
