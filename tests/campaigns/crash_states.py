@@ -229,7 +229,10 @@ class World:
         if history.flushed_end <= history.start_limit:
             # Nothing readable is left: the log starts over.
             history.flushed, history.flushed_end = [], 0
-        log.truncate_to(target)
+        now = self.rng.random() < 0.5
+        log.truncate_to(target, durable=now)
+        if not now:
+            self.harden(log)
         history.cut(log.log_end_offset)
         history.now_ends_at(log.log_end_offset)
         history.start_durable = min(history.start_durable, log.log_start_offset)
@@ -240,9 +243,19 @@ class World:
         target = log.log_end_offset + self.rng.randint(0, 3)
         history.flushed, history.flushed_end = [], 0
         history.start_limit = max(history.start_limit, target)
-        log.truncate_fully_and_start_at(target)
+        now = self.rng.random() < 0.5
+        log.truncate_fully_and_start_at(target, durable=now)
+        if not now:
+            self.harden(log)
         history.tail = None
         history.open.clear()
+
+    def harden(self, log: Log) -> None:
+        """Makes a truncation durable as followers do."""
+        hardening = self.opened.manager.begin_hardening([log])
+        if hardening is not None:
+            hardening.run()
+            self.opened.manager.finish_hardening(hardening)
 
     def do_delete_records(self) -> None:
         history, log = self.pick()
