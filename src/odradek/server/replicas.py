@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from odradek.handlers.scopes import BROKER
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.assignments import AssignmentsManager
+from odradek.server.fetchers import ReplicaFetchers
 from odradek.server.reconfiguration import follow_producer_settings
-from odradek.server.senders import alter_partition_sender
+from odradek.server.senders import alter_partition_sender, fetch_sender
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MakeReplicas(Step[ReplicaManager]):
-    """Makes the replica manager; at the end answers what waits and writes the high watermarks."""
+    """Makes the replica manager and what copies from leaders; at the end answers what waits and writes the high watermarks."""
 
     name = "replicas"
     stop_timeout_s = 30.0
@@ -38,10 +39,11 @@ class MakeReplicas(Step[ReplicaManager]):
             channel, node.clock, node.config.node_id, lambda: registrar.broker_epoch, lambda: services.metadata.image
         )
         self._replica_manager: ReplicaManager | None = None
+        self._fetchers: ReplicaFetchers | None = None
 
     async def start(self) -> ReplicaManager:
         node, services = self._node, self._node.services
-        self._replica_manager = services.replica_manager = ReplicaManager(
+        manager = self._replica_manager = services.replica_manager = ReplicaManager(
             node.config,
             clock=node.clock,
             disk=node.disk,
@@ -54,12 +56,26 @@ class MakeReplicas(Step[ReplicaManager]):
             dynamic_config=services.dynamic_config,
             assign=self._assignments.assign,
         )
-        self._directories.replica_manager = self._replica_manager
-        follow_producer_settings(services.dynamic_config, self._directories.log_manager, self._replica_manager)
-        return self._replica_manager
+        self._directories.replica_manager = manager
+        follow_producer_settings(services.dynamic_config, self._directories.log_manager, manager)
+        self._fetchers = manager.changes.fetchers = ReplicaFetchers(
+            local_id=node.config.node_id,
+            clock=node.clock,
+            config=services.dynamic_config,
+            send=fetch_sender(services, node.config.inter_broker_listener_name),
+            broker_epoch=lambda: self._registrar.broker_epoch,
+            hosted=manager.partitions,
+            log_manager=self._directories.log_manager,
+            run_job=node.jobs.run,
+            drain=manager.delayed.drain,
+        )
+        services.dynamic_config.subscribe(("num.replica.fetchers",), self._fetchers.resize)
+        return manager
 
     async def stop(self) -> None:
         self._assignments.close()
+        if self._fetchers is not None:
+            self._fetchers.close()
         if self._replica_manager is not None:
             self._replica_manager.close()
         # The answers that this set free go out before the logs close.

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.server.channel import InterBrokerChannel
+from odradek.server.internal_channel import broker_address
 
 if TYPE_CHECKING:
     from odradek.protocol.messages.alter_partition import AlterPartitionResponse
+    from odradek.protocol.schema import Message
     from odradek.replication.alter_partition import SendAlterPartition
+    from odradek.server.fetchers import SendToBroker
+    from odradek.server.services import Services
 
 
 def alter_partition_sender(channel: InterBrokerChannel) -> SendAlterPartition:
@@ -21,5 +26,20 @@ def alter_partition_sender(channel: InterBrokerChannel) -> SendAlterPartition:
 
         assert isinstance(request, AlterPartitionRequest)
         return cast("Deferred[AlterPartitionResponse]", channel.send(TO_CONTROLLER, request.API_KEY, request, 3))
+
+    return send
+
+
+def fetch_sender(services: Services, listener: str) -> SendToBroker:
+    """How fetchers reach the leaders: at the address of `listener` in the metadata as it is when the request is sent.
+
+    BROKER_NOT_AVAILABLE when the metadata has no such broker.
+    """
+
+    def send(broker_id: int, purpose: str, request: Message, *, at_least: int, at_most: int | None, timeout_s: float) -> Deferred[Message]:
+        address = broker_address(services, broker_id, listener)
+        if address is None:
+            return Deferred.failed(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not in the metadata"))
+        return services.peers.send(address, purpose, request, at_least=at_least, at_most=at_most, timeout_s=timeout_s)
 
     return send
