@@ -402,7 +402,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="never-is-when-the-machine-started",
         path="replication/replica.py",
-        before="NEVER = float(\"-inf\")",
+        before='NEVER = float("-inf")',
         after="NEVER = 0.0",
         breaks="For replica.lag.time.max.ms after the machine has started, a follower that never fetched counts as caught up.",
         tests="replication/test_partition.py replication/test_leadership.py",
