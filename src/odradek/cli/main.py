@@ -15,6 +15,7 @@ from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "Run a broker."),
+    "cluster": ("odradek.cli.cluster", "Run a cluster of several nodes on this machine."),
     "storage": ("odradek.cli.storage", "Format, inspect and check log directories."),
     "topics": ("odradek.cli.topics", "Create, list, describe, configure and delete topics."),
     "features": ("odradek.cli.features", "Show, raise and lower the cluster's feature levels."),

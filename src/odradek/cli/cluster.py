@@ -1,0 +1,204 @@
+"""`odradek cluster start`: a cluster of several nodes on this machine, each a process of its own, until SIGTERM or SIGINT.
+
+The first start lays the cluster out in its directory, a folder a node with `server.properties`, the data and the node's log; every later
+one takes what is there, so that whoever wants other settings edits the files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from odradek.base.errors import OdradekError
+from odradek.base.ids import random_uuid, uuid_to_string
+from odradek.cli.client_command import CONTEXT_SETTINGS, run
+from odradek.cli.server_properties import load_server_properties
+
+_CONTROLLER_PORTS: Final = 1000
+"""How far above its port for clients a node's controller listens."""
+_MOST_NODES: Final = 9
+_HIGHEST_PORT: Final = 65535
+
+
+class ClusterError(OdradekError):
+    """A directory or an argument from which no cluster can be started; one line."""
+
+
+class Member(NamedTuple):
+    """A node of the cluster: its id, its folder, and its ports."""
+
+    node_id: int
+    folder: Path
+    port: int
+    controller_port: int
+
+    @property
+    def name(self) -> str:
+        return f"node-{self.node_id}"
+
+    @property
+    def properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "node.log"
+
+
+def layout(directory: Path, nodes: int, port: int) -> list[Member]:
+    """The nodes 1 to `nodes`, on `port` and those that follow it."""
+    return [
+        Member(number, directory / f"node-{number}", port + number - 1, port + number - 1 + _CONTROLLER_PORTS)
+        for number in range(1, nodes + 1)
+    ]
+
+
+def properties_of(member: Member, members: list[Member]) -> str:
+    """The node's server.properties: broker and controller in one, on loopback, with copies of everything on up to three nodes."""
+    copies = min(len(members), 3)
+    in_sync = 2 if copies == 3 else 1
+    servers = ",".join(f"127.0.0.1:{each.controller_port}" for each in members)
+    keys = {
+        "process.roles": "broker,controller",
+        "node.id": str(member.node_id),
+        "listeners": f"PLAINTEXT://127.0.0.1:{member.port},CONTROLLER://127.0.0.1:{member.controller_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": servers,
+        "log.dirs": str(member.folder / "data"),
+        "default.replication.factor": str(copies),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(copies),
+        "transaction.state.log.replication.factor": str(copies),
+        "transaction.state.log.min.isr": str(in_sync),
+    }
+    return "".join(f"{key}={value}\n" for key, value in keys.items())
+
+
+def lay_out(directory: Path, nodes: int, port: int, rng: random.Random) -> list[Member]:
+    """Writes and formats a new cluster of `nodes` nodes."""
+    from odradek.controller.format import format_storage
+    from odradek.storage.disk import OsDisk
+
+    members = layout(directory, nodes, port)
+    cluster_id = uuid_to_string(random_uuid(rng))
+    voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}:{uuid_to_string(random_uuid(rng))}" for each in members)
+    for member in members:
+        member.folder.mkdir(parents=True, exist_ok=True)
+        member.properties.write_text(properties_of(member, members))
+    for member in members:
+        format_storage(
+            OsDisk(),
+            load_server_properties(str(member.properties)),
+            cluster_id=cluster_id,
+            rng=rng,
+            now_ms=time.time_ns() // 1_000_000,
+            initial_controllers=voters,
+        )
+    return members
+
+
+def found(directory: Path) -> list[Member]:
+    """The nodes that were laid out in the directory before, in the order of their ids; none where there is no cluster."""
+    members: list[Member] = []
+    for path in directory.glob("node-*/server.properties"):
+        config = load_server_properties(str(path))
+        ports = {each.listener: each.port for each in config.listeners}
+        client = next((port for name, port in ports.items() if name not in config.controller_listener_names), 0)
+        controller = next((port for name, port in ports.items() if name in config.controller_listener_names), 0)
+        members.append(Member(config.node_id, path.parent, client, controller))
+    return sorted(members)
+
+
+def prepare(directory: Path, nodes: int | None, port: int | None, rng: random.Random) -> list[Member]:
+    """The cluster in the directory, which is laid out when it is not there yet. ClusterError when it is another than the one asked for."""
+    members = found(directory)
+    if not members:
+        if directory.exists() and any(directory.iterdir()):
+            raise ClusterError(f"{directory} holds something else already; name a directory that is empty, or none yet")
+        return lay_out(directory, nodes or 3, port or 9092, rng)
+    if nodes is not None and nodes != len(members):
+        raise ClusterError(
+            f"{directory} holds a cluster of {len(members)} nodes, not of {nodes}; leave --nodes out, or name another directory"
+        )
+    if port is not None and port != members[0].port:
+        raise ClusterError(
+            f"{directory} holds a cluster whose first port is {members[0].port}, not {port}; leave --port out, or edit `listeners`, "
+            "`controller.quorum.bootstrap.servers` and the quorum in the files of all nodes"
+        )
+    return members
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Run a cluster of several nodes on this machine."""
+
+
+@command.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--nodes", type=click.IntRange(1, _MOST_NODES), help="How many nodes a new cluster has; 3 when left out.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, _HIGHEST_PORT - _CONTROLLER_PORTS - _MOST_NODES),
+    help="The first node's port for clients, 9092 when left out; the others follow it. Controllers listen 1000 higher.",
+)
+def start(directory: Path, nodes: int | None, port: int | None) -> None:
+    """Start a cluster on loopback, each node a process of its own.
+
+    DIRECTORY holds its nodes: a folder each, with server.properties, data and log. A new cluster is laid out there; one that is there is
+    started again. A node that ends by itself is started again. SIGTERM and SIGINT (Ctrl-C) end the nodes in order.
+    """
+    members = prepare(directory.absolute(), nodes, port, random.SystemRandom())
+    asyncio.run(_serve(directory, members))
+
+
+async def _serve(directory: Path, members: list[Member]) -> None:
+    import logging
+
+    from odradek.server.supervisor import NodeProcess, Supervisor
+
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s: %(message)s")
+    begin = time.monotonic()
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    supervisor = Supervisor(
+        [NodeProcess(each.name, [sys.executable, "-m", "odradek.cli.start", str(each.properties)], str(each.log)) for each in members]
+    )
+    starting = asyncio.create_task(supervisor.start())
+    leaving = asyncio.create_task(stopped.wait())
+    try:
+        await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            click.echo("\n".join(announcement(directory, members, time.monotonic() - begin)))
+            await leaving
+        else:
+            starting.cancel()
+            await asyncio.wait((starting,))
+    finally:
+        leaving.cancel()
+        await supervisor.stop()
+
+
+def announcement(directory: Path, members: list[Member], seconds: float) -> list[str]:
+    """What is said when all nodes are ready."""
+    servers = ",".join(f"localhost:{each.port}" for each in members)
+    lines = [f"A cluster of {len(members)} nodes is ready (started in {seconds:.2f} s)"]
+    lines += [f"  {each.name}  PLAINTEXT://localhost:{each.port}  {each.folder}" for each in members]
+    lines.append(f"  log     {directory}/node-*/node.log")
+    lines.append(f"  try     echo hello | odradek produce --bootstrap-server {servers} --topic greetings")
+    return lines
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, "odradek cluster", arguments)

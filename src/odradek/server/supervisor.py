@@ -1,0 +1,148 @@
+"""Several nodes on one host, each a process of its own, started, watched and stopped together.
+
+- A node is ready when it prints a line that begins with `READY` on its standard output, as `odradek start` does.
+- A node that ends by itself after it was ready is started again: at once the first time, then after a pause that doubles with every end
+  within `CALM_S`. One that ends before it was ever ready ends the whole: its configuration or its disk is at fault, and the last line that
+  it wrote says why.
+- The end is in order: one node after the other gets SIGTERM and the time it needs, so that each hands its leaderships to those that are
+  left. The last ones no longer have a majority to hand anything to, and end without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from odradek.base.errors import OdradekError
+
+logger = logging.getLogger(__name__)
+
+READY = "Odradek is ready"
+CALM_S = 60.0
+"""A node that ran for this long has no past."""
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_LAST_BYTES = 4096
+
+
+class NodeEnded(OdradekError):
+    """A node ended before it was ready; one line, with what the node said last."""
+
+
+class NodeProcess(NamedTuple):
+    """How a node is run: `command` with its standard error appended to the file `log`."""
+
+    name: str
+    command: Sequence[str]
+    log: str
+
+
+class Supervisor:
+    """Runs the nodes of one cluster; lives in one event loop."""
+
+    def __init__(self, nodes: Sequence[NodeProcess], *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._sleep = sleep
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._watchers: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes that run, by the names of their nodes."""
+        return {name: process.pid for name, process in self._running.items() if process.returncode is None}
+
+    async def start(self) -> None:
+        """Starts all nodes at once and returns when every one is ready. NodeEnded when one is not going to be; call `stop` then, too."""
+        starting = [asyncio.create_task(self._start(node)) for node in self._nodes.values()]
+        try:
+            await asyncio.gather(*starting)
+        finally:
+            for task in starting:
+                task.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
+        self._watchers = [asyncio.create_task(self._watch(node)) for node in self._nodes.values()]
+
+    async def stop(self) -> None:
+        """Ends the nodes in order, and returns when the last has ended. A node takes as long as its own shutdown does."""
+        self._stopping = True
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        for process in self._running.values():
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGTERM)
+                await process.wait()
+
+    def kill(self) -> None:
+        """Ends the nodes at once, without their shutdown."""
+        self._stopping = True
+        for process in self._running.values():
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+
+    async def _start(self, node: NodeProcess) -> None:
+        log = os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            begin = os.lseek(log, 0, os.SEEK_END)
+            # A session of its own: Ctrl-C in a terminal reaches this process alone, which then ends the nodes in order.
+            process = await asyncio.create_subprocess_exec(
+                *node.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        self._running[node.name] = process
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            if line.startswith(READY.encode()):
+                asyncio.create_task(_drain(process.stdout)).add_done_callback(_forget)
+                return
+        status = await process.wait()
+        raise NodeEnded(f"{node.name} ended with status {status}: {_last_line(node.log, begin)}")
+
+    async def _watch(self, node: NodeProcess) -> None:
+        loop = asyncio.get_running_loop()
+        pause = 0.0
+        while True:
+            begin = loop.time()
+            status = await self._running[node.name].wait()
+            if loop.time() - begin >= CALM_S:
+                pause = 0.0
+            logger.warning("%s ended with status %d; starting it again%s", node.name, status, f" in {pause:g} s" if pause else "")
+            await self._sleep(pause)
+            pause = min(max(2 * pause, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+            try:
+                await self._start(node)
+            except (NodeEnded, OSError) as error:
+                logger.warning("%s", error)
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    """Reads what else the node prints, so that it never waits for a reader."""
+    while await stream.read(65536):
+        pass
+
+
+def _forget(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _last_line(path: str, begin: int) -> str:
+    """The last line that was written to the file behind `begin`."""
+    with open(path, "rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(begin, end - _LAST_BYTES))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"it said nothing ({path})"

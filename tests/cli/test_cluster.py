@@ -1,0 +1,102 @@
+"""`odradek cluster start`: what it lays out, what it refuses, and a cluster that it runs."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.cluster import ClusterError, found, layout, prepare, properties_of
+from odradek.cli.server_properties import load_server_properties
+from odradek.client import Admin, Consumer, Producer
+from odradek.storage.disk import OsDisk
+from odradek.storage.meta_properties import read_meta_properties
+
+
+def free_base_port() -> int:
+    """A port such that it, its two successors and those 1000 higher were free a moment ago."""
+    rng = random.Random()
+    while True:
+        base = rng.randrange(20_000, 30_000)
+        try:
+            for port in (base, base + 1, base + 2, base + 1000, base + 1001, base + 1002):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return base
+
+
+def test_a_new_cluster_is_formatted_once_and_found_again(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    members = prepare(directory, None, 19_000, random.Random(1))
+    assert [(each.node_id, each.port, each.controller_port) for each in members] == [
+        (1, 19000, 20000),
+        (2, 19001, 20001),
+        (3, 19002, 20002),
+    ]
+    identities = [read_meta_properties(OsDisk(), str(each.folder / "data")) for each in members]
+    assert len({each.cluster_id for each in identities if each is not None}) == 1
+    assert [each.node_id for each in identities if each is not None] == [1, 2, 3]
+    assert found(directory) == members
+    assert prepare(directory, None, None, random.Random(2)) == members
+    assert [read_meta_properties(OsDisk(), str(each.folder / "data")) for each in members] == identities
+
+
+@pytest.mark.parametrize(("nodes", "copies", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)])
+def test_copies_are_as_many_as_the_nodes_bear(tmp_path: Path, nodes: int, copies: int, in_sync: int) -> None:
+    members = layout(tmp_path, nodes, 9092)
+    path = tmp_path / "server.properties"
+    path.write_text(properties_of(members[-1], members))
+    config = load_server_properties(str(path))
+    for key in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
+        assert config.integer(key) == copies
+    for key in ("min.insync.replicas", "transaction.state.log.min.isr"):
+        assert config.integer(key) == in_sync
+
+
+def test_a_cluster_of_another_size_or_port_is_refused(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    prepare(directory, 3, 19_000, random.Random(1))
+    with pytest.raises(ClusterError, match="holds a cluster of 3 nodes, not of 5"):
+        prepare(directory, 5, None, random.Random(1))
+    with pytest.raises(ClusterError, match="whose first port is 19000, not 9092"):
+        prepare(directory, None, 9092, random.Random(1))
+
+
+def test_a_directory_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(ClusterError, match="holds something else already"):
+        prepare(tmp_path, None, None, random.Random(1))
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_cluster_serves_and_comes_back_with_its_records(tmp_path: Path) -> None:
+    base = free_base_port()
+    directory = tmp_path / "cluster"
+    command = [sys.executable, "-m", "odradek.cli.main", "cluster", "start", str(directory)]
+    servers = ",".join(f"127.0.0.1:{base + number}" for number in range(3))
+    for life in range(2):
+        options = ["--port", str(base)] if life == 0 else []
+        with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                first = process.stdout.readline()
+                assert first.startswith("A cluster of 3 nodes is ready"), process.stderr and process.stderr.read()
+                if life == 0:
+                    with Admin(bootstrap_servers=servers) as admin:
+                        assert len(admin.describe_cluster().brokers) == 3
+                    with Producer(bootstrap_servers=servers, acks="all") as producer:
+                        assert producer.send("greetings", b"hello").result(60).offset == 0
+                else:
+                    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+                        consumer.assign([("greetings", 0)])
+                        assert next(iter(consumer)).value == b"hello"
+            finally:
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(120) == 0
