@@ -5,7 +5,7 @@
   within `CALM_S`. One that ends before it was ever ready ends the whole: its configuration or its disk is at fault, and the last line that
   it wrote says why.
 - The end is in order: one node after the other gets SIGTERM and the time it needs, so that each hands its leaderships to those that are
-  left. The last ones no longer have a majority to hand anything to, and end without.
+  left. The last ones, without one of which the others are no majority that could take a leadership away, end together.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Supervisor:
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
-        for process in self._running.values():
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.send_signal(signal.SIGTERM)
-                await process.wait()
+        processes = list(self._running.values())
+        first = len(processes) - (len(processes) // 2 + 1)
+        for process in processes[:first]:
+            await _end([process])
+        await _end(processes[first:])
 
     def kill(self) -> None:
         """Ends the nodes at once, without their shutdown."""
@@ -126,6 +126,16 @@ class Supervisor:
                 await self._start(node)
             except (NodeEnded, OSError) as error:
                 logger.warning("%s", error)
+
+
+async def _end(processes: Sequence[asyncio.subprocess.Process]) -> None:
+    """Asks the processes to end, and waits until they have."""
+    for process in processes:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+    for process in processes:
+        await process.wait()
 
 
 async def _drain(stream: asyncio.StreamReader) -> None:
