@@ -19,17 +19,20 @@ import json
 import os
 import platform
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker, answers_api_versions
+
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 
 MB = 1_000_000
 Figures = dict[str, float]
@@ -48,18 +51,21 @@ OVERRIDES = {
 
 
 class Target(NamedTuple):
-    """What a figure is held to: `ratio` (ours/theirs) at least or at most, or `limit` on ours."""
+    """What a figure is held to: `ratio` (ours/theirs) at least or at most, or on ours alone a `limit` or what it is to be at `least`."""
 
     text: str
     ratio_min: float | None = None
     ratio_max: float | None = None
     limit: float | None = None
+    least: float | None = None
 
     def met(self, ours: float, ratio: float) -> bool:
         if self.ratio_min is not None:
             return ratio >= self.ratio_min
         if self.ratio_max is not None:
             return ratio <= self.ratio_max
+        if self.least is not None:
+            return ours >= self.least
         return self.limit is not None and ours <= self.limit
 
 
@@ -78,22 +84,22 @@ def below(limit: float, unit: str) -> Target:
     return Target(f"<= {limit:g} {unit}", limit=limit)
 
 
-class Row(NamedTuple):
-    """Something measured over and over on brokers that go on running.
+class Row(NamedTuple, Generic[S]):
+    """Something measured over and over on brokers (or clusters) that go on running.
 
     `work(broker, label)` is one pass; `label` is new for each, for the names of topics and groups. `prepare(broker)` runs once on each.
     """
 
     name: str
-    work: Callable[[BrokerProcess, str], Figures]
+    work: Callable[[S, str], Figures]
     settles: str
     """The figure by which a broker is known to be warm."""
     targets: Mapping[str, Target]
-    prepare: Callable[[BrokerProcess], object] | None = None
+    prepare: Callable[[S], object] | None = None
     most_passes: int = 8
 
 
-class ColdRow(NamedTuple):
+class ColdRow(NamedTuple, Generic[S]):
     """Something measured on a process of its own each time, such as a start.
 
     `prepare(folder)` makes once, in the folder, what both then share; `work(broker, folder)` starts the broker itself, which has a home of
@@ -101,19 +107,19 @@ class ColdRow(NamedTuple):
     """
 
     name: str
-    work: Callable[[BrokerProcess, Path], Figures]
+    work: Callable[[S, Path], Figures]
     targets: Mapping[str, Target]
     prepare: Callable[[Path], object] | None = None
     talking: str = ""
 
 
-AnyRow = Row | ColdRow
+AnyRow = Row[BrokerProcess] | ColdRow[BrokerProcess]
 
 
 class Measured(NamedTuple):
     """The rounds of a row: figures by side. `passes`: how many warmed it up, by side; 0 where it is cold by nature."""
 
-    row: AnyRow
+    row: Row[Any] | ColdRow[Any]
     rounds: list[dict[str, Figures]]
     passes: dict[str, int]
     settled: dict[str, bool]
@@ -138,8 +144,16 @@ def make_broker(side: str, home: Path, overrides: Mapping[str, str] | None = Non
     return broker
 
 
+class Turns(Protocol[S_co]):
+    """Both sides, running, of which one is awake at a time."""
+
+    def turn(self, side: str) -> AbstractContextManager[S_co]:
+        """The side, awake and answering."""
+        ...
+
+
 class Peers:
-    """Both brokers, running, of which one is awake at a time."""
+    """Both brokers, in turns."""
 
     def __init__(self, folder: Path, overrides: Mapping[str, str]) -> None:
         self.brokers = {side: make_broker(side, folder / side, overrides) for side in SIDES}
@@ -149,7 +163,7 @@ class Peers:
         try:
             for broker in self.brokers.values():
                 broker.start(180)
-                os.kill(broker.pid, signal.SIGSTOP)
+                broker.pause()
             yield self
         finally:
             for broker in self.brokers.values():
@@ -157,19 +171,29 @@ class Peers:
 
     @contextlib.contextmanager
     def turn(self, side: str) -> Iterator[BrokerProcess]:
-        """The broker, awake and answering."""
+        """See `Turns`."""
         broker = self.brokers[side]
-        os.kill(broker.pid, signal.SIGCONT)
-        deadline = time.monotonic() + 30
+        with awake([broker]):
+            yield broker
+
+
+@contextlib.contextmanager
+def awake(brokers: Sequence[BrokerProcess]) -> Iterator[None]:
+    """The stopped brokers go on for as long as this lasts, and answer."""
+    for broker in brokers:
+        broker.resume()
+    deadline = time.monotonic() + 30
+    for broker in brokers:
         while not answers_api_versions(broker.port):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{side} does not answer any more: {broker.log_tail()}")
-        # Its timers catch up with the time for which it was stopped.
-        time.sleep(0.2)
-        try:
-            yield broker
-        finally:
-            os.kill(broker.pid, signal.SIGSTOP)
+                raise TimeoutError(f"{broker.name} does not answer any more: {broker.log_tail()}")
+    # Its timers catch up with the time for which it was stopped.
+    time.sleep(0.2)
+    try:
+        yield
+    finally:
+        for broker in brokers:
+            broker.pause()
 
 
 def order(number: int) -> Sequence[str]:
@@ -177,7 +201,7 @@ def order(number: int) -> Sequence[str]:
     return SIDES if number % 2 == 0 else SIDES[::-1]
 
 
-def settle(row: Row, peers: Peers, side: str) -> tuple[int, bool]:
+def settle(row: Row[S], peers: Turns[S], side: str) -> tuple[int, bool]:
     """Warms a broker up; returns how many passes it took, and whether the last two were alike."""
     before: float | None = None
     for number in range(row.most_passes):
@@ -189,7 +213,7 @@ def settle(row: Row, peers: Peers, side: str) -> tuple[int, bool]:
     return row.most_passes, False
 
 
-def measure(row: Row, peers: Peers, rounds: int) -> Measured:
+def measure(row: Row[S], peers: Turns[S], rounds: int) -> Measured:
     passes: dict[str, int] = {}
     settled: dict[str, bool] = {}
     for side in SIDES:
@@ -208,7 +232,17 @@ def measure(row: Row, peers: Peers, rounds: int) -> Measured:
     return Measured(row, figures, passes, settled)
 
 
-def measure_cold(row: ColdRow, folder: Path, overrides: Mapping[str, str], rounds: int) -> Measured:
+class Measurable(Protocol):
+    """What a cold row is measured on: a broker, or a cluster of them."""
+
+    def kill(self) -> None: ...
+
+
+M = TypeVar("M", bound=Measurable)
+
+
+def measure_cold(row: ColdRow[M], folder: Path, make: Callable[[str, Path, str], M], rounds: int) -> Measured:
+    """`make(side, home, talking)`: one that has not been started."""
     shared = folder / "shared"
     shared.mkdir(parents=True)
     if row.prepare is not None:
@@ -218,13 +252,12 @@ def measure_cold(row: ColdRow, folder: Path, overrides: Mapping[str, str], round
         one: dict[str, Figures] = {}
         for side in order(number):
             home = folder / f"{side}-{number}"
-            broker = make_broker(side, home, overrides, row.talking)
+            subject = make(side, home, row.talking)
             os.sync()
             try:
-                one[side] = row.work(broker, shared)
+                one[side] = row.work(subject, shared)
             finally:
-                if broker.process is not None:
-                    broker.kill()
+                subject.kill()
             shutil.rmtree(home, ignore_errors=True)
         figures.append(one)
     shutil.rmtree(folder)
@@ -312,9 +345,31 @@ def run(
     overrides: Mapping[str, str] | None = None,
     arguments: Sequence[str] | None = None,
 ) -> None:
+    """The command line of a benchmark of brokers, see `run_on`."""
+    settings = overrides or {}
+    run_on(
+        description,
+        name,
+        rows,
+        make=lambda side, home, talking: make_broker(side, home, settings, talking),
+        running=lambda folder: Peers(folder, settings).running(),
+        arguments=arguments,
+    )
+
+
+def run_on(
+    description: str | None,
+    name: str,
+    rows: Callable[[float], Sequence[Row[M] | ColdRow[M]]],
+    *,
+    make: Callable[[str, Path, str], M],
+    running: Callable[[Path], AbstractContextManager[Turns[M]]],
+    arguments: Sequence[str] | None = None,
+) -> None:
     """The command line of a benchmark: measures, prints the table, leaves `bench/results/<name>.json`.
 
-    `rows(scale)` are the rows with their volumes multiplied by `scale`.
+    `rows(scale)` are the rows with their volumes multiplied by `scale`. `make` is for cold rows (see `measure_cold`); `running(folder)`
+    runs both sides for the others.
     """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -331,12 +386,12 @@ def run(
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="odradek-bench-") as folder:
         for number, row in enumerate(row for row in wanted if isinstance(row, ColdRow)):
-            lines += _shown(summarize(measure_cold(row, Path(folder) / f"cold-{number}", overrides or {}, options.rounds)))
+            lines += _shown(summarize(measure_cold(row, Path(folder) / f"cold-{number}", make, options.rounds)))
         warm = [row for row in wanted if isinstance(row, Row)]
         if warm:
-            with Peers(Path(folder), overrides or {}).running() as peers:
+            with running(Path(folder)) as turns:
                 for row in warm:
-                    lines += _shown(summarize(measure(row, peers, options.rounds)))
+                    lines += _shown(summarize(measure(row, turns, options.rounds)))
     target = options.json or (RESULTS / f"{name}.json" if wanted == list(everything) and options.scale == 1.0 else None)
     if target is not None:
         keep(target, lines, rounds=options.rounds, scale=options.scale)

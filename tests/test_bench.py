@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench import brokers, cleaning, groups, page, recovery, transactions
-from bench.comparison import AnyRow, Figures, Measured, Row, Target, at_least, at_most, below, order, settle, summarize
+from bench import brokers, cleaning, cluster, groups, page, recovery, transactions
+from bench.comparison import ColdRow, Figures, Measured, Row, Target, at_least, at_most, below, order, settle, summarize
 from interop.peers import BrokerProcess
 
-ROWS: list[AnyRow] = [row for module in (brokers, cleaning, groups, recovery, transactions) for row in module.rows(1.0)]
+ROWS: list[Row[Any] | ColdRow[Any]] = [
+    *(row for module in (brokers, cleaning, groups, recovery, transactions) for row in module.rows(1.0)),
+    *cluster.rows(1.0),
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_row_has_a_target(row: AnyRow) -> None:
+def test_every_row_has_a_target(row: Row[Any] | ColdRow[Any]) -> None:
     assert row.targets
 
 
@@ -40,13 +44,15 @@ def test_brokers_take_turns_at_going_first() -> None:
         (at_most(0.5), 10, 0.51, False),
         (below(0.35, "s"), 0.35, 9.0, True),
         (below(0.35, "s"), 0.36, 0.1, False),
+        (Target(">= 0.8", least=0.8), 0.8, 9.0, True),
+        (Target(">= 0.8", least=0.8), 0.79, 9.0, False),
     ],
 )
 def test_targets(target: Target, ours: float, ratio: float, met: bool) -> None:
     assert target.met(ours, ratio) is met
 
 
-def _row(figures: list[float]) -> Row:
+def _row(figures: list[float]) -> Row[BrokerProcess]:
     left = iter(figures)
 
     def work(broker: BrokerProcess, label: str) -> Figures:
