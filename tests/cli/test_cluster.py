@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,10 @@ def test_a_cluster_serves_and_comes_back_with_its_records(tmp_path: Path) -> Non
                 assert first.startswith("A cluster of 3 nodes is ready"), process.stderr and process.stderr.read()
                 if life == 0:
                     with Admin(bootstrap_servers=servers) as admin:
-                        assert len(admin.describe_cluster().brokers) == 3
+                        # Each node is ready when it knows itself; it hears of the others a moment later.
+                        deadline = time.monotonic() + 30
+                        while len(admin.describe_cluster().brokers) < 3:
+                            assert time.monotonic() < deadline
                     with Producer(bootstrap_servers=servers, acks="all") as producer:
                         assert producer.send("greetings", b"hello").result(60).offset == 0
                 else:

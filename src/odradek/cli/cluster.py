@@ -150,7 +150,7 @@ def command() -> None:
     help="The first node's port for clients, 9092 when left out; the others follow it. Controllers listen 1000 higher.",
 )
 def start(directory: Path, nodes: int | None, port: int | None) -> None:
-    """Start a cluster on loopback, each node a process of its own.
+    """Start a cluster, each node a process of its own.
 
     DIRECTORY holds its nodes: a folder each, with server.properties, data and log. A new cluster is laid out there; one that is there is
     started again. A node that ends by itself is started again. SIGTERM and SIGINT (Ctrl-C) end the nodes in order.
