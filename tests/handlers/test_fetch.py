@@ -164,7 +164,7 @@ class TestLongPoll:
         append(broker, b"a")
         [data] = partitions(through_the_wire(pending.result(), 12))
         assert values(data) == [b"a"]
-        assert broker.clock.pending == []
+        assert len(broker.manager.delayed.fetch) == 0
 
     def test_ends_after_max_wait(self) -> None:
         broker = Broker()

@@ -312,8 +312,7 @@ class TestAcksAll:
         assert not answer.done
         self.pair.replicate()
         assert [(append.error, append.base_offset) for append in answer.result()] == [(ErrorCode.NONE, 0)]
-        assert self.pair.clock.pending == []
-        assert len(self.pair.leader.delayed.produce) == 0
+        assert len(self.pair.leader.delayed.acks) == 0
 
     def test_times_out(self) -> None:
         answer = self.produce(timeout_ms=1000)
@@ -321,7 +320,7 @@ class TestAcksAll:
         assert not answer.done
         self.pair.clock.advance_ms(1)
         assert [(append.error, append.base_offset) for append in answer.result()] == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
-        assert self.pair.leader.delayed.produce.watched(TP) == 0
+        assert len(self.pair.leader.delayed.acks) == 0
 
     def test_fails_when_the_leader_steps_down(self) -> None:
         answer = self.produce()
@@ -362,7 +361,7 @@ class TestDelayedFetch:
         pair.leader.append(b"b" * 100)
         [(_, read)] = answer.result()
         assert len(content(read)) >= 200
-        assert pair.clock.pending == []
+        assert len(pair.leader.delayed.fetch) == 0
 
     def test_answers_with_what_there_is_when_time_is_up(self) -> None:
         pair = Pair(isr=(1,))

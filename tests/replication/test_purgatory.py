@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.replication.delayed_operations import DelayedOperations
+from odradek.replication.delayed_produce import PartitionAppend
 from odradek.replication.purgatory import DelayedOperation, Purgatory
 from tests.clock import ManualClock
 
@@ -39,8 +42,21 @@ def test_completes_by_a_check_and_is_gone() -> None:
     assert purgatory.check_and_complete("b") == 1
     assert operation.looked == ["a", "b"]
     assert operation.ended == 1
-    assert (len(purgatory), purgatory.watched("a"), purgatory.watched("b"), clock.pending) == (0, 0, 0, [])
+    assert (len(purgatory), purgatory.watched("a"), purgatory.watched("b")) == (0, 0, 0)
     assert not operation.force_complete()
+    clock.advance_ms(1000)
+    assert (operation.ended, clock.pending) == (1, [])
+
+
+def test_nothing_holds_one_that_has_completed_before_its_time() -> None:
+    purgatory: Purgatory[str] = Purgatory("test", ManualClock())
+    operation = Waiting()
+    left = weakref.ref(operation)
+    purgatory.watch(operation, ("a",), 1_000_000)
+    purgatory.check_and_complete("a")
+    del operation
+    gc.collect()
+    assert left() is None
 
 
 def test_completes_by_its_timer_and_is_gone() -> None:
@@ -223,3 +239,11 @@ class TestDraining:
             purgatory.watch(operation, (TopicPartition("t", 0),), 1000)  # type: ignore[arg-type]
         delayed.close()
         assert [operation.ended for operation in operations] == [1, 1, 1]
+
+    def test_close_ends_the_wait_for_replicas(self) -> None:
+        delayed = DelayedOperations(ManualClock())
+        append = PartitionAppend(TopicPartition("t", 0), required_offset=1)
+        partition = SimpleNamespace(topic_partition=append.topic_partition)
+        answer = delayed.acks.wait(partition, append, [append], 1000)  # type: ignore[arg-type]
+        delayed.close()
+        assert answer.result()[0].error is ErrorCode.REQUEST_TIMED_OUT

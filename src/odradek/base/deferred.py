@@ -96,3 +96,9 @@ class Deferred(Generic[T]):
         callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or ():
             callback(self)
+
+
+class Applied(Deferred[T]):
+    """The answer to a request that has taken effect already, and in its turn: what follows it on its connection need not wait for it."""
+
+    __slots__ = ()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.base.deferred import Deferred
+from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.replication.delayed_operations import DelayedOperations
@@ -70,11 +70,11 @@ class Appender:
         internal_topics_allowed: bool = False,
         guards: Guards | None = None,
         transaction_version: int = 0,
-    ) -> Appends | Deferred[Appends]:
+    ) -> Appends | Applied[Appends]:
         """Appends to each partition; errors stand in its `PartitionAppend`. `transaction_version` is that of markers (`Log`'s).
 
-        The answer comes at once, except for acks=-1 while the high watermark is not there yet (at most `timeout_ms`, then
-        REQUEST_TIMED_OUT) and where a flush is due by flush.messages: then after it.
+        The records are in the logs when this returns. The answer comes at once, except for acks=-1 while the high watermark is not there
+        yet (at most `timeout_ms`, then REQUEST_TIMED_OUT) and where a flush is due by flush.messages: then after it.
         """
         if not valid_acks(required_acks):
             return [
@@ -156,15 +156,29 @@ class Appender:
             append.error_message = error.message
         return append
 
-    def _await_replicas(self, appends: Appends, timeout_ms: int) -> Appends | Deferred[Appends]:
-        operation = DelayedProduce(self._partitions, appends)
-        if operation.check_all():
+    def _await_replicas(self, appends: Appends, timeout_ms: int) -> Appends | Applied[Appends]:
+        if len(appends) > 1:
+            operation = DelayedProduce(self._partitions, appends)
+            if operation.check_all():
+                return appends
+            pending = operation.pending
+            if len(pending) > 1:
+                self._delayed.produce.watch(operation, tuple(pending), timeout_ms)
+                return operation.result
+            [append] = pending.values()
+        else:
+            append = appends[0]
+        if append.error is not ErrorCode.NONE:
             return appends
-        self._delayed.produce.watch(operation, operation.keys, timeout_ms)
-        return operation.result
+        partition = self._partitions.by_name.get(append.topic_partition)
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER if partition is None else partition.reached(append.required_offset)
+        if error is None and partition is not None:
+            return self._delayed.acks.wait(partition, append, appends, timeout_ms)
+        append.error = error or ErrorCode.NONE
+        return appends
 
-    def _after_flush(self, partitions: Sequence[Partition], appends: Appends, required_acks: int, timeout_ms: int) -> Deferred[Appends]:
-        result: Deferred[Appends] = Deferred()
+    def _after_flush(self, partitions: Sequence[Partition], appends: Appends, required_acks: int, timeout_ms: int) -> Applied[Appends]:
+        result: Applied[Appends] = Applied()
         left = len(partitions)
 
         def flushed(partition: Partition, done: Deferred[None]) -> None:

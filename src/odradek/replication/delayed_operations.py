@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from odradek.base.clock import Clock
 from odradek.base.ids import TopicPartition
+from odradek.replication.acks import Acks
 from odradek.replication.purgatory import Purgatory
 
 
@@ -16,9 +17,10 @@ class DelayedOperations:
     collection and the outermost `drain` handles them, so the stack stays flat.
     """
 
-    __slots__ = ("_changed", "_clock", "_drain_due", "_draining", "_listeners", "delete_records", "fetch", "produce")
+    __slots__ = ("_changed", "_clock", "_drain_due", "_draining", "_listeners", "acks", "delete_records", "fetch", "produce")
 
     def __init__(self, clock: Clock) -> None:
+        self.acks = Acks(clock)
         self.produce: Purgatory[TopicPartition] = Purgatory("Produce", clock)
         self.fetch: Purgatory[TopicPartition] = Purgatory("Fetch", clock)
         self.delete_records: Purgatory[TopicPartition] = Purgatory("DeleteRecords", clock)
@@ -43,17 +45,18 @@ class DelayedOperations:
 
     def log_end_moved(self, partition: TopicPartition) -> None:
         """Records were appended that only followers may read yet."""
-        if self.fetch.watched(partition):
+        if partition in self.fetch.watchers:
             self._changed.setdefault(partition, False)
 
     def partition_changed(self, partition: TopicPartition) -> None:
         """The high watermark, the low watermark, the leadership or the existence of the partition changed: everybody may look."""
         # Whoever begins to wait after the change has seen it: only those who wait by now matter, mostly nobody.
         if (
-            self.produce.watched(partition)
-            or self.fetch.watched(partition)
-            or self.delete_records.watched(partition)
+            partition in self.fetch.watchers
+            or partition in self.acks.queues
             or partition in self._listeners
+            or partition in self.produce.watchers
+            or partition in self.delete_records.watchers
         ):
             self._changed[partition] = True
 
@@ -67,6 +70,7 @@ class DelayedOperations:
             while changed:
                 partition = next(iter(changed))
                 if changed.pop(partition):
+                    self.acks.check(partition)
                     self.produce.check_and_complete(partition)
                     self.fetch.check_and_complete(partition)
                     self.delete_records.check_and_complete(partition)
@@ -89,5 +93,6 @@ class DelayedOperations:
 
     def close(self) -> None:
         """Answers everything that still waits with what there is."""
+        self.acks.close()
         for purgatory in (self.produce, self.fetch, self.delete_records):
             purgatory.close()

@@ -1,10 +1,10 @@
-"""A produce request with acks=-1 that waits for the high watermark."""
+"""What becomes of a produce request, and one with acks=-1 that waits for the high watermarks of several partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from odradek.base.deferred import Deferred
+from odradek.base.deferred import Applied
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.replication.hosted_partitions import HostedPartitions
@@ -58,7 +58,8 @@ Appends = list[PartitionAppend]
 class DelayedProduce(DelayedOperation[TopicPartition]):
     """Ends when every partition has reached its required offset or failed; what is still open when time runs out is REQUEST_TIMED_OUT.
 
-    The records of a timed-out partition stay in the log: they may yet become committed. (kafka.server.DelayedProduce)
+    The records of a timed-out partition stay in the log: they may yet become committed. What waits for one partition only stands in
+    `acks.Acks`. (kafka.server.DelayedProduce)
     """
 
     __slots__ = ("_appends", "_partitions", "_pending", "result")
@@ -70,7 +71,7 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         self._pending: dict[TopicPartition, PartitionAppend] = {
             append.topic_partition: append for append in appends if append.error is ErrorCode.NONE
         }
-        self.result: Deferred[Appends] = Deferred()
+        self.result: Applied[Appends] = Applied()
 
     def check_all(self) -> bool:
         """Looks at every partition still open; whether none is left. Does not complete the operation."""
@@ -79,9 +80,9 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         return not self._pending
 
     @property
-    def keys(self) -> tuple[TopicPartition, ...]:
+    def pending(self) -> Mapping[TopicPartition, PartitionAppend]:
         """The partitions still open."""
-        return tuple(self._pending)
+        return self._pending
 
     def _check(self, key: TopicPartition) -> None:
         append = self._pending.get(key)

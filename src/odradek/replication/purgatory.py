@@ -3,8 +3,8 @@
 1. Whoever cannot answer yet makes a `DelayedOperation` and hands it to `Purgatory.watch` with the keys (partitions) it waits for.
 2. Whoever changes a partition calls `Purgatory.check_and_complete(key)` when the change is finished, never in the middle of it; several
    changes in one request are collected in `delayed_operations.DelayedOperations` and looked at after the last of them.
-3. An operation completes once: by a check, by its timer or by `Purgatory.close`. Completion takes it off every watcher list and cancels
-   its timer, so nothing is left behind to be purged (Kafka's reaper thread has no counterpart here).
+3. An operation completes once: by a check, by its deadline or by `Purgatory.close`. Completion takes it off every watcher list and cancels
+   its deadline, so nothing is left behind to be purged (Kafka's reaper thread has no counterpart here).
 
 A check tells the operation which key changed, so that one waiting for a thousand partitions looks at one of them.
 (org.apache.kafka.server.purgatory.DelayedOperation, DelayedOperationPurgatory)
@@ -16,7 +16,8 @@ import logging
 from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
+from odradek.replication.deadlines import Deadline, Deadlines
 
 K = TypeVar("K", bound=Hashable)
 
@@ -29,11 +30,11 @@ MAX_OPERATIONS = 65_536
 class DelayedOperation(Generic[K]):
     """One waiting request. Subclasses say when it is satisfied and what happens then."""
 
-    __slots__ = ("_keys", "_purgatory", "_timer", "done")
+    __slots__ = ("_deadline", "_keys", "_purgatory", "done")
 
     def __init__(self) -> None:
         self.done = False
-        self._timer: TimerHandle | None = None
+        self._deadline: Deadline | None = None
         self._purgatory: Purgatory[K] | None = None
         self._keys: Sequence[K] = ()
 
@@ -50,44 +51,39 @@ class DelayedOperation(Generic[K]):
         if self.done:
             return False
         self.done = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self._purgatory is not None:
-            self._purgatory.forget(self, self._keys)
+            self._purgatory.forget(self, self._keys, self._deadline)
             self._purgatory = None
+            self._deadline = None
         self.on_complete()
         return True
 
-    def park(self, purgatory: Purgatory[K], keys: Sequence[K], clock: Clock, timeout_s: float) -> None:
+    def park(self, purgatory: Purgatory[K], keys: Sequence[K], deadline: Deadline) -> None:
         """For `Purgatory.watch` only."""
         self._purgatory = purgatory
         self._keys = keys
-        self._timer = clock.call_later(timeout_s, self._expire)
-
-    def _expire(self) -> None:
-        self._timer = None
-        self.force_complete()
+        self._deadline = deadline
 
 
 class Purgatory(Generic[K]):
     """The operations of one kind, by the keys they wait for."""
 
-    __slots__ = ("_clock", "_max_operations", "_operations", "_watchers", "name")
+    __slots__ = ("_deadlines", "_max_operations", "_operations", "name", "watchers")
 
     def __init__(self, name: str, clock: Clock, max_operations: int = MAX_OPERATIONS) -> None:
         self.name = name
-        self._clock = clock
+        self._deadlines = Deadlines(clock)
         self._max_operations = max_operations
         self._operations: dict[DelayedOperation[K], None] = {}
-        self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
+        self.watchers: dict[K, dict[DelayedOperation[K], None]] = {}
+        """Key -> the operations that wait for it, oldest first. For others to look at only."""
 
     def __len__(self) -> int:
         return len(self._operations)
 
     def watched(self, key: K) -> int:
         """How many operations wait for `key`."""
-        watchers = self._watchers
+        watchers = self.watchers
         return len(watchers[key]) if key in watchers else 0
 
     def watch(self, operation: DelayedOperation[K], keys: Sequence[K], timeout_ms: int) -> None:
@@ -99,18 +95,18 @@ class Purgatory(Generic[K]):
             operation.force_complete()
             return
         self._operations[operation] = None
-        watchers = self._watchers
+        watchers = self.watchers
         for key in keys:
             waiting = watchers.get(key)
             if waiting is None:
                 watchers[key] = {operation: None}
             else:
                 waiting[operation] = None
-        operation.park(self, keys, self._clock, timeout_ms / 1000)
+        operation.park(self, keys, self._deadlines.add(timeout_ms / 1000, operation.force_complete))
 
     def check_and_complete(self, key: K) -> int:
         """Lets every operation that waits for `key` look at it, oldest first; returns how many completed."""
-        waiting = self._watchers.get(key)
+        waiting = self.watchers.get(key)
         if waiting is None:
             return 0
         completed = 0
@@ -123,10 +119,12 @@ class Purgatory(Generic[K]):
                 logger.exception("%s: a delayed operation on %s failed", self.name, key)
         return completed
 
-    def forget(self, operation: DelayedOperation[K], keys: Sequence[K]) -> None:
+    def forget(self, operation: DelayedOperation[K], keys: Sequence[K], deadline: Deadline | None) -> None:
         """Takes a completed operation off all lists."""
         self._operations.pop(operation, None)
-        watchers = self._watchers
+        if deadline is not None:
+            self._deadlines.cancel(deadline)
+        watchers = self.watchers
         for key in keys:
             waiting = watchers.get(key)
             if waiting is not None:
@@ -141,3 +139,4 @@ class Purgatory(Generic[K]):
                 operation.force_complete()
             except Exception:
                 logger.exception("%s: a delayed operation failed at shutdown", self.name)
+        self._deadlines.close()

@@ -1,0 +1,108 @@
+"""When those that wait have run out of time: many deadlines, one timer.
+
+Most requests are answered within milliseconds and would wait for seconds. A timer for each would be set and cancelled for nothing; here
+setting one is a push on a heap, and the timer of the loop, once set, stays where it is unless an earlier deadline comes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from odradek.base.clock import Clock, TimerHandle
+
+logger = logging.getLogger(__name__)
+
+_EARLY_S = 0.001
+"""Timers of a loop may be so much early, since they count in milliseconds from when the loop last looked at its clock."""
+_FEW = 64
+"""Cancelled deadlines that are not worth sweeping out."""
+
+Expire = Callable[[], object]
+
+
+class Deadline:
+    """One of them; `expire` is None once it has been cancelled or has passed."""
+
+    __slots__ = ("expire",)
+
+    def __init__(self, expire: Expire) -> None:
+        self.expire: Expire | None = expire
+
+
+class Deadlines:
+    """The deadlines of one purgatory. They hold as exactly as the loop's timers do."""
+
+    __slots__ = ("_armed_for", "_cancelled", "_clock", "_heap", "_numbers", "_timer")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[float, int, Deadline]] = []
+        """(when, number in the order of the calls, the deadline)."""
+        self._numbers = count()
+        self._cancelled = 0
+        self._timer: TimerHandle | None = None
+        self._armed_for = 0.0
+
+    def __len__(self) -> int:
+        """How many are kept in memory, those cancelled and not swept out yet among them."""
+        return len(self._heap)
+
+    def add(self, timeout_s: float, expire: Expire) -> Deadline:
+        """Has `expire` called in `timeout_s` seconds, unless the deadline is cancelled before."""
+        deadline = Deadline(expire)
+        at_s = self._clock.monotonic() + timeout_s
+        heappush(self._heap, (at_s, next(self._numbers), deadline))
+        if self._timer is None or at_s < self._armed_for:
+            self._arm(at_s, timeout_s)
+        return deadline
+
+    def cancel(self, deadline: Deadline) -> None:
+        """Nothing is called; harmless when it has passed."""
+        if deadline.expire is None:
+            return
+        deadline.expire = None
+        self._cancelled += 1
+        if self._cancelled > _FEW and 2 * self._cancelled > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].expire is not None]
+            heapify(self._heap)
+            self._cancelled = 0
+
+    def close(self) -> None:
+        """Stops the timer: everything has been answered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._heap.clear()
+        self._cancelled = 0
+
+    def _arm(self, at_s: float, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_for = at_s
+        self._timer = self._clock.call_later(max(delay_s, 0.0), self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        due: list[Expire] = []
+        while self._heap:
+            at_s, _, first = self._heap[0]
+            if first.expire is None:
+                self._cancelled -= 1
+            elif at_s <= now + _EARLY_S:
+                due.append(first.expire)
+                first.expire = None
+            else:
+                # The timer is not cancelled each time that a request is answered, so it mostly comes in vain: on to the next that counts.
+                self._arm(at_s, at_s - now)
+                break
+            heappop(self._heap)
+        for expire in due:
+            try:
+                expire()
+            except Exception:
+                # One that cannot be told must not keep the others waiting.
+                logger.exception("a request that has run out of time could not be answered")
