@@ -17,6 +17,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "handlers/test_fetch.py",
     ),
     Mutant(
+        "waiting-produce-holds-its-records",
+        "handlers/data/produce.py",
+        "            partition.records = None\n",
+        "            pass\n",
+        "sixteen requests in flight hold sixteen receive buffers",
+        "handlers/test_pipelined_produce.py",
+    ),
+    Mutant(
+        "appended-is-not-applied",
+        "handlers/data/produce.py",
+        "Applied() if isinstance(answer, Applied) else Deferred()",
+        "Deferred()",
+        "a connection carries one batch per replication round trip",
+        "handlers/test_pipelined_produce.py",
+    ),
+    Mutant(
         "leader-only-for-old-consumers",
         "handlers/data/fetch.py",
         "leader_only=replica_id >= 0 or (replica_id == -1 and version < 11)",

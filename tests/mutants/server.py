@@ -563,4 +563,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A leader that is elected again right after its restart is fetched from only after the back-off.",
         "server/test_fetchers.py -k elected_again",
     ),
+    # Dispatch.
+    Mutant(
+        "anything-follows-a-produce",
+        "server/dispatch.py",
+        "return bytes(frame[:2]) == _PRODUCE",
+        "return True",
+        "a request that reads is served before the writes ahead of it are acknowledged",
+        "handlers/test_pipelined_produce.py",
+    ),
 )

@@ -24,6 +24,9 @@ class FakeHandler:
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         return self.handle(connection, frame)
 
+    def may_follow(self, frame: memoryview) -> bool:
+        return frame[:1] == b"P"
+
 
 def framed(*bodies: bytes) -> bytes:
     return b"".join(struct.pack(">i", len(body)) + body for body in bodies)

@@ -11,12 +11,11 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
 from typing import Protocol
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
-from odradek.network.connection import Answer, Chunk, Connection
+from odradek.network.connection import Answer, Connection
 from odradek.network.frames import BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
 from odradek.network.owed import OwedAnswers
@@ -44,8 +43,12 @@ class FrameHandler(Protocol):
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         """Answers one request. ProtocolError closes the connection with a rate-limited log line, any other exception with a traceback.
 
-        Views of `frame` may be kept; their bytes never change.
+        Views of `frame` may be kept; their bytes never change. An answer that is `Applied` lets others follow at once.
         """
+        ...
+
+    def may_follow(self, frame: memoryview) -> bool:
+        """Whether the request may be served before those ahead of it on its connection, all of them `Applied`, are answered."""
         ...
 
 
@@ -93,7 +96,7 @@ class Acceptor:
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
-        self._answers: list[tuple[Connection, Sequence[Chunk]]] = []
+        self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
@@ -233,10 +236,10 @@ class Acceptor:
         if self._drained is not None and not self._drained.done() and not self._connections_of(self._drained_scope):
             self._drained.set_result(None)
 
-    def send_soon(self, connection: Connection, answer: Sequence[Chunk]) -> None:
-        """Has the answer to a parked request sent at the end of the loop's turn."""
+    def send_soon(self, connection: Connection) -> None:
+        """Has the answers that the connection's requests waited for sent at the end of the loop's turn (`Connection.send_ready`)."""
         self._schedule_sending()
-        self._answers.append((connection, answer))
+        self._ready.append(connection)
 
     def write_soon(self, connection: Connection) -> None:
         """Has the connection told that the loop's turn is over (`Connection.turn_over`)."""
@@ -245,16 +248,16 @@ class Acceptor:
 
     def _schedule_sending(self) -> None:
         # Waking a sleeping peer costs more than the rest of a short answer, so a peer that waits for several answers gets them together.
-        if not self._answers and not self._writers:
+        if not self._ready and not self._writers:
             self.loop.call_soon(self._send_answers)
 
     def _send_answers(self) -> None:
-        answers, self._answers = self._answers, []
+        ready, self._ready = self._ready, []
         writers, self._writers = self._writers, []
         for connection in writers:
             connection.turn_over()
-        for connection, answer in answers:
-            connection.send_parked(answer)
+        for connection in ready:
+            connection.send_ready()
 
     def _close_debtor(self, connection: Connection, size: int) -> None:
         self.quiet_log.warning(

@@ -1,9 +1,13 @@
-"""One accepted connection: frames in, answers out, one request in flight.
+"""One accepted connection: frames in, answers out, in the order of the frames.
 
     reading --frame--> answering --answer handed to the transport, transport below its high mark--> reading
                             \\--transport above its high mark--> draining --drained--> reading
 
-While a request is being answered, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
+One request is in flight, with one exception: while all those in flight are `Applied`, whatever the handler lets follow them
+(`FrameHandler.may_follow`) is served, too, up to `AcceptorLimits.pipelined_requests` and `pipelined_bytes`. An answer that is ready
+before its turn waits for those ahead of it, and so does an error that closes the connection (docs/adr/0010-pipelined-produce.md).
+
+While no further request may be served, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
 An answer is a list of chunks: bytes, memoryviews, or slices of files, which are read as the socket drains, piece by piece, and released
 when they have been read or when the connection is gone. The transport's high mark is zero: what the kernel does not take is owed, and
 counts in `network.owed`, which also says how large a piece may be.
@@ -13,10 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
-from odradek.base.deferred import Deferred
+from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ProtocolError, StorageError
 from odradek.network.frames import FrameReceiver
 
@@ -63,13 +69,35 @@ def release_chunks(chunks: Sequence[Chunk]) -> None:
             chunk.release()
 
 
+class _Awaited:
+    """A request whose answer is to come, or waits for its turn."""
+
+    __slots__ = ("answer", "applied", "done", "error", "size")
+
+    def __init__(self, size: int, *, applied: bool) -> None:
+        self.size = size
+        """Bytes of the request, or of its answer where that is larger."""
+        self.applied = applied
+        """Whether others may be served after it."""
+        self.done = False
+        self.answer: Sequence[Chunk] | None = None
+        self.error: BaseException | None = None
+
+
+def _in_memory(answer: Sequence[Chunk]) -> int:
+    return sum([len(chunk) for chunk in answer if isinstance(chunk, (bytes, bytearray, memoryview))])
+
+
 class Connection(asyncio.BufferedProtocol):
     """An accepted connection; `connection_id` has Kafka's form local:port-remote:port-index."""
 
     __slots__ = (
         "_acceptor",
+        "_awaited",
+        "_awaited_bytes",
         "_busy",
         "_chunks",
+        "_continuing",
         "_handed",
         "_in_process",
         "_kept",
@@ -78,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         "_position",
         "_reading_executor",
         "_receiver",
+        "_sending",
         "_starved",
         "_transport",
         "_write_paused",
@@ -98,7 +127,11 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self._transport: asyncio.Transport | None = None
         self._receiver = FrameReceiver(acceptor.pool, acceptor.limits.request_size)
-        self._busy = False  # a request is being answered
+        self._busy = False  # no request may be served now
+        self._awaited: deque[_Awaited] = deque()  # in the order of the requests
+        self._awaited_bytes = 0
+        self._sending = False  # `send_ready` comes at the end of the loop's turn
+        self._continuing = False  # `_continue` comes on the loop's next turn
         self._in_process = False  # the frame loop runs further up the stack
         self._starved = False  # waits for receive memory
         self._write_paused = False
@@ -127,12 +160,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def busy(self) -> bool:
         """Whether a request waits for its answer or an answer for the socket."""
-        return self._busy
+        return self._busy or bool(self._awaited)
 
     @property
     def parked(self) -> bool:
         """Whether a request waits for its answer (not for the socket)."""
-        return self._busy and self._chunks is None and not self._write_paused
+        return self.busy and self._chunks is None and not self._write_paused
 
     @property
     def starved(self) -> bool:
@@ -141,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def bytes_pending(self) -> int:
-        """Bytes received that do not make a request yet, or wait behind the one in flight."""
+        """Bytes received that do not make a request yet, or wait behind those in flight."""
         return self._receiver.pending
 
     # -- asyncio's side --------------------------------------------------------------------------------------------------------
@@ -157,6 +190,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._drop_answer()
+        self._drop_awaited()
         self._receiver.release()
         self._acceptor.disconnected(self)
 
@@ -188,23 +222,33 @@ class Connection(asyncio.BufferedProtocol):
         self._taken()
         if self._chunks is not None:
             self._pump()
-        if self._busy and self._chunks is None and not self._in_process:
-            self._answered()
+        if not self._in_process:
+            self._out()
 
     # -- requests --------------------------------------------------------------------------------------------------------------
 
     def _process(self) -> None:
         """Serves the whole frames that are there, until one has to wait. Short answers leave together, at the end of the loop's turn."""
         receiver = self._receiver
+        awaited = self._awaited
         short: list[bytes] = []
         self._in_process = True
         try:
             while self._transport is not None and not self._transport.is_closing() and not self.listener.quiet:
+                if awaited and (self._write_paused or not awaited[-1].applied):
+                    self._park()
+                    return
                 frame = receiver.next_frame()
                 if frame is None:
                     break
+                if awaited and not self._may_follow(frame):
+                    receiver.put_back(frame)
+                    del frame
+                    self._park()
+                    return
                 self.frames += 1
                 self._busy = True
+                size = len(frame)
                 answer = self._acceptor.handler.handle_frame(self, frame)
                 del frame
                 if isinstance(answer, Deferred):
@@ -212,10 +256,12 @@ class Connection(asyncio.BufferedProtocol):
                         answer = answer.result()
                     else:
                         self._flush(short)
-                        self._park()
-                        answer.add_callback(self._complete)
-                        return
-                if answer is not None:
+                        self._await(answer, size)
+                        self._busy = False
+                        continue
+                if awaited:
+                    self._in_turn(answer, size)
+                elif answer is not None:
                     if len(answer) == 1 and type(answer[0]) is bytes and len(answer[0]) <= _SHORT_ANSWER:
                         short.append(answer[0])
                     else:
@@ -233,16 +279,15 @@ class Connection(asyncio.BufferedProtocol):
                     # One turn may bring read after read: a peer that floods has to feel at once that its answers are not taken.
                     self._write_outgoing()
                     if self._write_paused:
-                        self._busy = True
                         self._park()
                         return
-        except ProtocolError as error:
+        except Exception as error:
             self._flush(short)
-            self._reject(error)
-        except Exception:
-            self._flush(short)
-            logger.exception("closing %s: a request could not be answered", self.connection_id)
-            self.abort()
+            if awaited:
+                self._in_turn(None, 0, error)
+                self._park()
+                return
+            self._fail(error)
         finally:
             self._in_process = False
         self._make_room()
@@ -263,11 +308,11 @@ class Connection(asyncio.BufferedProtocol):
         """Writes what was left to the end of the loop's turn; a peer that does not take it gets no further requests answered."""
         self._write_outgoing()
         if self._write_paused and not self._busy:
-            self._busy = True
             self._park()
 
     def _park(self) -> None:
-        """The answer comes later: until then one more read at most, into the memory that is there."""
+        """No request may be served: until one may, one more read at most, into the memory that is there."""
+        self._busy = True
         receiver = self._receiver
         receiver.frame_done()
         if receiver.capacity and not receiver.room and self._transport is not None:
@@ -292,43 +337,117 @@ class Connection(asyncio.BufferedProtocol):
         if transport is not None and not self._starved and not self.delayed and not transport.is_closing() and not transport.is_reading():
             transport.resume_reading()
 
-    def _complete(self, deferred: Deferred[Sequence[Chunk] | None]) -> None:
-        """A parked request has its answer."""
-        try:
-            answer = deferred.result()
-        except ProtocolError as error:
-            self._reject(error)
-            return
-        except Exception:
-            logger.exception("closing %s: a request could not be answered", self.connection_id)
-            self.abort()
-            return
-        if answer is None:
-            self._answered()
-        elif self._transport is None:
-            release_chunks(answer)
-        else:
-            self._acceptor.send_soon(self, answer)
+    def _may_follow(self, frame: memoryview) -> bool:
+        """Whether the request may be served although answers are awaited, all of them to requests that have taken effect."""
+        limits = self._acceptor.limits
+        return (
+            len(self._awaited) < limits.pipelined_requests
+            and self._awaited_bytes + len(frame) <= limits.pipelined_bytes
+            and self._acceptor.handler.may_follow(frame)
+        )
 
-    def send_parked(self, answer: Sequence[Chunk]) -> None:
-        """Sends the answer that the acceptor was given by `send_soon`."""
-        self._send(answer)
-        if self._chunks is None and not self._write_paused:
+    def _await(self, deferred: Deferred[Sequence[Chunk] | None], size: int) -> None:
+        one = _Awaited(size, applied=isinstance(deferred, Applied))
+        self._awaited.append(one)
+        self._awaited_bytes += size
+        deferred.add_callback(partial(self._complete, one))
+
+    def _in_turn(self, answer: Sequence[Chunk] | None, size: int, error: BaseException | None = None) -> None:
+        """An answer, or an error that closes the connection, is ready while others ahead of it are awaited."""
+        if answer is None and error is None:
+            return
+        one = _Awaited(size, applied=error is None)
+        self._awaited.append(one)
+        self._awaited_bytes += size
+        self._ready(one, answer, error)
+
+    def _complete(self, one: _Awaited, deferred: Deferred[Sequence[Chunk] | None]) -> None:
+        """An awaited answer has come."""
+        error = deferred.error
+        answer = deferred.result() if error is None else None
+        if self._transport is None:
+            if answer is not None:
+                release_chunks(answer)
+            return
+        one.applied = error is None
+        self._ready(one, answer, error)
+        if not self._sending:
+            self._sending = True
+            self._acceptor.send_soon(self)
+
+    def _ready(self, one: _Awaited, answer: Sequence[Chunk] | None, error: BaseException | None) -> None:
+        one.done = True
+        one.answer = answer
+        one.error = error
+        if answer is not None and one is not self._awaited[0]:
+            # Not on its way to the socket yet.
+            more = _in_memory(answer) - one.size
+            if more > 0:
+                one.size += more
+                self._awaited_bytes += more
+
+    def send_ready(self) -> None:
+        """The loop's turn is over: sends the awaited answers that have come, up to the first that has not."""
+        self._sending = False
+        self._out()
+
+    def _out(self) -> None:
+        """Sends what may go out by now; with nothing left for the socket, requests may be served again."""
+        awaited = self._awaited
+        while awaited and awaited[0].done:
+            transport = self._transport
+            if self._chunks is not None or self._write_paused or transport is None or transport.is_closing():
+                return
+            error = awaited[0].error
+            if error is not None:
+                self._fail(error)
+                return
+            answer = self._take_ready()
+            if answer:
+                self._send(answer)
+        if self._busy and self._chunks is None and not self._write_paused:
             self._answered()
+
+    def _take_ready(self) -> Sequence[Chunk]:
+        """The answers whose turn it is, off the queue: together, but for large ones, which a peer has to take before it gets the next."""
+        awaited = self._awaited
+        if len(awaited) == 1:
+            only = awaited.popleft()
+            self._awaited_bytes = 0
+            return only.answer or ()
+        answers: list[Sequence[Chunk]] = []
+        size = 0
+        while awaited and awaited[0].done and awaited[0].error is None and size < _MUCH:
+            one = awaited.popleft()
+            self._awaited_bytes -= one.size
+            if one.answer is not None:
+                answers.append(one.answer)
+                size += _in_memory(one.answer)
+        return answers[0] if len(answers) == 1 else [chunk for answer in answers for chunk in answer]
 
     def _answered(self) -> None:
-        """The answer is out: on with what has been received meanwhile."""
-        if self._receiver.pending:
-            # Not from here: another connection's request may be what completed this one, and chains of them must not nest.
-            self._acceptor.loop.call_soon(self._continue)
-        else:
+        """Nothing is left for the socket: on with what has been received meanwhile."""
+        if not self._receiver.pending:
             self._busy = False
             self._make_room()
+        elif not self._continuing:
+            # Not from here: another connection's request may be what completed this one, and chains of them must not nest.
+            self._continuing = True
+            self._acceptor.loop.call_soon(self._continue)
 
     def _continue(self) -> None:
-        self._busy = False
-        if self._transport is not None:
+        self._continuing = False
+        if self._transport is not None and self._chunks is None and not self._write_paused:
+            self._busy = False
             self._process()
+
+    def _fail(self, error: BaseException) -> None:
+        """A request that cannot be answered closes the connection."""
+        if isinstance(error, ProtocolError):
+            self._reject(error)
+        else:
+            logger.error("closing %s: a request could not be answered", self.connection_id, exc_info=error)
+            self.abort()
 
     def _reject(self, error: ProtocolError) -> None:
         self._acceptor.quiet_log.warning("closing %s: %s", self.connection_id or "a connection", error)
@@ -358,7 +477,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             release_chunks(answer)
             return
-        in_memory = sum([len(chunk) for chunk in answer if isinstance(chunk, (bytes, bytearray, memoryview))])
+        in_memory = _in_memory(answer)
         for chunk in answer:
             if not isinstance(chunk, (bytes, bytearray, memoryview)):
                 break
@@ -469,8 +588,7 @@ class Connection(asyncio.BufferedProtocol):
         self._advance(chunks, chunk, len(piece))
         self._hand_over(self._transport, [piece], 0, len(piece))
         self._pump()
-        if self._chunks is None and not self._write_paused:
-            self._answered()
+        self._out()
 
     def _fail_read(self) -> None:
         """The size of the answer has been sent, its bytes cannot be: only closing tells the peer."""
@@ -485,6 +603,14 @@ class Connection(asyncio.BufferedProtocol):
         chunks, self._chunks = self._chunks, None
         if chunks:
             release_chunks(chunks)
+
+    def _drop_awaited(self) -> None:
+        """The connection is gone: answers that have come are released, those still to come when they do."""
+        for one in self._awaited:
+            if one.answer is not None:
+                release_chunks(one.answer)
+        self._awaited.clear()
+        self._awaited_bytes = 0
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ A frame is four bytes of size (big-endian, signed) and that many bytes. The owne
 
 1. `space()` gives the memory to receive into; `received(n)` says how much of it was filled.
 2. `next_frame()` gives a view of the next whole frame, or None. A bad size raises `FrameSizeError` before anything is allocated for it.
+   `put_back()` right after that, for a frame whose time has not come.
 3. `frame_done()` once the frame's answer exists. Then the bytes may be overwritten, *unless* somebody still holds a view of them: in
    that case the buffer is left to its holders and a new one is taken, so a kept view never changes.
 4. `reserve()` before the next `space()`: makes room, and says False when the memory budget does not allow it (then stop reading, and
@@ -273,6 +274,11 @@ class FrameReceiver:
         if self._pool.overdrawn_by is self:
             self._pool.settle(self)
         return frame
+
+    def put_back(self, frame: memoryview) -> None:
+        """`next_frame` gives the frame that it has just given once more, the next time that it is called."""
+        self._frame_end = self._start
+        self._start -= SIZE.size + len(frame)
 
     def frame_done(self) -> None:
         """The frame's answer exists. Gives the buffer back when nothing else has been received."""

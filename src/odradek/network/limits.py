@@ -16,6 +16,9 @@ class AcceptorLimits:
     Deviations from Kafka, all finite where Kafka has no limit: `request_memory` (queued.max.request.bytes), `frame_grace_s` and
     `frame_min_rate` (a frame must be complete within the grace plus size / rate), `response_memory` (answers that peers have not taken
     yet, all connections together, see `network.owed`; an eighth of queued.max.request.bytes).
+
+    `pipelined_requests` and `pipelined_bytes` bound what a connection may have in flight where requests may follow one another before they
+    are answered. Kafka serves one at a time.
     """
 
     __slots__ = (
@@ -26,6 +29,8 @@ class AcceptorLimits:
         "max_connections",
         "max_connections_per_ip",
         "per_ip_overrides",
+        "pipelined_bytes",
+        "pipelined_requests",
         "receive_buffer",
         "request_memory",
         "request_size",
@@ -48,6 +53,8 @@ class AcceptorLimits:
         frame_min_rate: int = 16 * 1024,
         receive_buffer: int = -1,
         send_buffer: int = -1,
+        pipelined_requests: int = 16,
+        pipelined_bytes: int = 4 * 1024 * 1024,
     ) -> None:
         self.request_size = request_size  # socket.request.max.bytes
         self.request_memory = request_memory  # queued.max.request.bytes
@@ -61,6 +68,8 @@ class AcceptorLimits:
         self.frame_min_rate = frame_min_rate
         self.receive_buffer = receive_buffer  # socket.receive.buffer.bytes, -1 leaves it to the system
         self.send_buffer = send_buffer  # socket.send.buffer.bytes, -1 leaves it to the system
+        self.pipelined_requests = pipelined_requests
+        self.pipelined_bytes = pipelined_bytes  # of the requests, or of their answers where those are larger
 
     def for_ip(self, host: str) -> int:
         return self.per_ip_overrides.get(host, self.max_connections_per_ip)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from odradek.base.deferred import Deferred
+from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.handlers.table import APIS, Api
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     Forward = Callable[[RequestContext, memoryview | bytes, "Route", Message], Deferred[Sequence[Chunk] | None]]
 
 logger = logging.getLogger(__name__)
+
+_PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
+"""How the frame of a Produce request begins."""
 
 
 class ApiRange(NamedTuple):
@@ -128,6 +131,10 @@ class Dispatcher:
         )
         return self.dispatch(context, header, frame, offset)
 
+    def may_follow(self, frame: memoryview) -> bool:
+        """Produce requests that wait for replicas let others follow: what they append is in the order of their frames all the same."""
+        return bytes(frame[:2]) == _PRODUCE
+
     def dispatch(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int) -> Answer:
         """The answer to the request whose body begins at `offset`, a frame in chunks; ProtocolError where the connection must close."""
         route = self._route(context)
@@ -178,7 +185,7 @@ class Dispatcher:
         pending = cast("Deferred[Message | None]", result)
         if pending.done:
             return self._finish_deferred(context, route, request, pending)
-        answer: Deferred[Sequence[Chunk] | None] = Deferred()
+        answer: Deferred[Sequence[Chunk] | None] = Applied() if isinstance(pending, Applied) else Deferred()
 
         def completed(done: Deferred[Message | None]) -> None:
             try:

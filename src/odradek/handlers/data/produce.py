@@ -1,6 +1,7 @@
 """Produce (API key 0): appends record batches.
 
 - acks=0 gets no answer; an error then closes the connection, so that the client looks for the leader anew.
+- acks=-1 that has appended and waits for the replicas lets the connection's next Produce request follow (`Applied`).
 - A transaction's first batch in a partition waits until its coordinator has said that the partition is in the transaction, or from version
   12 on has put it there (KIP-890).
 - Served from version 3; ApiVersions names it from 0, since old librdkafka takes a higher one for a broker without message format 2
@@ -15,7 +16,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from odradek.base.deferred import Deferred
+from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -88,12 +89,20 @@ def handle(
             internal_topics_allowed=context.client_id == ADMIN_CLIENT_ID,
         )
         if isinstance(answer, Deferred):
-            result: Deferred[ProduceResponse | None] = Deferred()
+            result: Deferred[ProduceResponse | None] = Applied() if isinstance(answer, Applied) else Deferred()
+            _let_go_of_records(request)
             answer.add_callback(lambda appends: _complete_later(result, context, request, refused, appends, unknown_ids))
             return result
     else:
         answer = []
     return _respond(context, request, refused, answer, unknown_ids)
+
+
+def _let_go_of_records(request: ProduceRequest) -> None:
+    """A request that waits needs its names for the answer; its records would hold what it was received in."""
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            partition.records = None
 
 
 def error_response(request: ProduceRequest, error: KafkaError) -> ProduceResponse:
