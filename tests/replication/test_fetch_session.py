@@ -6,8 +6,9 @@ import random
 
 from odradek.base.errors import ErrorCode
 from odradek.replication.fetch_params import FetchPartition
-from odradek.replication.fetch_session import EVICTION_MS, MAX_INT32, FetchSessionCache, PartitionKey, next_epoch
+from odradek.replication.fetch_session import EVICTION_S, MAX_INT32, FetchSessionCache, PartitionKey, next_epoch
 from odradek.replication.reader import PartitionRead
+from odradek.replication.subscriptions import Subscriptions
 from tests.clock import ManualClock
 from tests.replication.support import TOPIC_ID
 
@@ -19,7 +20,7 @@ def partitions(count: int) -> dict[PartitionKey, FetchPartition]:
 class Cache:
     def __init__(self, slots: int) -> None:
         self.clock = ManualClock()
-        self.cache = FetchSessionCache(self.clock, random.Random(1), slots)
+        self.cache = FetchSessionCache(self.clock, random.Random(1), slots, Subscriptions(self.clock, lambda: 0))
 
     def open(self, size: int = 1, *, follower: bool = False) -> int:
         return self.cache.open(partitions(size), uses_topic_ids=False, privileged=follower)
@@ -43,9 +44,9 @@ def test_a_full_cache_opens_no_session_for_equals_that_are_young() -> None:
 def test_a_session_unused_for_two_minutes_gives_way_to_anybody() -> None:
     world = Cache(2)
     old = world.open(100, follower=True)
-    world.clock.advance_ms(EVICTION_MS / 2)
+    world.clock.advance_s(EVICTION_S / 2)
     young = world.open()
-    world.clock.advance_ms(EVICTION_MS / 2 + 1)
+    world.clock.advance_s(EVICTION_S / 2 + 0.001)
     assert world.open() != 0
     assert world.use(old, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert world.use(young, 1) is ErrorCode.NONE
@@ -64,7 +65,7 @@ def test_a_client_never_takes_the_place_of_a_follower_in_use() -> None:
     world = Cache(1)
     follower = world.open(follower=True)
     for epoch in range(1, 6):
-        world.clock.advance_ms(EVICTION_MS / 2)
+        world.clock.advance_s(EVICTION_S / 2)
         assert world.use(follower, epoch) is ErrorCode.NONE
         assert world.open(1000) == 0
 
@@ -73,7 +74,7 @@ def test_an_old_session_in_use_gives_way_to_a_larger_one_only() -> None:
     world = Cache(1)
     session = world.open(10)
     for epoch in range(1, 4):
-        world.clock.advance_ms(EVICTION_MS / 2)
+        world.clock.advance_s(EVICTION_S / 2)
         assert world.use(session, epoch) is ErrorCode.NONE
     assert world.open(9) == 0
     assert world.open(11) != 0
@@ -188,9 +189,9 @@ def test_a_session_is_worth_what_it_holds_by_now() -> None:
 def test_the_session_that_is_used_is_not_the_one_that_is_unused() -> None:
     world = Cache(2)
     used, unused = world.open(), world.open()
-    world.clock.advance_ms(EVICTION_MS / 2)
+    world.clock.advance_s(EVICTION_S / 2)
     assert world.use(used, 1) is ErrorCode.NONE
-    world.clock.advance_ms(EVICTION_MS / 2 + 1)
+    world.clock.advance_s(EVICTION_S / 2 + 0.001)
     assert world.open() != 0
     assert world.use(used, 2) is ErrorCode.NONE
     assert world.use(unused, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -133,9 +133,9 @@ class Appender:
             logger.exception("append to %s failed", topic_partition)
             return PartitionAppend(topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR, log_start_offset=_log_start(partition)), None
         if advanced:
-            self._delayed.partition_changed(topic_partition)
+            self._delayed.partition_changed(topic_partition, len(records))
         else:
-            self._delayed.log_end_moved(topic_partition)
+            self._delayed.log_end_moved(topic_partition, len(records))
         append = PartitionAppend(
             topic_partition,
             base_offset=info.first_offset,

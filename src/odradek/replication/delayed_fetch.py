@@ -1,4 +1,4 @@
-"""A fetch that waits for more data."""
+"""Fetches that wait for more data."""
 
 from __future__ import annotations
 
@@ -13,59 +13,55 @@ from odradek.replication.visibility import divergence, visible_end
 
 if TYPE_CHECKING:
     from odradek.replication.reader import PartitionRead, Reader, Reads
+    from odradek.replication.subscriptions import Subscription
     from odradek.storage.log import Log
 
 
-class DelayedFetch(DelayedOperation[TopicPartition]):
+class WaitingFetch(DelayedOperation[TopicPartition]):
     """Ends when `min_bytes` are readable, when a partition can no longer be read as asked, or when its time is up; then reads once more.
 
     It keeps how many bytes each partition had to offer, so that a wake-up looks only at the partition that changed.
     (kafka.server.DelayedFetch)
     """
 
-    __slots__ = ("_params", "_reader", "_sizes", "_total", "_wanted", "keys", "result")
+    __slots__ = ("_params", "_reader", "_sizes", "_total", "result")
 
     def __init__(self, reader: Reader, params: FetchParams, reads: Reads) -> None:
         super().__init__()
         self._reader = reader
         self._params = params
-        self._wanted: dict[TopicPartition, FetchPartition] = {}
-        self._sizes: dict[TopicPartition, int] = {}
+        self._sizes: dict[FetchPartition, int] = {}
         self._total = 0
         for wanted, read in reads:
-            self._wanted[wanted.topic_partition] = wanted
             self._note_size(wanted, read)
-        self.keys = tuple(self._wanted)
         self.result: Deferred[Reads] = Deferred()
 
     def _note_size(self, wanted: FetchPartition, read: PartitionRead) -> None:
         if read.size:
-            self._sizes[wanted.topic_partition] = read.size
+            self._sizes[wanted] = read.size
             self._total += read.size
 
     def falls_behind(self) -> bool:
         """Whether a partition has data in an older segment: it will not get more by waiting, however small `min_bytes` is."""
-        for key in self._sizes:
-            partition = self._reader.find(key)
-            if partition is not None and partition.log is not None and self._wanted[key].fetch_offset < partition.log.active.base_offset:
+        for wanted in self._sizes:
+            partition = self._reader.find(wanted.topic_partition)
+            if partition is not None and partition.log is not None and wanted.fetch_offset < partition.log.active.base_offset:
                 return True
         return False
 
-    def try_complete(self, key: TopicPartition) -> bool:
-        wanted = self._wanted[key]
-        partition = self._reader.find(key)
+    def is_over_by(self, wanted: FetchPartition) -> bool:
+        """Whether what has happened to the partition ends the wait."""
+        partition = self._reader.find(wanted.topic_partition)
         if partition is None:
-            return self.force_complete()
+            return True
         try:
             log = partition.local_log(wanted.current_leader_epoch, leader_only=self._params.leader_only)
-            if self._satisfied_by(log, wanted, key):
-                return self.force_complete()
+            return self._satisfied_by(log, wanted)
         except (KafkaError, OSError):
             # Reading again tells the client what is wrong.
-            return self.force_complete()
-        return False
+            return True
 
-    def _satisfied_by(self, log: Log, wanted: FetchPartition, key: TopicPartition) -> bool:
+    def _satisfied_by(self, log: Log, wanted: FetchPartition) -> bool:
         end_offset = visible_end(log, self._params.isolation)
         if end_offset != wanted.fetch_offset:
             if end_offset < wanted.fetch_offset:
@@ -74,13 +70,53 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
             if self._params.min_bytes <= 1 or wanted.fetch_offset < log.active.base_offset:
                 return True
             size = self._reader.readable_bytes(self._params, log, wanted)
-            self._total += size - self._sizes.get(key, 0)
-            self._sizes[key] = size
+            self._total += size - self._sizes.get(wanted, 0)
+            self._sizes[wanted] = size
             if self._total >= self._params.min_bytes:
                 return True
         if wanted.last_fetched_epoch >= 0:
             return divergence(log, wanted) is not None
         return False
 
+
+class DelayedFetch(WaitingFetch):
+    """One that names all of its partitions, and watches each of them."""
+
+    __slots__ = ("_wanted", "keys")
+
+    def __init__(self, reader: Reader, params: FetchParams, reads: Reads) -> None:
+        super().__init__(reader, params, reads)
+        self._wanted: dict[TopicPartition, FetchPartition] = {wanted.topic_partition: wanted for wanted, _ in reads}
+        self.keys = tuple(self._wanted)
+
+    def try_complete(self, key: TopicPartition) -> bool:
+        return self.is_over_by(self._wanted[key]) and self.force_complete()
+
     def on_complete(self) -> None:
         self.result.complete(self._reader.read(self._params, self._wanted.values(), update_follower=False))
+
+
+class SessionFetch(WaitingFetch):
+    """One of a follower's session, which knows what has changed (`Subscription`): it watches nothing itself."""
+
+    __slots__ = ("_subscription", "_superseded")
+
+    def __init__(self, reader: Reader, params: FetchParams, reads: Reads, subscription: Subscription) -> None:
+        super().__init__(reader, params, reads)
+        self._subscription = subscription
+        self._superseded = False
+
+    def supersede(self) -> None:
+        """Its answer is of use to nobody any more: it is made without reading."""
+        self._superseded = True
+        self.force_complete()
+
+    def on_complete(self) -> None:
+        subscription = self._subscription
+        subscription.unpark()
+        reads: Reads = []
+        if not self._superseded:
+            wanted = [entry for entry in subscription.dirty if entry.topic is not None]
+            reads = self._reader.read(self._params, wanted, update_follower=False)
+            subscription.answered()
+        self.result.complete(reads)

@@ -8,22 +8,26 @@ from odradek.base.clock import Clock
 from odradek.base.ids import TopicPartition
 from odradek.replication.acks import Acks
 from odradek.replication.purgatory import Purgatory
+from odradek.replication.subscriptions import Subscriptions
 
 
 class DelayedOperations:
     """Collects which partitions changed; `drain` lets the waiting requests look, after all of a request's changes.
 
+    Followers with a session are told at once, and look by themselves when the loop's turn is over (`subscriptions`).
+
     Completing an operation may lead to a new request (a coordinator that appends as soon as something is committed): its changes join the
     collection and the outermost `drain` handles them, so the stack stays flat.
     """
 
-    __slots__ = ("_changed", "_clock", "_drain_due", "_draining", "_listeners", "acks", "delete_records", "fetch", "produce")
+    __slots__ = ("_changed", "_clock", "_drain_due", "_draining", "_listeners", "acks", "delete_records", "fetch", "followers", "produce")
 
     def __init__(self, clock: Clock) -> None:
         self.acks = Acks(clock)
         self.produce: Purgatory[TopicPartition] = Purgatory("Produce", clock)
         self.fetch: Purgatory[TopicPartition] = Purgatory("Fetch", clock)
         self.delete_records: Purgatory[TopicPartition] = Purgatory("DeleteRecords", clock)
+        self.followers = Subscriptions(clock, lambda: len(self.acks) + len(self.produce))
         self._changed: dict[TopicPartition, bool] = {}
         self._draining = False
         self._clock = clock
@@ -43,13 +47,20 @@ class DelayedOperations:
 
         return stop
 
-    def log_end_moved(self, partition: TopicPartition) -> None:
-        """Records were appended that only followers may read yet."""
+    def log_end_moved(self, partition: TopicPartition, size: int = 0) -> None:
+        """Records of `size` bytes were appended that only followers may read yet."""
+        if self.followers.by_partition:
+            self.followers.changed(partition, size)
         if partition in self.fetch.watchers:
             self._changed.setdefault(partition, False)
 
-    def partition_changed(self, partition: TopicPartition) -> None:
-        """The high watermark, the low watermark, the leadership or the existence of the partition changed: everybody may look."""
+    def partition_changed(self, partition: TopicPartition, size: int = 0) -> None:
+        """The high watermark, the low watermark, the leadership or the existence of the partition changed: everybody may look.
+
+        So they may at `size` bytes of records that were appended.
+        """
+        if self.followers.by_partition:
+            self.followers.changed(partition, size)
         # Whoever begins to wait after the change has seen it: only those who wait by now matter, mostly nobody.
         if (
             partition in self.fetch.watchers

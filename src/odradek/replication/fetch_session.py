@@ -9,23 +9,26 @@
 The cache is bounded (max.incremental.fetch.session.cache.slots). A newcomer takes the place of a session unused for two minutes, else of
 one that is worth no more than itself: clients' sessions before followers', small ones before large ones, and those younger than two
 minutes only for the sake of a follower. Without a place it is simply answered without a session.
+
+A follower's session knows which of its partitions have changed (`subscriptions`), and is answered for these; a client's is looked through.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from odradek.base.clock import Clock
 from odradek.base.errors import ErrorCode
 from odradek.replication.fetch_params import FetchPartition
+from odradek.replication.subscriptions import Subscription, Subscriptions
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MAX_INT32 = 0x7FFF_FFFF
-EVICTION_MS = 120_000
+EVICTION_S = 120.0
 
 PartitionKey = tuple[int | str, int]
 """(topic id as an integer, or topic name before Fetch 13; partition)."""
@@ -61,6 +64,8 @@ class FetchContext:
 
     error = ErrorCode.NONE
     """Of the request as a whole."""
+    subscription: Subscription | None = None
+    """The follower's, where `partitions` are only those that have changed."""
 
     def __init__(self, partitions: Collection[FetchPartition]) -> None:
         self._partitions = partitions
@@ -69,6 +74,10 @@ class FetchContext:
     def partitions(self) -> Collection[FetchPartition]:
         """What to answer, in the order in which to serve it."""
         return self._partitions
+
+    def name(self, partition: FetchPartition, topic: str) -> None:
+        """The topic id of one of the partitions has become known."""
+        partition.resolve(topic)
 
     def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
         """The request's error, the session id to answer with, and the partitions to name in the response."""
@@ -114,12 +123,19 @@ class FullFetchContext(FetchContext):
 class IncrementalFetchContext(FetchContext):
     """A fetch within a session."""
 
-    __slots__ = ("_epoch", "_session")
+    __slots__ = ("_epoch", "_session", "subscription")
 
     def __init__(self, session: FetchSession) -> None:
-        super().__init__(session.partitions.values())
+        subscription = session.subscription
+        super().__init__(session.partitions.values() if subscription is None else subscription.dirty)
+        self.subscription = subscription
         self._session = session
         self._epoch = session.epoch
+
+    def name(self, partition: FetchPartition, topic: str) -> None:
+        super().name(partition, topic)
+        if self.subscription is not None:
+            self.subscription.name(partition)
 
     def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
         session = self._session
@@ -133,7 +149,7 @@ class IncrementalFetchContext(FetchContext):
                 told.append(entry)
                 if answer.size > 0:
                     # Served now, so last in line next time: a busy partition cannot starve the others when the response is full.
-                    session.move_to_end(partition)
+                    session.served(partition)
         return ErrorCode.NONE, session.id, told
 
 
@@ -154,34 +170,53 @@ def _has_news(partition: FetchPartition, answer: Answer) -> bool:
 
 
 class FetchSession:
-    """A client's or follower's set of partitions. `epoch` is the one its next request must carry."""
+    """A client's or follower's set of partitions. `epoch` is the one its next request must carry.
+
+    `subscription` is a follower's.
+    """
 
     __slots__ = (
         "cached_size",
-        "created_ms",
+        "created_s",
         "epoch",
         "evictable_by_all",
         "id",
-        "last_used_ms",
+        "last_used_s",
         "partitions",
         "privileged",
+        "subscription",
         "uses_topic_ids",
     )
 
     def __init__(
-        self, id_: int, partitions: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool, now_ms: int
+        self,
+        id_: int,
+        partitions: dict[PartitionKey, FetchPartition],
+        *,
+        uses_topic_ids: bool,
+        privileged: bool,
+        now_s: float,
+        subscription: Subscription | None = None,
     ) -> None:
         self.id = id_
         self.partitions = partitions
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
         self.epoch = next_epoch(INITIAL_EPOCH)
-        self.created_ms = now_ms
-        self.last_used_ms = now_ms
+        self.created_s = now_s
+        self.last_used_s = now_s
         self.cached_size = len(partitions)
         self.evictable_by_all = False
+        self.subscription = subscription
+        if subscription is not None:
+            for partition in partitions.values():
+                subscription.add(partition)
 
-    def move_to_end(self, partition: FetchPartition) -> None:
+    def served(self, partition: FetchPartition) -> None:
+        """Puts the partition last in line."""
+        if self.subscription is not None:
+            self.subscription.served(partition)
+            return
         key: PartitionKey
         key = (partition.topic_id.int, partition.partition) if self.uses_topic_ids else partition.topic_partition
         partitions = self.partitions
@@ -193,21 +228,33 @@ class FetchSession:
         for key, partition in changed.items():
             known = partitions.get(key)
             if known is None:
-                partitions[key] = partition
+                known = partitions[key] = partition
             else:
                 known.take(partition)
+            if self.subscription is not None:
+                self.subscription.add(known)
         for key in forgotten:
-            partitions.pop(key, None)
+            gone = partitions.pop(key, None)
+            if gone is not None and self.subscription is not None:
+                self.subscription.forget(gone)
+
+    def unsubscribe(self) -> None:
+        """The session is gone, or goes on as one that is looked through."""
+        if self.subscription is not None:
+            self.subscription.close()
+            self.subscription = None
 
 
 class FetchSessionCache:
     """All sessions of a broker, least recently used first."""
 
-    __slots__ = ("_clock", "_random", "_sessions", "evictions", "max_sessions")
+    __slots__ = ("_clock", "_followers", "_random", "_sessions", "evictions", "max_sessions")
 
-    def __init__(self, clock: Clock, rng: random.Random, max_sessions: int) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, max_sessions: int, followers: Subscriptions) -> None:
+        """`followers` is told what the sessions of followers are about."""
         self._clock = clock
         self._random = rng
+        self._followers = followers
         self._sessions: dict[int, FetchSession] = {}
         self.max_sessions = max_sessions
         self.evictions = 0
@@ -229,11 +276,16 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
         privileged: bool,
+        asker: Hashable = None,
     ) -> FetchContext:
-        """What a request with this session id and epoch is to be answered for. `privileged` is a follower's fetch."""
+        """What a request with this session id and epoch is to be answered for.
+
+        `privileged` is a follower's fetch, `asker` says of which follower in which incarnation.
+        """
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if session_id != NO_SESSION:
-                self._sessions.pop(session_id, None)
+            closed = self._sessions.pop(session_id, None) if session_id != NO_SESSION else None
+            if closed is not None:
+                closed.unsubscribe()
             if epoch == FINAL_EPOCH:
                 return FetchContext(partitions.values())
             return FullFetchContext(self, partitions, uses_topic_ids=uses_topic_ids, privileged=privileged)
@@ -247,44 +299,56 @@ class FetchSessionCache:
         session.update(partitions, forgotten)
         if not session.partitions:
             del self._sessions[session_id]
+            session.unsubscribe()
             return FetchContext(partitions.values())
         self._touch(session)
         session.epoch = next_epoch(epoch)
+        if session.subscription is not None:
+            if privileged:
+                session.subscription.begin(asker)
+            else:
+                session.unsubscribe()
         return IncrementalFetchContext(session)
 
     def open(self, partitions: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool) -> int:
         """The id of a new session over the partitions, 0 when there is no place for it."""
-        now_ms = self._clock.time_ms()
-        if len(self._sessions) >= self.max_sessions and not self._evict_for(privileged, len(partitions), now_ms):
+        now_s = self._clock.monotonic()
+        if len(self._sessions) >= self.max_sessions and not self._evict_for(privileged, len(partitions), now_s):
             return NO_SESSION
         session_id = self._random.randrange(1, MAX_INT32)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, MAX_INT32)
         self._sessions[session_id] = FetchSession(
-            session_id, partitions, uses_topic_ids=uses_topic_ids, privileged=privileged, now_ms=now_ms
+            session_id,
+            partitions,
+            uses_topic_ids=uses_topic_ids,
+            privileged=privileged,
+            now_s=now_s,
+            subscription=Subscription(self._followers) if privileged else None,
         )
         return session_id
 
     def _touch(self, session: FetchSession) -> None:
-        now_ms = self._clock.time_ms()
-        session.last_used_ms = now_ms
+        now_s = self._clock.monotonic()
+        session.last_used_s = now_s
         session.cached_size = len(session.partitions)
-        session.evictable_by_all = now_ms - session.created_ms > EVICTION_MS
+        session.evictable_by_all = now_s - session.created_s > EVICTION_S
         del self._sessions[session.id]
         self._sessions[session.id] = session
 
-    def _evict_for(self, privileged: bool, size: int, now_ms: int) -> bool:
+    def _evict_for(self, privileged: bool, size: int, now_s: float) -> bool:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
         victim: FetchSession | None
-        if now_ms - oldest.last_used_ms > EVICTION_MS:
+        if now_s - oldest.last_used_s > EVICTION_S:
             victim = oldest
         else:
             victim = min((session for session in self._sessions.values() if _may_evict(session, privileged)), key=_worth, default=None)
             if victim is None or (privileged, size, 0) < _worth(victim):
                 return False
         del self._sessions[victim.id]
+        victim.unsubscribe()
         self.evictions += 1
         return True
 

@@ -34,6 +34,7 @@ from odradek.replication.replica import Replica
 from odradek.storage.append import UnexpectedAppendOffsetError
 
 if TYPE_CHECKING:
+    from odradek.replication.fetch_params import FetchPartition
     from odradek.storage.append import AppendInfo, AppendOrigin
     from odradek.storage.log import Log
     from odradek.storage.producer_state import VerificationGuard
@@ -164,6 +165,8 @@ class Partition:
             return False
         new_leader = not self.is_leader
         now_s = self._clock.monotonic()
+        # First of all: what followers' sessions know of their last fetches goes to the replicas as they were.
+        self._note_change(True)
         self._become(Role.LEADER)
         self.log = log
         if registration.leader_epoch > self.leader_epoch + 1:
@@ -464,6 +467,17 @@ class Partition:
             changed = True
         self._note_change(changed)
 
+    def has_nothing_new_for(self, replica: Replica, fetched: FetchPartition) -> bool:
+        """Whether the follower, which has just fetched so, has all of the log, is in the ISR, and knows high watermark and log start."""
+        log = self.log
+        return (
+            log is not None
+            and fetched.fetch_offset == log.log_end_offset
+            and fetched.high_watermark == log.high_watermark
+            and fetched.local_log_start_offset == log.log_start_offset
+            and replica.broker_id in self.isr.isr
+        )
+
     def low_watermark(self) -> int:
         """The smallest log start offset of the live replicas: what DeleteRecords waits for. Leader only."""
         log = self.log
@@ -564,7 +578,8 @@ class Partition:
         self.isr = CommittedIsr(answer.isr)
         self.partition_epoch = answer.partition_epoch
         if self.log is not None and self.is_leader:
-            self._note_change(self._advance_high_watermark(self.log, None))
+            self._advance_high_watermark(self.log, None)
+        self._note_change(True)
 
     # -- administration -----------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.replication.delayed_fetch import DelayedFetch
+from odradek.replication.delayed_fetch import DelayedFetch, SessionFetch
 from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.fetch_params import FetchParams, FetchPartition, Isolation
 from odradek.replication.hosted_partitions import HostedPartitions
@@ -22,6 +22,8 @@ from odradek.replication.partition import Partition
 from odradek.replication.visibility import divergence, visible_end
 
 if TYPE_CHECKING:
+    from odradek.replication.replica import Replica
+    from odradek.replication.subscriptions import Subscription
     from odradek.storage.log import Log
     from odradek.storage.reading import LogRead
     from odradek.storage.slices import FileSlice
@@ -43,6 +45,7 @@ class PartitionRead:
         "last_stable_offset",
         "log_start_offset",
         "preferred_read_replica",
+        "settled",
         "size",
         "slices",
     )
@@ -60,6 +63,8 @@ class PartitionRead:
         self.diverging_epoch: tuple[int, int] | None = None
         """(epoch, end offset) where the fetcher's log leaves ours: it must truncate."""
         self.preferred_read_replica = -1
+        self.settled: Replica | None = None
+        """The follower that fetched, when it is in the ISR and there was nothing new for it."""
 
     @property
     def diverging(self) -> bool:
@@ -88,23 +93,41 @@ class Reader:
     def fetch(self, params: FetchParams, wanted: Collection[FetchPartition]) -> Reads | Deferred[Reads]:
         """Reads now, and answers now when there is enough, an error or no will to wait; else when `min_bytes` are there or time is up."""
         reads = self.read(params, wanted, update_follower=True)
-        self._delayed.drain()
-        if params.max_wait_ms <= 0 or not wanted:
-            return reads
-        size = 0
-        for _, read in reads:
-            if read.error is not ErrorCode.NONE or read.diverging_epoch is not None or read.preferred_read_replica != -1:
-                return reads
-            size += read.size
-        if size >= params.min_bytes:
+        if not wanted or _answers(params, reads):
+            self._delayed.drain()
             return reads
         operation = DelayedFetch(self, params, reads)
-        for _, read in reads:
-            if read.size:
-                read.release()
+        _release(reads)
         if operation.falls_behind():
+            self._delayed.drain()
             return self.read(params, wanted, update_follower=False)
         self._delayed.fetch.watch(operation, operation.keys, params.max_wait_ms)
+        self._delayed.drain()
+        return operation.result
+
+    def fetch_in_session(self, params: FetchParams, wanted: Collection[FetchPartition], session: Subscription) -> Reads | Deferred[Reads]:
+        """As `fetch`, for a follower's session: `wanted` are those of its partitions that are dirty, and may be none."""
+        reads = self.read(params, wanted, update_follower=True)
+        for entry, read in reads:
+            if read.settled is not None:
+                session.settle(entry, read.settled)
+        session.looked()
+        # What the follower's progress has led to comes first: those whom it acknowledges do not wait any more.
+        self._delayed.drain()
+        held = False
+        if _answers(params, reads):
+            size = sum([read.size for _, read in reads])
+            held = params.max_wait_ms > 0 and all(_is_plain(read) for _, read in reads) and session.holds(size)
+            if not held:
+                session.answered()
+                return reads
+        operation = SessionFetch(self, params, reads, session)
+        _release(reads)
+        if not held and operation.falls_behind():
+            session.answered()
+            return self.read(params, wanted, update_follower=False)
+        session.park(operation, ready=held)
+        self._delayed.fetch.watch(operation, (), params.max_wait_ms)
         return operation.result
 
     def read(self, params: FetchParams, wanted: Collection[FetchPartition], *, update_follower: bool) -> Reads:
@@ -169,6 +192,8 @@ class Reader:
                 except KafkaError:
                     answer.release()
                     raise
+                if not answer.size and partition.has_nothing_new_for(replica, wanted):
+                    answer.settled = replica
         return answer
 
     def _read_log(
@@ -199,6 +224,28 @@ class Reader:
 
     def find(self, topic_partition: TopicPartition) -> Partition | None:
         return self.partitions.by_name.get(topic_partition)
+
+
+def _is_plain(read: PartitionRead) -> bool:
+    return read.error is ErrorCode.NONE and read.diverging_epoch is None and read.preferred_read_replica == -1
+
+
+def _answers(params: FetchParams, reads: Reads) -> bool:
+    """Whether the request is answered with this and does not wait."""
+    if params.max_wait_ms <= 0:
+        return True
+    size = 0
+    for _, read in reads:
+        if not _is_plain(read):
+            return True
+        size += read.size
+    return size >= params.min_bytes
+
+
+def _release(reads: Reads) -> None:
+    for _, read in reads:
+        if read.size:
+            read.release()
 
 
 def _aborted(log: Log, fetch_offset: int, read: LogRead) -> AbortedTransactions:

@@ -50,6 +50,11 @@ class Replica:
         self.last_fetch_s = now_s
         self.broker_epoch = broker_epoch
 
+    def was_caught_up(self, at_s: float) -> None:
+        """Up to `at_s` it has fetched from the log end, which has not moved since its last recorded fetch."""
+        self.last_caught_up_s = max(self.last_caught_up_s, at_s)
+        self.last_fetch_s = max(self.last_fetch_s, at_s)
+
     def begin_epoch(self, *, now_s: float, leader_end_offset: int, in_sync: bool) -> None:
         """A leader epoch begins: a follower of the ISR gets a full lag period, others must first prove themselves."""
         self.last_caught_up_s = self.last_fetch_s = now_s if in_sync else NEVER

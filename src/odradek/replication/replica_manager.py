@@ -102,7 +102,10 @@ class ReplicaManager:
             assign=assign,
             on_moved=self._moved,
         )
-        self.fetch_sessions = FetchSessionCache(clock, rng, config.integer("max.incremental.fetch.session.cache.slots"))
+        self.fetch_sessions = FetchSessionCache(
+            clock, rng, config.integer("max.incremental.fetch.session.cache.slots"), self.delayed.followers
+        )
+        log_manager.on_shortened = lambda log: self.delayed.followers.changed(log.topic_partition)
         self.changes = MetadataChanges(self, log_manager)
 
     # -- partitions -------------------------------------------------------------------------------------------------------------

@@ -80,6 +80,8 @@ class LogManager:
         self.directories = [LogDirectory(disk, path, ids.get(path), new_lock) for path in directories]
         self._tables = LogTables(self.directories)
         self.on_directory_failure = on_directory_failure
+        self.on_shortened: Callable[[Log], object] | None = None
+        """Told of each log whose start retention has raised."""
         self.on_roll = on_roll
         self._options = LogOptions(
             producer_expiration_ms=producer_expiration_ms,
@@ -468,7 +470,10 @@ class LogManager:
 
     def delete_old_segments(self, log: Log) -> int:
         """Retention of one log; how many segments were dropped. A failing disk takes its directory offline."""
-        return self._each(log, log.delete_old_segments)
+        deleted = self._each(log, log.delete_old_segments)
+        if deleted and self.on_shortened is not None:
+            self.on_shortened(log)
+        return deleted
 
     def _each(self, log: Log, task: Callable[[], int]) -> int:
         """A failing disk takes its directory offline and leaves the other logs alone."""

@@ -3,7 +3,7 @@
 ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwidth, request time, leader
 replication throttle.
 Waits up to max_wait_ms for min_bytes, counted from positions. The answer holds slices of segment files, which the network reads as the
-socket drains.
+socket drains. A follower's session is answered for what has changed (`replication.subscriptions`).
 Known gaps: ACLs and quotas are not enforced yet; no preferred read replica is chosen (replica.selector.class), so clients always read
 from the leader.
 """
@@ -47,6 +47,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
         _forgotten(request, version),
         uses_topic_ids=version >= 13,
         privileged=replica_id >= 0,
+        asker=(replica_id, replica_epoch, manager.cluster.alive_broker_epoch(replica_id)),
     )
     known: list[FetchPartition] = []
     unknown: Reads = []
@@ -56,9 +57,10 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
             if name is None:
                 unknown.append((partition, PartitionRead(ErrorCode.UNKNOWN_TOPIC_ID)))
                 continue
-            partition.resolve(name)
+            fetch.name(partition, name)
         known.append(partition)
-    if not known:
+    session = fetch.subscription
+    if not known and (session is None or not session.has_clean):
         return _respond(context, fetch, unknown, told_leaders=replica_id < 0)
     max_bytes = min(request.max_bytes, manager.fetch_max_bytes)
     params = FetchParams(
@@ -70,7 +72,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
         replica_epoch=replica_epoch,
         leader_only=replica_id >= 0 or (replica_id == -1 and version < 11),
     )
-    reads = manager.reader.fetch(params, known)
+    reads = manager.reader.fetch(params, known) if session is None else manager.reader.fetch_in_session(params, known, session)
     if isinstance(reads, Deferred):
         result: Deferred[FetchResponse] = Deferred()
         reads.add_callback(lambda later: _complete_later(result, context, fetch, later, unknown, replica_id < 0))
