@@ -38,6 +38,7 @@ from odradek.config.unserved import UNSERVED, UNSERVED_TOPIC
         ("num.partition", "1"),
         ("zookeeper.connect", "localhost:2181"),
         ("remote.log.storage.system.enable", "true"),
+        ("replica.selector.class", "com.example.Nearest"),
         ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
         ("max.connections.per.ip.overrides", "nonsense"),
         ("queued.max.request.bytes", "10"),

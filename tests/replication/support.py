@@ -46,6 +46,9 @@ class Brokers:
     def has_partition(self, partition: TopicPartition) -> bool:
         return partition in self.partitions
 
+    def rack(self, broker_id: int, listener: str) -> str | None:
+        return f"rack{broker_id}" if broker_id in self.epochs else None
+
 
 class Controller:
     """`IsrChannel`: keeps what was asked until the test answers."""

@@ -34,7 +34,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "remote.log.storage.manager.class.name": (("",), "tiered storage"),
     "remote.log.storage.system.enable": (("false",), "tiered storage"),
-    "replica.selector.class": (("",), "replica selectors"),
+    "replica.selector.class": (("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"), "replica selectors of one's own"),
     "sasl.jaas.config": (("",), "SASL"),
     "security.inter.broker.protocol": (("PLAINTEXT",), "TLS and SASL"),
     "security.providers": (("",), "security providers"),

@@ -25,6 +25,10 @@ class ClusterView(Protocol):
         """Whether the partition exists in the cluster, wherever it lives."""
         ...
 
+    def rack(self, broker_id: int, listener: str) -> str | None:
+        """The rack of an unfenced broker that stands on the listener; None for any other, and where it has none."""
+        ...
+
 
 class CurrentLeader(NamedTuple):
     """Where a client finds a partition's leader (KIP-951): ids are -1 and the host None where unknown or not alive."""
@@ -60,6 +64,10 @@ class ImageClusterView:
 
     def has_partition(self, partition: TopicPartition) -> bool:
         return self._metadata.image.topics.partition(partition.topic, partition.partition) is not None
+
+    def rack(self, broker_id: int, listener: str) -> str | None:
+        broker = self._metadata.image.cluster.brokers.get(broker_id)
+        return None if broker is None or broker.fenced or broker.endpoint(listener) is None else broker.rack
 
     def current_leader(self, partition: TopicPartition, listener: str, hosted: tuple[int, int] | None) -> CurrentLeader:
         """The leader as this broker knows it: by `hosted`, the (leader id, leader epoch) of its own replica, else by the image."""

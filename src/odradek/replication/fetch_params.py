@@ -47,7 +47,18 @@ def isolation_for(replica_id: int, isolation_level: int) -> Isolation:
 class FetchParams:
     """The part of a fetch that holds for all its partitions. Sizes are bytes; `replica_epoch` is -1 when not told."""
 
-    __slots__ = ("from_follower", "isolation", "leader_only", "max_bytes", "max_wait_ms", "min_bytes", "replica_epoch", "replica_id")
+    __slots__ = (
+        "client_rack",
+        "from_follower",
+        "isolation",
+        "leader_only",
+        "listener",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "replica_epoch",
+        "replica_id",
+    )
 
     def __init__(
         self,
@@ -59,6 +70,8 @@ class FetchParams:
         max_bytes: int,
         replica_epoch: int = NO_EPOCH,
         leader_only: bool = True,
+        client_rack: str = "",
+        listener: str = "",
     ) -> None:
         self.replica_id = replica_id
         self.from_follower = replica_id >= 0
@@ -69,6 +82,10 @@ class FetchParams:
         self.replica_epoch = replica_epoch
         self.leader_only = leader_only
         """False for clients of Fetch 11 and later, which may read from a follower (KIP-392)."""
+        self.client_rack = client_rack
+        """Where a consumer of Fetch 11 and later says that it is; empty when it does not."""
+        self.listener = listener
+        """The listener that it came by."""
 
 
 class FetchPartition:

@@ -23,6 +23,7 @@ from odradek.replication.visibility import divergence, visible_end
 
 if TYPE_CHECKING:
     from odradek.replication.replica import Replica
+    from odradek.replication.selector import PreferredReplicas
     from odradek.replication.subscriptions import Subscription
     from odradek.storage.log import Log
     from odradek.storage.reading import LogRead
@@ -84,11 +85,13 @@ Reads = list[tuple[FetchPartition, PartitionRead]]
 class Reader:
     """Serves fetches from the hosted partitions."""
 
-    __slots__ = ("_delayed", "partitions")
+    __slots__ = ("_delayed", "_preferred", "partitions")
 
-    def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations) -> None:
+    def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations, preferred: PreferredReplicas | None = None) -> None:
+        """`preferred` knows better replicas for consumers; without it they read from the leader."""
         self.partitions = partitions
         self._delayed = delayed
+        self._preferred = preferred
 
     def fetch(self, params: FetchParams, wanted: Collection[FetchPartition]) -> Reads | Deferred[Reads]:
         """Reads now, and answers now when there is enough, an error or no will to wait; else when `min_bytes` are there or time is up."""
@@ -168,6 +171,10 @@ class Reader:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition.topic_partition} has the topic id {partition.topic_id}, not {topic_id}"
             )
+        if self._preferred is not None and params.client_rack and not params.from_follower:
+            chosen = self._preferred.choose(partition, wanted.fetch_offset, params.client_rack, params.listener)
+            if chosen is not None:
+                return _elsewhere(partition, wanted, chosen)
         log = partition.local_log(wanted.current_leader_epoch, leader_only=params.leader_only)
         replica = partition.follower(params.replica_id, wanted.current_leader_epoch) if params.from_follower else None
         answer = PartitionRead()
@@ -224,6 +231,17 @@ class Reader:
 
     def find(self, topic_partition: TopicPartition) -> Partition | None:
         return self.partitions.by_name.get(topic_partition)
+
+
+def _elsewhere(partition: Partition, wanted: FetchPartition, broker_id: int) -> PartitionRead:
+    """No records, but whom to ask for them."""
+    log = partition.local_log(wanted.current_leader_epoch, leader_only=False)
+    answer = PartitionRead()
+    answer.high_watermark = log.high_watermark
+    answer.last_stable_offset = log.last_stable_offset
+    answer.log_start_offset = log.log_start_offset
+    answer.preferred_read_replica = broker_id
+    return answer
 
 
 def _is_plain(read: PartitionRead) -> bool:

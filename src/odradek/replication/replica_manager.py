@@ -32,6 +32,7 @@ from odradek.replication.metadata_changes import MetadataChanges
 from odradek.replication.offsets import OffsetLookup
 from odradek.replication.partition import Partition, Role
 from odradek.replication.reader import Reader
+from odradek.replication.selector import PreferredReplicas, selector_for
 from odradek.replication.verification import NoCoordinator, TransactionVerifier, VerifiedAppender
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.names import LONGEST_NAME, future_directory_name
@@ -88,7 +89,9 @@ class ReplicaManager:
         self.appender = Appender(self.partitions, self.delayed, self.flusher)
         verify = config.flag("transaction.partition.verification.enable")
         self.verified_appender = VerifiedAppender(self.partitions, self.appender, verifier or NoCoordinator(), verify=verify)
-        self.reader = Reader(self.partitions, self.delayed)
+        select = selector_for((config.optional_text("replica.selector.class") or "").strip())
+        preferred = None if select is None else PreferredReplicas(select, self.cluster, clock, self.local_id)
+        self.reader = Reader(self.partitions, self.delayed, preferred)
         self.offsets = OffsetLookup(self.partitions)
         self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
         self.assign = assign

@@ -3,9 +3,9 @@
 ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwidth, request time, leader
 replication throttle.
 Waits up to max_wait_ms for min_bytes, counted from positions. The answer holds slices of segment files, which the network reads as the
-socket drains. A follower's session is answered for what has changed (`replication.subscriptions`).
-Known gaps: ACLs and quotas are not enforced yet; no preferred read replica is chosen (replica.selector.class), so clients always read
-from the leader.
+socket drains. A follower's session is answered for what has changed (`replication.subscriptions`); a consumer that names its rack may be
+told of a nearer replica (`replication.selector`).
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
         max_bytes=max_bytes,
         replica_epoch=replica_epoch,
         leader_only=replica_id >= 0 or (replica_id == -1 and version < 11),
+        client_rack=request.rack_id if version >= 11 else "",
+        listener=context.listener_name,
     )
     reads = manager.reader.fetch(params, known) if session is None else manager.reader.fetch_in_session(params, known, session)
     if isinstance(reads, Deferred):
