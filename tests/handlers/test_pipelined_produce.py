@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from odradek.base.errors import ErrorCode
 from odradek.network.acceptor import Acceptor, Listener
@@ -79,6 +80,10 @@ async def world() -> AsyncIterator[World]:
         await acceptor.close()
 
 
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(main, 10))
+
+
 def test_requests_are_appended_in_their_order_and_acknowledged_together() -> None:
     async def main() -> None:
         async with world() as it:
@@ -89,7 +94,7 @@ def test_requests_are_appended_in_their_order_and_acknowledged_together() -> Non
             it.replicated(5)
             assert await it.answers(2) == [(number, 0, number) for number in (3, 4)]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_what_does_not_wait_for_replicas_is_answered_in_its_turn() -> None:
@@ -100,7 +105,7 @@ def test_what_does_not_wait_for_replicas_is_answered_in_its_turn() -> None:
             it.replicated(3)
             assert await it.answers(3) == [(1, 0, 0), (2, 0, 1), (4, ErrorCode.INVALID_RECORD, -1)]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_another_request_waits_until_all_is_acknowledged() -> None:
@@ -117,7 +122,7 @@ def test_another_request_waits_until_all_is_acknowledged() -> None:
             assert int.from_bytes((await it.client.frame())[:4], "big") == 2
             await it.appended(2)
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_acks_0_that_fails_closes_after_the_answers_ahead_of_it() -> None:
@@ -130,7 +135,7 @@ def test_acks_0_that_fails_closes_after_the_answers_ahead_of_it() -> None:
             assert await it.client.closed()
             assert it.broker.log_end("orders") == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_time_out_is_answered_when_those_ahead_of_it_are() -> None:
@@ -142,7 +147,7 @@ def test_a_time_out_is_answered_when_those_ahead_of_it_are() -> None:
             it.replicated(2)
             assert await it.answers(2) == [(1, 0, 0), (2, ErrorCode.REQUEST_TIMED_OUT, 1)]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_requests_that_wait_hold_none_of_what_they_were_received_in() -> None:
@@ -159,7 +164,7 @@ def test_requests_that_wait_hold_none_of_what_they_were_received_in() -> None:
             it.replicated(16)
             assert [answer[2] for answer in await it.answers(16)] == list(range(16))
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_it_is_the_frame_that_says_what_may_follow() -> None:
