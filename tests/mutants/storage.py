@@ -71,7 +71,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        state.apply_batches(scan, first, count)\n    state.map_end_offset = scan.last_offsets[count - 1] + 1\n",
         "        state.apply_batches(scan, first, count)\n",
         "a follower's producer snapshot at a clean shutdown is missing or stands at the wrong offset",
-        "storage/test_follower.py::test_a_follower_knows_its_own_state_at_its_end_and_nowhere_else",
+        "storage/test_given.py",
     ),
     Mutant(
         "read-of-a-closed-log",
@@ -243,7 +243,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if not self._cut and self._durability.covers(",
         "        if self._durability.covers(",
         "after a power cut records that were truncated stand behind those written in their place",
-        "storage/test_power_cuts.py::test_what_was_truncated_does_not_come_back_behind_what_is_written_in_its_place",
+        "storage/test_power_cuts.py",
     ),
     Mutant(
         "last-entry-of-time-index-missing",

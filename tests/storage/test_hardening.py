@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -71,16 +72,27 @@ def test_a_power_cut_never_leaves_old_records_behind_new_ones(target: int) -> No
         assert [record.offset for record in read_all(found)] == list(range(found.log_end_offset))
 
 
+def lead(log: Log) -> None:
+    log.append_as_leader(batch(1, tag="new"), 4)
+
+
+def follow(log: Log) -> None:
+    """One run of three batches, as a leader sends them."""
+    end = log.log_end_offset
+    log.append_as_follower(memoryview(b"".join([bytes(batch(1, tag="new", base_offset=end + index, epoch=4)) for index in range(3)])), 4)
+
+
+@pytest.mark.parametrize("write", [lead, follow])
 @pytest.mark.parametrize("target", [5, 39])
-def test_who_writes_first_makes_the_cut_durable_first(target: int) -> None:
+def test_who_writes_first_makes_the_cut_durable_first(target: int, write: Callable[[Log], None]) -> None:
     disk = VirtualDisk()
     manager = started(disk)
     log = filled(manager)
 
     def cut_and_go_on() -> None:
         log.truncate_to(target, durable=False)
-        for _ in range(30):
-            log.append_as_leader(batch(1, tag="new"), 4)
+        for _ in range(12):
+            write(log)
 
     for survivor in cut_during(disk, cut_and_go_on):
         found = started(survivor).create_log(PARTITION, TOPIC_ID, CONFIG)
@@ -182,14 +194,15 @@ def test_a_log_that_is_deleted_meanwhile_is_no_failure() -> None:
     assert not other.is_cut
 
 
-def test_a_failing_disk_takes_the_directory_offline() -> None:
+@pytest.mark.parametrize("prefix", [DIRECTORY, "/data/recovery-point"])
+def test_a_failing_disk_takes_the_directory_offline(prefix: str) -> None:
     disk = VirtualDisk()
     manager = started(disk)
     log = filled(manager)
     log.truncate_to(3, durable=False)
     hardening = manager.begin_hardening([log])
     assert hardening is not None
-    disk.fail("/data", "fsync")
+    disk.fail(prefix, "fsync")
     hardening.run()
     manager.finish_hardening(hardening)
     assert not manager.directories[0].online

@@ -158,6 +158,22 @@ def test_what_was_truncated_does_not_come_back_behind_what_is_written_in_its_pla
     assert b"c" not in [record.value[:1] for record in read_all(found) if record.value]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_truncation_to_the_beginning_of_a_segment_is_durable_as_well(seed: int) -> None:
+    """There is a producer snapshot at that offset already: nothing but the bytes is new."""
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    log.append_as_leader(batch(1, tag="a"), 0)
+    log.roll()
+    for tag in "bc":
+        log.append_as_leader(batch(1, tag=tag), 0)
+    log.flush()
+    log.truncate_to(1)
+    log.append_as_leader(batch(1, tag="B"), 0)
+    found = open_log(disk.crash(random.Random(seed), names=ALL, data=SUBSET), ManualClock())
+    assert b"c" not in [record.value[:1] for record in read_all(found) if record.value]
+
+
 @pytest.mark.parametrize("names", [NONE, ALL])
 def test_segments_that_recovery_dropped_do_not_come_back_behind_what_is_written_since(names: str) -> None:
     """What is written next fills the hole exactly, and reaches the disk by itself."""
