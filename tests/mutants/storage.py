@@ -1024,4 +1024,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the last stable offset of a follower passes the beginning of an open transaction",
         "storage/test_given.py",
     ),
+    Mutant(
+        "truncation-keeps-the-batches-of-producers",
+        "storage/producer_state.py",
+        "                kept[producer_id] = [batch for batch in entry.batches if batch.last_offset < offset]\n",
+        "                kept[producer_id] = list(entry.batches)\n",
+        "after a truncation a producer's next batch is taken for the repetition of one that was cut",
+        "storage/test_producer_state.py -k truncation",
+    ),
+    Mutant(
+        "truncation-overlooks-markers",
+        "storage/log.py",
+        "        markers = bool(self.producer_state.producers) and may_hold_markers(self.segments, offset)\n",
+        "        markers = False\n",
+        "a transaction whose marker was truncated counts as ended",
+        "storage/test_producer_state.py -k began_in_what_was_cut",
+    ),
+    Mutant(
+        "truncation-keeps-open-transactions",
+        "storage/producer_state.py",
+        "                del self._ongoing[entry.txn_first_offset]\n                entry.txn_first_offset = -1\n",
+        "                pass\n",
+        "readers of committed records wait for the end of a transaction that was truncated",
+        "storage/test_producer_state.py -k began_in_what_was_cut",
+    ),
 )

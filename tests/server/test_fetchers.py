@@ -350,8 +350,11 @@ def test_a_log_that_reaches_beyond_the_leaders_is_cut_to_it() -> None:
     cluster.elect(topic_id(1), 2)
     cluster.tell()
     cluster[2].log(TP).leader_epochs.clear()
-    cluster[2].lead(TP, b"b")
     cluster.heal()
+    cluster.run_until(lambda: cluster[3].log(TP).log_end_offset == 0, seconds=5)
+    asked = {request.API_KEY for source, _, _, request in cluster.wire.sent if source == 3}
+    assert ApiKey.LIST_OFFSETS in asked
+    cluster[2].lead(TP, b"b")
     cluster.run_until(lambda: agree(cluster, 2, 3), seconds=5)
     assert cluster[3].log(TP).log_end_offset == 1
 

@@ -347,3 +347,45 @@ def test_the_snapshot_of_a_shutdown_says_nothing_of_a_log_that_was_truncated_sin
     again.truncate_to(5)
     assert refused(again, 10) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(again, 5) == (5, False)
+
+
+# -- truncations -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [3, 7, 9])
+def test_after_a_truncation_the_last_batches_of_a_producer_are_known_as_before(target: int) -> None:
+    log = open_log(VirtualDisk(), ManualClock())
+    for sequence in range(10):
+        send(log, sequence)
+    log.truncate_to(target)
+    for sequence in range(max(target - 5, 0), target):
+        assert send(log, sequence) == (sequence, True)
+    assert refused(log, target + 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, target) == (target, False)
+
+
+def test_a_transaction_that_began_in_what_was_cut_is_not_open() -> None:
+    log = open_log(VirtualDisk(), ManualClock())
+    for sequence in range(3):
+        log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=sequence, transactional=True), 0)
+        if sequence == 1:
+            end(log, commit=True)
+    assert open_transactions(log) == [3]
+    log.update_high_watermark(3)
+    log.truncate_to(3)
+    assert open_transactions(log) == []
+    assert log.producer_state.first_unstable_offset is None
+    log.truncate_to(2)
+    assert open_transactions(log) == [0], "the marker is gone"
+
+
+def test_a_truncation_reads_what_it_cuts_and_not_the_whole_segment() -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    for sequence in range(500):
+        send(log, sequence)
+    read: list[int] = []
+    disk.fault = lambda operation, path: read.append(1) if operation == "read" and path.endswith(".log") else None
+    log.truncate_to(498)
+    assert len(read) < 10
+    assert log.producer_state.producers[7].last_sequence == 497

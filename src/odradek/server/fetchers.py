@@ -302,17 +302,24 @@ class Fetcher:
             self._not_reached(done.error)
         else:
             self._reached()
-            response = cast(FetchResponse, done.result())
-            verdict = self._session.answered(response)
-            if verdict is Verdict.SERVED:
-                self._refused = False
-                self._take(response)
-            else:
-                # Twice in a row means that asking anew at once does not help.
-                if verdict is Verdict.REFUSED or self._refused:
-                    self._pause()
-                self._refused = True
+            try:
+                self._judge(cast(FetchResponse, done.result()))
+            except Exception:
+                logger.exception("the answer of broker %d could not be processed", self.key[0])
+                self._session.lost()
+                self._pause()
         self._ask()
+
+    def _judge(self, response: FetchResponse) -> None:
+        verdict = self._session.answered(response)
+        if verdict is Verdict.SERVED:
+            self._refused = False
+            self._take(response)
+            return
+        # Twice in a row means that asking anew at once does not help.
+        if verdict is Verdict.REFUSED or self._refused:
+            self._pause()
+        self._refused = True
 
     def _pause(self) -> None:
         self._pause_until = self._clock.monotonic() + self._owner.backoff_s

@@ -50,7 +50,7 @@ from odradek.storage.reading import (
     find_offset_for_timestamp,
     read_log,
 )
-from odradek.storage.recovery import follow_batches, rebuild_producer_state, recent_batches
+from odradek.storage.recovery import follow_batches, may_hold_markers, rebuild_producer_state, recent_batches
 from odradek.storage.retention import delete_old_segments
 from odradek.storage.segment import Segment
 from odradek.storage.starting_state import StartingState
@@ -713,6 +713,9 @@ class Log:
         self._cut = False
 
     def _truncate(self, offset: int) -> None:
+        # Asked of the log before it is cut. Without markers the producers of what goes are taken back in memory; else the state is rebuilt
+        # from the last snapshot on, which may mean to read a whole segment.
+        markers = bool(self.producer_state.producers) and may_hold_markers(self.segments, offset)
         removed = self.bases[-1] > offset
         while self.bases[-1] > offset:
             self._remove(len(self.segments) - 1)
@@ -729,6 +732,8 @@ class Log:
         self._durability.truncated(offset, self.active.base_offset)
         self.leader_epochs.truncate_from_end(offset)
         self.log_start_offset = min(offset, self.log_start_offset)
+        if not markers:
+            self.producer_state.retreat(offset)
         rebuild_producer_state(
             self.producer_state,
             self.segments,

@@ -371,6 +371,29 @@ class ProducerStateManager:
         for offset, producer_id in sorted(opened):
             self._ongoing[offset] = producer_id
 
+    def retreat(self, offset: int) -> bool:
+        """Takes back the data batches from `offset` on, where the log ends now; no control batch may have been among what was cut.
+
+        False, and nothing changes, when a producer has no batch left here: what came before is known to its log only.
+        """
+        kept: dict[int, list[BatchMetadata]] = {}
+        for producer_id, entry in self.producers.items():
+            if entry.last_data_offset >= offset:
+                kept[producer_id] = [batch for batch in entry.batches if batch.last_offset < offset]
+                if not kept[producer_id]:
+                    return False
+        for producer_id, batches in kept.items():
+            entry = self.producers[producer_id]
+            # Where there were five, earlier ones have been pushed out.
+            entry.restored = entry.restored or len(entry.batches) == BATCHES_KEPT
+            entry.batches = batches
+            entry.last_timestamp = batches[-1].timestamp
+            if entry.txn_first_offset >= offset:
+                del self._ongoing[entry.txn_first_offset]
+                entry.txn_first_offset = -1
+        self.map_end_offset = offset
+        return True
+
     def apply_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, *, aborted: bool
     ) -> CompletedTransaction | None:

@@ -29,6 +29,8 @@ _SMALLEST = 17
 """Bytes of the shortest prefix that tells a batch's size and magic."""
 _RECENT_BYTES = tuple(1 << power for power in range(16, 25))
 """How many bytes back a repeated batch is looked for, step by step: room for five requests of a megabyte among those of other producers."""
+_MOST_LOOKED_AT = 8 << 20
+"""Bytes that `may_hold_markers` looks through."""
 _RECENT_BATCHES = 8192
 """How many batches are looked at for a repeated one, at most: some ten milliseconds."""
 
@@ -339,6 +341,26 @@ def rebuild_producer_state(
             _replay(segment, state, start, end_offset)
     state.map_end_offset = end_offset
     snapshot()
+
+
+def may_hold_markers(segments: Sequence[Segment], offset: int) -> bool:
+    """Whether there may be control batches from `offset` on: reads headers, of a few megabytes at most."""
+    size = 0
+    try:
+        for segment in reversed(segments):
+            first = segment.find(max(offset, segment.base_offset))
+            if first is not None:
+                size += segment.size - first.position
+                if size > _MOST_LOOKED_AT or any(
+                    batch.attributes & CONTROL_MASK for batch in segment.scan(first.position, read_ahead=1 << 16)
+                ):
+                    return True
+            if segment.base_offset <= offset:
+                return False
+    except KafkaError:
+        # What cannot be read may be anything.
+        return True
+    return False
 
 
 def _replay(segment: Segment, state: ProducerStateManager, start: int, end_offset: int) -> None:
