@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.testing.history import Assigned, Commit, Event, Poll, Recorder, Revoked, Send, read_history
+from odradek.testing.history import Assigned, Commit, Event, MemoryRecorder, Poll, Recorder, Revoked, Send, read_history
 from odradek.testing.history.events import HistoryError
 
 
@@ -89,3 +89,17 @@ def test_a_kill_costs_the_last_line_at_most(tmp_path: Path) -> None:
     events = read_history([path])
     assert len(events) in (told, told + 1)
     assert all(one.time <= other.time for one, other in pairwise(events))
+
+
+def test_a_list_takes_the_same_events_as_a_file(tmp_path: Path) -> None:
+    times = iter(range(100))
+    events: list[Event] = []
+    kept, written = MemoryRecorder(events, "a", lambda: float(next(times))), Recorder(tmp_path / "a", "a", clock=lambda: float(next(times)))
+    with written:
+        for recorder in (kept, written):
+            recorder.invoke("send", [["send", "t", 0, None, 1]], id=7)
+            recorder.ok("send", [Send("t", 0, 4, 1)], id=7)
+            recorder.fail("commit", [Commit("g", "t", 0, 2)])
+            recorder.info("crash", process="b")
+    assert [each._replace(time=0.0) for each in events] == [each._replace(time=0.0) for each in read_history([tmp_path / "a"])]
+    assert [each.time for each in events] == [0.0, 1.0, 2.0, 3.0]

@@ -84,3 +84,22 @@ def test_a_file_whose_name_is_not_durable_may_be_gone_although_its_bytes_were_sy
     assert not disk.crash(random.Random(1), names=NONE).exists("/f")
     disk.fsync_dir("/")
     assert disk.crash(random.Random(1), names=NONE).read_bytes("/f") == b"abcd"
+
+
+def test_a_peek_shows_what_is_there_and_what_would_stay_and_is_no_operation() -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/d")
+    disk.fsync_dir("/")
+    file = disk.open("/d/f", create=True)
+    file.pwritev([b"old"], 0)
+    assert disk.peek_durable("/d/f") is None
+    file.fsync()
+    disk.fsync_dir("/d")
+    file.pwritev([b"new"], 0)
+    steps = disk.steps
+    disk.fail("/d", "read")
+    assert disk.peek("/d/f") == b"new"
+    assert disk.peek_durable("/d/f") == b"old"
+    assert disk.peek("/d/g") is None
+    assert disk.peek_names("/d") == ["f"]
+    assert disk.steps == steps

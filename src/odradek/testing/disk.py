@@ -274,6 +274,10 @@ class VirtualDisk:
         self._failures.append(failure)
         return failure
 
+    def lift_failures(self) -> None:
+        """All of it works again."""
+        self._failures.clear()
+
     def check(self, operation: str, path: str, other: str = "") -> None:
         """OSError when a `Failure` strikes the operation."""
         for failure in self._failures:
@@ -403,6 +407,23 @@ class VirtualDisk:
             else:
                 later.append(operation)
         self._unsynced_names = later
+
+    # What checkers look at: no operation of the program, so that it is neither counted nor fails.
+
+    def peek(self, path: str) -> bytes | bytearray | None:
+        """What is in the file now, not to be changed; None when there is none."""
+        inode = self._files.get(os.path.normpath(path))
+        return None if inode is None else inode.data
+
+    def peek_durable(self, path: str) -> bytes | bytearray | None:
+        """What is certain to be in the file after a power cut; None when the file itself may not be there."""
+        inode = self._durable_files.get(os.path.normpath(path))
+        return None if inode is None else inode.durable
+
+    def peek_names(self, directory: str) -> list[str]:
+        """The files in a directory, sorted."""
+        prefix = os.path.normpath(directory) + "/"
+        return sorted(name[len(prefix) :] for name in self._files if name.startswith(prefix) and "/" not in name[len(prefix) :])
 
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms

@@ -3,7 +3,7 @@
 `SimulatedLoop` is asyncio's own selector loop with three parts replaced: its clock (a number that jumps to the next timer
 as soon as nothing is ready to run), its executor (jobs run inline) and its network (`testing.network`). A virtual hour takes
 microseconds, and the order of events depends on nothing but the program and the seed. Callbacks and tasks of a `SimulatedProcess` stop
-with it.
+with it, and stand still while it is paused.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import heapq
 import random
 import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Executor
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from functools import partial
+from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack
 
 from odradek.base.clock import TimerHandle
 from odradek.testing.network import VirtualNetwork
-from odradek.testing.process import SimulatedProcess, process_of
+from odradek.testing.process import ProcessHandle, ProcessTimer, SimulatedProcess, process_of
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -65,6 +68,10 @@ class _JumpingSelector(selectors.BaseSelector):
 class SimulatedLoop(asyncio.SelectorEventLoop):
     """One thread, virtual time, inline executor, virtual network. Use `run` or asyncio.Runner(loop_factory=...)."""
 
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    """asyncio's own: what is to run in this turn, and the heap of timers."""
+
     def __init__(self, network: VirtualNetwork | None = None) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
@@ -87,14 +94,26 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def release_dead(self) -> None:
         """Ends the story: what killed processes left under way may run, so that their tasks can be cancelled."""
         for process in self.processes:
-            for parked in process.release():
-                self.call_soon(parked)
+            self._ready.extend(process.release())
+
+    def pause(self, process: SimulatedProcess) -> None:
+        """The process stands still from now on (SIGSTOP). What arrives for it waits in its sockets, as far as their buffers reach."""
+        process.pause()
+
+    def resume(self, process: SimulatedProcess) -> None:
+        """The process goes on (SIGCONT): with what was ready, then what waits in its sockets, then the timers that have become due."""
+        super().call_soon(process.go_on, context=contextvars.Context())
+
+    # A process's callbacks are handles that ask it whether they may run. asyncio's own methods make handles of their own kind only.
 
     def call_soon(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None) -> asyncio.Handle:
         process = process_of(context)
         if process is None:
             return super().call_soon(callback, *args, context=context)
-        return super().call_soon(process.perform, callback, *args, context=context)
+        handle = ProcessHandle(callback, args, self, context)
+        handle.process = process
+        self._ready.append(handle)
+        return handle
 
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
@@ -108,7 +127,11 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         process = process_of(context)
         if process is None:
             return super().call_at(when, callback, *args, context=context)
-        return super().call_at(when, process.perform, callback, *args, context=context)
+        timer = ProcessTimer(when, callback, args, self, context)
+        timer.process = process
+        heapq.heappush(self._scheduled, timer)
+        timer.note_scheduled()
+        return timer
 
     def create_task(
         self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], *, name: object = None, context: contextvars.Context | None = None
@@ -122,30 +145,39 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def slow_jobs(self, seed: int | str, latency_s: tuple[float, float]) -> None:
         """From now on jobs of the executor take time, and do their work at once or at the end of it, as `seed` decides.
 
-        Either way the loop goes on meanwhile and jobs may overtake each other, as with real threads.
+        Either way the loop goes on meanwhile and jobs may overtake each other, as with real threads. A process may have a latency of its
+        own (`SimulatedProcess.job_latency_s`).
         """
         self._job_random = random.Random(seed)
         self._job_latency_s = latency_s
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
         """Runs the job at once; its result is seen on the loop's next turn, as with a real executor, or later (`slow_jobs`)."""
-        future: asyncio.Future[T] = self.create_future()
-        if self._job_latency_s is None:
-            _perform(future, func, *args)
-            return future
-        delay = self._job_random.uniform(*self._job_latency_s)
+        job = _Job(self.create_future(), partial(func, *args))
+        process = process_of(None)
+        latency_s = self._job_latency_s if process is None or process.job_latency_s is None else process.job_latency_s
+        if latency_s is None:
+            job.tell()
+            return job.future
+        delay = self._job_random.uniform(*latency_s)
         if self._job_random.random() < 0.5:
-            self.call_later(delay, lambda: _perform(future, func, *args))
-        else:
-            done: asyncio.Future[T] = self.create_future()
-            _perform(done, func, *args)
-            self.call_later(delay, lambda: _pass_on(done, future))
-        return future
+            job.work()
+        elif process is not None:
+            context = contextvars.copy_context()
+            super().call_at(self.time() + delay, lambda: context.run(self._work_while_paused, process, job), context=contextvars.Context())
+        self.call_later(delay, job.tell)
+        return job.future
+
+    def _work_while_paused(self, process: SimulatedProcess, job: _Job[Any]) -> None:
+        """What a process has asked the system for may be done while it stands still; it hears of that when it goes on."""
+        if process.alive and not process.running and self._job_random.random() < 0.5:
+            job.work()
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **kwargs: Any) -> Any:
         if kwargs.get("sock") is not None or kwargs.get("ssl"):
             raise NotImplementedError("the virtual network has neither real sockets nor TLS")
-        return self.network.listen(protocol_factory, host, port, serving=kwargs.get("start_serving", True))
+        serving, backlog = kwargs.get("start_serving", True), kwargs.get("backlog", 100)
+        return self.network.listen(protocol_factory, host, port, serving=serving, backlog=backlog)
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **kwargs: Any) -> Any:
         if kwargs.get("sock") is not None or kwargs.get("ssl"):
@@ -176,23 +208,30 @@ class SimulatedClock:
         return self._loop.call_later(max(0.0, delay_s), callback, *args)
 
 
-def _perform(future: asyncio.Future[T], func: Callable[[Unpack[Ts]], T], *args: *Ts) -> None:
-    if future.cancelled():
-        return
-    try:
-        future.set_result(func(*args))
-    except Exception as error:
-        future.set_exception(error)
+class _Job(Generic[T]):
+    """A job of the executor: its work is done once, and told of then or later."""
 
+    __slots__ = ("_done", "_func", "future")
 
-def _pass_on(done: asyncio.Future[T], future: asyncio.Future[T]) -> None:
-    error = done.exception()
-    if future.cancelled():
-        return
-    if error is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(done.result())
+    def __init__(self, future: asyncio.Future[T], func: Callable[[], T]) -> None:
+        self.future = future
+        self._func = func
+        self._done: Callable[[], None] | None = None
+
+    def work(self) -> None:
+        """Does the work, unless that is done or nobody waits for it any more."""
+        if self._done is not None or self.future.cancelled():
+            return
+        try:
+            self._done = partial(self.future.set_result, self._func())
+        except Exception as error:
+            self._done = partial(self.future.set_exception, error)
+
+    def tell(self) -> None:
+        """The result becomes known."""
+        self.work()
+        if self._done is not None and not self.future.cancelled():
+            self._done()
 
 
 def run(main: Callable[[SimulatedLoop], Coroutine[Any, Any, T]], network: VirtualNetwork | None = None) -> T:

@@ -4,6 +4,9 @@ Addresses are (host, port) pairs of any text and number. A connection is two one
 in order, in pieces, after a latency drawn from the network's random source. `cut` stops a direction between two hosts
 without telling either (what a broken switch does) until `heal`; `reset_connections` breaks connections at once; `slow_down` gives
 a direction a latency of its own. Protocols are called in the context (host, process) that dialled or listened.
+
+While a process is paused its kernel goes on for it: connections are accepted as far as the backlog reaches, bytes arrive until the buffer
+of their socket is full. It finds them when it goes on, also those of peers that have given up and closed meanwhile.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ import contextvars
 import random
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
-from odradek.testing.process import process_of
+from odradek.testing.process import ProcessHandle, process_of
 
 if TYPE_CHECKING:
     from odradek.testing.loop import SimulatedLoop
@@ -44,15 +47,20 @@ class VirtualNetwork:
     """All hosts and the wires between them."""
 
     def __init__(self, seed: int = 0, latency_s: tuple[float, float] = (0.000_05, 0.000_5), window: int = 256 * 1024) -> None:
+        """`window`: bytes that arrive at once, at most, and those that a paused process's socket takes."""
         self.random = random.Random(seed)
         self.latency_s = latency_s
         self.window = window
         self._servers: dict[tuple[str, int], VirtualServer] = {}
-        self._connections: list[VirtualTransport] = []
+        self._connections: dict[VirtualTransport, None] = {}
         self._cuts: set[tuple[str, str]] = set()
         self._slow: dict[tuple[str, str], tuple[float, float]] = {}
         self.on_delivery: Callable[[tuple[str, int], tuple[str, int], bytes], object] | None = None
         """Called as (from, to, bytes) before bytes are handed to the receiving protocol."""
+        self.on_end: Callable[[tuple[str, int], tuple[str, int]], object] | None = None
+        """Called as (local, remote) when one end of a connection is gone."""
+        self.nowhere = contextvars.Context()
+        """Where the network's own callbacks run: on behalf of no host and no process."""
         self._next_port = 40_000
         self._loop: SimulatedLoop | None = None
 
@@ -80,12 +88,17 @@ class VirtualNetwork:
         else:
             self._slow[(source, target)] = latency_s
 
-    def listen(self, factory: ProtocolFactory, host: str | None, port: int | None, *, serving: bool = True) -> VirtualServer:
-        """Binds a server; OSError when the address is taken. Port 0 picks one. Until it is `serving`, connections are refused."""
+    def listen(
+        self, factory: ProtocolFactory, host: str | None, port: int | None, *, serving: bool = True, backlog: int = 100
+    ) -> VirtualServer:
+        """Binds a server; OSError when the address is taken. Port 0 picks one. Until it is `serving`, connections are refused.
+
+        `backlog`: connections that a paused process's server takes; further ones get no answer.
+        """
         address = (_resolve(host) if host else _current_host.get(), port or self.port())
         if address in self._servers:
             raise OSError(98, f"address already in use: {address}")
-        server = VirtualServer(self, factory, address, serving)
+        server = VirtualServer(self, factory, address, serving, backlog)
         self._servers[address] = server
         return server
 
@@ -94,7 +107,7 @@ class VirtualNetwork:
             del self._servers[server.address]
 
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
-        """Dials; ConnectionRefusedError where nobody listens, TimeoutError across a cut."""
+        """Dials; ConnectionRefusedError where nobody listens, TimeoutError across a cut and where the backlog is full."""
         source, target = _current_host.get(), (_resolve(host), port)
         await asyncio.sleep(self.latency(source, target[0]) + self.latency(target[0], source))
         if self.is_cut(source, target[0]) or self.is_cut(target[0], source):
@@ -103,14 +116,16 @@ class VirtualNetwork:
         server = self._servers.get(target)
         if server is None or not server.is_serving():
             raise ConnectionRefusedError(111, f"nobody listens on {target}")
+        if not server.has_room():
+            await asyncio.sleep(30)
+            raise TimeoutError(f"no answer from {target}")
         near_address = (source, self.port())
-        near_protocol, far_protocol = factory(), server.context.copy().run(server.factory)
+        near_protocol = factory()
         near = VirtualTransport(self, near_protocol, near_address, target, contextvars.copy_context())
-        far = VirtualTransport(self, far_protocol, target, near_address, server.context)
+        far = VirtualTransport(self, None, target, near_address, server.context)
         near.peer, far.peer = far, near
-        server.connections.append(far)
-        self._connections += (near, far)
-        far.enter(far_protocol.connection_made, far)
+        self._connections[near] = self._connections[far] = None
+        server.accept(far)
         near_protocol.connection_made(near)
         return near, near_protocol
 
@@ -140,9 +155,19 @@ class VirtualNetwork:
                 server.close()
         self.reset_connections(host)
 
+    def leave_host(self, host: str) -> None:
+        """The host's program has ended in good order: its servers unbind, its connections close after what was written."""
+        for server in list(self._servers.values()):
+            if server.address[0] == host:
+                server.close()
+        for connection in list(self._connections):
+            if connection.local[0] == host:
+                connection.close()
+
     def drop(self, connection: VirtualTransport) -> None:
-        if connection in self._connections:
-            self._connections.remove(connection)
+        self._connections.pop(connection, None)
+        if self.on_end is not None:
+            self.on_end(connection.local, connection.remote)
 
 
 def _resolve(host: str) -> str:
@@ -162,14 +187,18 @@ class _ListeningSocket:
 class VirtualServer(asyncio.AbstractServer):
     """A bound address that hands each connection to a new protocol."""
 
-    def __init__(self, network: VirtualNetwork, factory: ProtocolFactory, address: tuple[str, int], serving: bool) -> None:
+    def __init__(self, network: VirtualNetwork, factory: ProtocolFactory, address: tuple[str, int], serving: bool, backlog: int) -> None:
         self._network = network
         self.factory = factory
         self.address = address
-        self.connections: list[VirtualTransport] = []
+        self.connections: dict[VirtualTransport, None] = {}
+        """Those that are open, in order."""
         self.context = contextvars.copy_context()
+        self._process = process_of(self.context)
         self._open = True
         self._serving = serving
+        self._backlog = backlog
+        self._waiting = 0
 
     @property
     def sockets(self) -> tuple[_ListeningSocket, ...]:
@@ -190,6 +219,25 @@ class VirtualServer(asyncio.AbstractServer):
     def is_serving(self) -> bool:
         return self._open and self._serving
 
+    def has_room(self) -> bool:
+        """Whether a connection can be made now."""
+        return self._waiting < self._backlog
+
+    def accept(self, connection: VirtualTransport) -> None:
+        """Hands a connection to a new protocol, when the process is there to take it."""
+        self.connections[connection] = None
+        connection.belong_to(self)
+        if self._process is None or self._process.running:
+            connection.begin(self.factory)
+            return
+        self._waiting += 1
+        # As an asyncio server does: one turn of the loop takes the connection, the next ones serve it.
+        connection.on_event(lambda: self._network.loop.call_soon(self._take, connection))
+
+    def _take(self, connection: VirtualTransport) -> None:
+        self._waiting -= 1
+        connection.begin(self.factory)
+
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._network.loop
 
@@ -207,34 +255,81 @@ class VirtualTransport(asyncio.Transport):
     """One end of a connection. Writes are delivered to the other end's protocol, in order, after a latency."""
 
     peer: VirtualTransport
+    _protocol: asyncio.BaseProtocol
 
     def __init__(
         self,
         network: VirtualNetwork,
-        protocol: asyncio.BaseProtocol,
+        protocol: asyncio.BaseProtocol | None,
         local: tuple[str, int],
         remote: tuple[str, int],
         context: contextvars.Context,
     ) -> None:
+        """`protocol` None: `begin` brings it."""
         super().__init__({"peername": remote, "sockname": local, "socket": None})
         self._context = context
+        self._process = process_of(context)
         self._network = network
-        self._protocol = protocol
+        self._begun = protocol is not None
+        if protocol is not None:
+            self._protocol = protocol
         self.local, self.remote = local, remote
         self._outgoing = bytearray()
+        self._received = bytearray()
+        """What has arrived and waits for a process that is paused."""
+        self._events: list[Callable[[], object]] = []
+        """What has happened since, in order, while there is no protocol yet."""
         self._high, self._low = 64 * 1024, 16 * 1024
         self._delivery: asyncio.TimerHandle | None = None
         self._reading = True
         self._writing_paused = False
         self._closing = False
         self._lost = False
+        self._cannot_send = False
         self._end_sent = False
+        self._server: VirtualServer | None = None
 
-    def enter(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
-        """Calls into the owner of this end, in its own context; not at all when its process is dead."""
-        process = process_of(self._context)
-        if process is None or process.alive:
-            self._context.copy().run(callback, *args)
+    def belong_to(self, server: VirtualServer) -> None:
+        """The server keeps the connection in its list as long as it is open."""
+        self._server = server
+
+    def begin(self, factory: ProtocolFactory) -> None:
+        """The process takes the connection: its protocol hears of it, and of what has happened since."""
+        if self._lost:
+            return
+        context = self._context.copy()
+        self._protocol = protocol = context.run(factory)
+        self._begun = True
+        context.run(protocol.connection_made, self)
+        events, self._events = self._events, []
+        for event in events:
+            self._enter(event)
+
+    def on_event(self, event: Callable[[], object]) -> None:
+        """Something happens on this end: its owner hears of it in its own context, now or when it goes on; never, when it is dead."""
+        process = self._process
+        if process is None or process.running:
+            self._context.copy().run(event)
+        elif process.alive:
+            handle = ProcessHandle(event, (), self._network.loop, self._context.copy())
+            handle.process = process
+            process.hold_event(handle)
+
+    def _enter(self, event: Callable[[], object]) -> None:
+        """`on_event`, for a protocol that may not be there yet."""
+        if self._begun:
+            self.on_event(event)
+        else:
+            self._events.append(event)
+
+    @property
+    def _is_paused(self) -> bool:
+        """Whether what arrives has to wait in the socket."""
+        return not self._begun or (self._process is not None and not self._process.running)
+
+    def _room(self) -> int:
+        """Bytes that may arrive now."""
+        return self._network.window - len(self._received) if self._reading else 0
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol
@@ -266,7 +361,7 @@ class VirtualTransport(asyncio.Transport):
         return self._low, self._high
 
     def write(self, data: Buffer) -> None:
-        if self._closing or self._lost:
+        if self._closing or self._cannot_send:
             return
         self._outgoing += data
         if len(self._outgoing) > self._high and not self._writing_paused:
@@ -287,46 +382,84 @@ class VirtualTransport(asyncio.Transport):
             self.pump()
 
     def abort(self) -> None:
+        """Closes at once: what has not arrived yet is lost; the other end reads what has, then hears of the reset."""
         self.break_off(None)
 
     def break_off(self, error: Exception | None) -> None:
-        """Ends the connection on both ends at once, losing what was under way."""
-        for end in (self, self.peer):
-            end._outgoing.clear()
-            end._lose(error if end is self else ConnectionResetError(104, "connection reset by peer"))
+        """Ends the connection on both ends at once, losing what was under way. None: this end does it."""
+        self._outgoing.clear()
+        self.peer._outgoing.clear()
+        if error is None:
+            self._lose(None)
+        else:
+            self._be_reset(error)
+        self.peer._be_reset(ConnectionResetError(104, "connection reset by peer"))
+
+    def _be_reset(self, error: Exception) -> None:
+        """Told after what has arrived before was read."""
+        self._stop_sending()
+        alive = self._process is None or self._process.alive
+        if alive and (self._received or not self._begun):
+            self._enter(lambda: self._lose(error))
+        else:
+            self._lose(error)
+
+    def _stop_sending(self) -> None:
+        self._cannot_send = True
+        if self._delivery is not None:
+            self._delivery.cancel()
+            self._delivery = None
 
     def pump(self) -> None:
         """Schedules the next delivery when there is something to deliver and the way is free."""
-        if self._delivery is not None or self._lost:
+        if self._delivery is not None or self._cannot_send:
             return
         if not self._outgoing and not (self._closing and not self._end_sent):
             return
-        if self._network.is_cut(self.local[0], self.remote[0]) or not self.peer._reading:
+        if self._network.is_cut(self.local[0], self.remote[0]) or not self.peer._room():
             return
         latency = self._network.latency(self.local[0], self.remote[0])
-        self._delivery = self._network.loop.call_later(latency, self._deliver, context=contextvars.Context())
+        self._delivery = self._network.loop.call_later(latency, self._deliver, context=self._network.nowhere)
 
     def _deliver(self) -> None:
         self._delivery = None
-        if self._lost or self.peer._lost or not self.peer._reading or self._network.is_cut(self.local[0], self.remote[0]):
+        peer = self.peer
+        if self._cannot_send or peer._lost or self._network.is_cut(self.local[0], self.remote[0]):
+            return
+        room = peer._room()
+        if not room:
             return
         if self._outgoing:
-            size = min(len(self._outgoing), self._network.window)
-            piece = bytes(self._outgoing[:size])
+            size = min(len(self._outgoing), room)
+            piece = bytes(memoryview(self._outgoing)[:size])
             del self._outgoing[:size]
-            if not self.peer._closing:
+            if not peer._closing:
                 if self._network.on_delivery is not None:
                     self._network.on_delivery(self.local, self.remote, piece)
-                self.peer.enter(self.peer._receive, piece)
+                peer._arrive(piece)
             if self._writing_paused and len(self._outgoing) <= self._low:
                 self._writing_paused = False
-                self.enter(self._protocol.resume_writing)
+                self._enter(self._protocol.resume_writing)
         if self._closing and not self._outgoing:
             self._end_sent = True
             self._lose(None)
-            self.peer.enter(self.peer._end_of_stream)
+            peer._enter(peer._end_of_stream)
         else:
             self.pump()
+
+    def _arrive(self, piece: bytes) -> None:
+        if not self._is_paused:
+            self._context.copy().run(self._receive, piece)
+            return
+        self._received += piece
+        if len(self._received) == len(piece):
+            self._enter(self._read_received)
+
+    def _read_received(self) -> None:
+        piece, self._received = bytes(self._received), bytearray()
+        if not self._lost and not self._closing:
+            self._receive(piece)
+            self.peer.pump()
 
     def _receive(self, piece: bytes) -> None:
         if not isinstance(self._protocol, asyncio.BufferedProtocol):
@@ -354,8 +487,10 @@ class VirtualTransport(asyncio.Transport):
         if self._lost:
             return
         self._lost = self._closing = True
-        if self._delivery is not None:
-            self._delivery.cancel()
-            self._delivery = None
+        self._stop_sending()
+        self._received.clear()
         self._network.drop(self)
-        self._network.loop.call_soon(self._protocol.connection_lost, error, context=self._context.copy())
+        if self._server is not None:
+            self._server.connections.pop(self, None)
+        if self._begun:
+            self._network.loop.call_soon(self._protocol.connection_lost, error, context=self._context.copy())

@@ -10,7 +10,7 @@ from odradek.testing.history.anomalies import Anomaly
 from odradek.testing.history.checker import Report, check, examine
 from odradek.testing.history.copies import Copy
 from odradek.testing.history.events import Assigned, Commit, Event, MicroOperation, Poll, Revoked, Send, iterate_history, read_history
-from odradek.testing.history.recorder import Recorder
+from odradek.testing.history.recorder import MemoryRecorder, Recorder
 
 __all__ = [
     "Anomaly",
@@ -18,6 +18,7 @@ __all__ = [
     "Commit",
     "Copy",
     "Event",
+    "MemoryRecorder",
     "MicroOperation",
     "Poll",
     "Recorder",

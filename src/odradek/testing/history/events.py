@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -114,6 +114,14 @@ def to_list(operation: MicroOperation) -> list[object]:
 
 _MAKERS: Mapping[str, Callable[..., MicroOperation]] = {name: kind for kind, name in NAMES.items()}
 _OWN_KEYS = frozenset("tpkfv")
+
+
+def to_micro_operation(given: MicroOperation | Sequence[object]) -> MicroOperation:
+    """The micro-operation of its JSON list, or itself. KeyError or TypeError when it is none."""
+    if isinstance(given, Send | Poll | Commit | Assigned | Revoked):
+        return given
+    name, *rest = given
+    return _MAKERS[str(name)](*rest)
 
 
 def to_event(fields: Mapping[str, Any]) -> Event:

@@ -88,8 +88,13 @@ def check_replicas(name: str, replicas: Mapping[str, Path | str], high_watermark
 
     Compared from the highest log start; where segments begin may differ, and so may what each has deleted before.
     """
+    return compare_logs(name, {each: read_batches(directory) for each, directory in replicas.items()}, high_watermark)
+
+
+def compare_logs(name: str, replicas: Mapping[str, Iterable[LoggedBatch]], high_watermark: int) -> list[Anomaly]:
+    """As `check_replicas`, of batches that have been read."""
     findings = Findings()
-    logs = {each: _below(directory, high_watermark) for each, directory in replicas.items()}
+    logs = {each: _below(batches, high_watermark) for each, batches in replicas.items()}
     heads = {each: next(batches, None) for each, batches in logs.items()}
     start = max((head.header.base_offset for head in heads.values() if head is not None), default=0)
     for each, batches in logs.items():
@@ -107,9 +112,9 @@ def check_replicas(name: str, replicas: Mapping[str, Path | str], high_watermark
     return findings.anomalies
 
 
-def _below(directory: Path | str, high_watermark: int) -> Iterator[LoggedBatch]:
-    """The batches of a log whose first record is below a high watermark."""
-    for batch in read_batches(directory):
+def _below(batches: Iterable[LoggedBatch], high_watermark: int) -> Iterator[LoggedBatch]:
+    """Those whose first record is below a high watermark."""
+    for batch in batches:
         if batch.header.base_offset >= high_watermark:
             return
         yield batch

@@ -1,4 +1,4 @@
-"""Writes the history of one process as it happens.
+"""Writes the history of one process as it happens, into a file or (`MemoryRecorder`) into a list.
 
     recorder = Recorder(directory / "producer-1.jsonl", "producer-1")
     recorder.invoke("send", [["send", "orders", 0, None, 17]])
@@ -14,32 +14,38 @@ import json
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from odradek.testing.history.events import Assigned, Commit, Function, Kind, MicroOperation, Poll, Revoked, Send, to_list
+from odradek.testing.history.events import (
+    NOTHING,
+    Assigned,
+    Commit,
+    Event,
+    Function,
+    Kind,
+    MicroOperation,
+    Poll,
+    Revoked,
+    Send,
+    to_list,
+    to_micro_operation,
+)
 
 Micro: TypeAlias = MicroOperation | Sequence[object]
 """A micro-operation, or its JSON list."""
 
 
-class Recorder:
-    """Appends the events of a process to a file; what a killed predecessor left half written at its end is cut off.
+class Recording(ABC):
+    """What `Recorder` and `MemoryRecorder` have in common: the four kinds of events.
 
     A process does one thing at a time: an invocation belongs to the completion of the same function that follows it. Where several are
     under way at once (pipelined sends), each invocation and its completion carry the same extra key `id`. After a kill, record "crash" or
     take a new process name: positions and open invocations of the old life end there.
     """
-
-    def __init__(self, path: Path | str, process: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """OSError when the file cannot be opened for writing. `clock` gives seconds, the same for all processes of a history."""
-        self.process = process
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        _cut_torn_line(self._file)
 
     def invoke(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
         """The process is about to do this: what is known of it beforehand."""
@@ -56,6 +62,35 @@ class Recorder:
     def info(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
         """Nobody knows (a timeout, NOT_ENOUGH_REPLICAS_AFTER_APPEND); also what has no invocation: "crash", "rebalance"."""
         self._write("info", function, micro_operations, extra)
+
+    @abstractmethod
+    def _write(self, kind: Kind, function: Function, micro_operations: Iterable[Micro], extra: dict[str, object]) -> None: ...
+
+
+class MemoryRecorder(Recording):
+    """Adds the events of a process to a list, which several processes may share: it is in order of time then."""
+
+    def __init__(self, events: list[Event], process: str, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds, the same for all processes of a history."""
+        self.process = process
+        self._events = events
+        self._clock = clock
+
+    def _write(self, kind: Kind, function: Function, micro_operations: Iterable[Micro], extra: dict[str, object]) -> None:
+        made = tuple([to_micro_operation(each) for each in micro_operations])
+        self._events.append(Event(self._clock(), self.process, kind, function, made, extra or NOTHING))
+
+
+class Recorder(Recording):
+    """Appends the events of a process to a file; what a killed predecessor left half written at its end is cut off."""
+
+    def __init__(self, path: Path | str, process: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """OSError when the file cannot be opened for writing. `clock` gives seconds, the same for all processes of a history."""
+        self.process = process
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        _cut_torn_line(self._file)
 
     def close(self) -> None:
         """Closes the file; the recorder takes no more events."""

@@ -1,0 +1,209 @@
+"""A real node on a thread of its own, for one life, which ends in good order or as SIGKILL ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from odradek.base.disk import Disk
+from odradek.config.broker import BrokerConfig
+from odradek.server.broker import Broker
+from odradek.storage.disk import OsDirectoryLock, OsDisk, OsFile
+
+
+class NodeThread:
+    """Started once; then stopped, or killed where its disk is a `MortalDisk`."""
+
+    def __init__(self, new_config: Callable[[], BrokerConfig], *, disk: Disk | None = None, format_if_empty: bool = False) -> None:
+        """`new_config` is called on the thread; what it raises keeps the node from starting."""
+        self.ready: Future[int] = Future()
+        """The port for clients once they are served, or what kept the node from starting."""
+        self._new_config = new_config
+        self._disk = disk
+        self._format_if_empty = format_if_empty
+        self._loop = _Loop()
+        self._executor = ThreadPoolExecutor(10, "odradek-embedded-job")
+        self._loop.set_default_executor(self._executor)
+        self._stopped: asyncio.Future[None] = self._loop.create_future()
+        self._killed = False
+        self._thread = threading.Thread(target=self._run, name="odradek-embedded", daemon=True)
+
+    def start(self) -> None:
+        """Begins; `ready` tells how it went."""
+        self._thread.start()
+
+    def begin_stop(self) -> None:
+        """An orderly shutdown begins, also of a node that is still starting."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended by itself
+            self._loop.call_soon_threadsafe(self._end)
+
+    def stop(self) -> None:
+        """An orderly shutdown; returns when all is closed."""
+        self.begin_stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        else:
+            self._executor.shutdown()
+            self._loop.close()
+
+    def kill(self) -> None:
+        """Ends it here and now: connections break, locks are free, nothing more is written."""
+        self._killed = True
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _end(self) -> None:
+        if not self._stopped.done():
+            self._stopped.set_result(None)
+
+    def _run(self) -> None:
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        try:
+            self._live(loop)
+        except BaseException as error:
+            if not self.ready.done():
+                self.ready.set_exception(error)
+        finally:
+            asyncio.set_event_loop(None)
+            if self._killed:
+                self._bury(loop)
+            loop.close()
+
+    def _live(self, loop: _Loop) -> None:
+        broker = Broker(self._new_config(), loop=loop, disk=self._disk, format_if_empty=self._format_if_empty)
+        starting = loop.create_task(broker.start())
+        try:
+            loop.run_until_complete(asyncio.wait((starting, self._stopped), return_when=asyncio.FIRST_COMPLETED))
+            if starting.done():
+                starting.result()
+                self.ready.set_result(broker.port())
+                loop.run_until_complete(self._stopped)
+        finally:
+            if not self._killed:
+                starting.cancel()
+                loop.run_until_complete(asyncio.wait((starting,)))
+                loop.run_until_complete(broker.stop())
+                loop.finish()
+
+    def _bury(self, loop: _Loop) -> None:
+        """What the system does for a process that is gone."""
+        loop.set_exception_handler(lambda loop, context: None)
+        loop.close_sockets()
+        disk = self._disk
+        if isinstance(disk, MortalDisk):
+            disk.die()
+        # No thread may be at work on a file that is closed: its number may be another file's by then.
+        self._executor.shutdown(cancel_futures=True)
+        if isinstance(disk, MortalDisk):
+            disk.close()
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop that knows its sockets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def _make_socket_transport(self, sock: socket.socket, *arguments: Any, **named: Any) -> Any:
+        self._sockets.add(sock)
+        return super()._make_socket_transport(sock, *arguments, **named)  # type: ignore[misc]
+
+    def _start_serving(self, protocol_factory: Any, sock: socket.socket, *arguments: Any, **named: Any) -> None:
+        self._sockets.add(sock)
+        super()._start_serving(protocol_factory, sock, *arguments, **named)  # type: ignore[misc]
+
+    def close_sockets(self) -> None:
+        """Closes them as they are; nothing more is sent."""
+        for sock in list(self._sockets):
+            sock.close()
+
+    def finish(self) -> None:
+        """Lets everything that is still under way end, as `asyncio.run` does."""
+        tasks = asyncio.all_tasks(self)
+        for task in tasks:
+            task.cancel()
+        self.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.run_until_complete(self.shutdown_asyncgens())
+        self.run_until_complete(self.shutdown_default_executor())
+
+
+class MortalDisk(OsDisk):
+    """The system's disk for one life of a node: after `die` and `close` every operation that changes something ends in EBADF."""
+
+    def __init__(self) -> None:
+        self._dead = False
+        self._open: weakref.WeakSet[_File | _Lock] = weakref.WeakSet()
+
+    def die(self) -> None:
+        """Nothing is opened, made, renamed or removed any more."""
+        self._dead = True
+
+    def close(self) -> None:
+        """Closes all files and frees all locks; nobody may be at work on them."""
+        for each in list(self._open):
+            each.die()
+
+    def _check(self, path: str) -> None:
+        if self._dead:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), path)
+
+    def open(self, path: str, *, create: bool = False, readonly: bool = False) -> OsFile:
+        self._check(path)
+        flags = os.O_CLOEXEC | (os.O_RDONLY if readonly else os.O_RDWR) | (os.O_CREAT if create else 0)
+        file = _File(path, os.open(path, flags, 0o644))
+        self._open.add(file)
+        return file
+
+    def lock(self, path: str) -> OsDirectoryLock:
+        self._check(path)
+        lock = _Lock(super().lock(path))
+        self._open.add(lock)
+        return lock
+
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self._check(path)
+        super().write_atomic(path, data, durable=durable)
+
+    def makedirs(self, path: str) -> None:
+        self._check(path)
+        super().makedirs(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._check(source)
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self._check(path)
+        super().remove(path)
+
+    def rmtree(self, path: str) -> None:
+        self._check(path)
+        super().rmtree(path)
+
+
+class _File(OsFile):
+    __slots__ = ("__weakref__",)
+
+    def die(self) -> None:
+        self.close()
+
+
+class _Lock(OsDirectoryLock):
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, lock: OsDirectoryLock) -> None:
+        self._descriptor, lock._descriptor = lock._descriptor, -1
+
+    def die(self) -> None:
+        self.release()

@@ -1,0 +1,111 @@
+"""Kafka requests and responses as they travel over a virtual network, for checkers that look at nothing else.
+
+    tap = WireTap(network)
+    tap.on_request = lambda request: ...
+    tap.on_response = lambda request, body: ...
+
+Bytes are put together to frames again per connection and direction. A direction that does not speak Kafka is not looked at any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.base.errors import ProtocolError
+from odradek.protocol.headers import decode_request_header, decode_response_header
+
+if TYPE_CHECKING:
+    from odradek.testing.network import VirtualNetwork
+
+Address = tuple[str, int]
+
+
+class TappedRequest(NamedTuple):
+    """A request that has arrived; `source` and `target` are hosts. `body` is the encoded message without its header."""
+
+    source: str
+    target: str
+    target_port: int
+    api_key: int
+    version: int
+    body: memoryview
+
+
+class _Direction:
+    """The bytes that go from one end of a connection to the other."""
+
+    __slots__ = ("asked", "broken", "pending")
+
+    def __init__(self, asked: dict[int, TappedRequest] | None) -> None:
+        """`asked`: what the other direction has asked for, by correlation id, when this one answers."""
+        self.asked = asked
+        self.pending = bytearray()
+        self.broken = False
+
+
+class WireTap:
+    """Sees what is delivered. Takes the network's `on_delivery` and `on_end`; deliveries are handed on to `and_then`."""
+
+    def __init__(self, network: VirtualNetwork, and_then: Callable[[Address, Address, bytes], object] | None = None) -> None:
+        self.on_request: list[Callable[[TappedRequest], object]] = []
+        self.on_response: list[Callable[[TappedRequest, memoryview], object]] = []
+        self._directions: dict[tuple[Address, Address], _Direction] = {}
+        self._asked: dict[tuple[Address, Address], dict[int, TappedRequest]] = {}
+        self._and_then = and_then
+        network.on_delivery = self._delivered
+        network.on_end = self._ended
+
+    def _delivered(self, source: Address, target: Address, data: bytes) -> None:
+        if self._and_then is not None:
+            self._and_then(source, target, data)
+        direction = self._directions.get((source, target))
+        if direction is None:
+            # Who dialled speaks first, and only who dialled asks.
+            direction = self._directions[(source, target)] = _Direction(self._asked.get((target, source)))
+            if direction.asked is None:
+                self._asked[(source, target)] = {}
+        if direction.broken:
+            return
+        try:
+            self._read(direction, source, target, data)
+        except (ProtocolError, ValueError, IndexError):
+            direction.broken = True
+            direction.pending.clear()
+
+    def _ended(self, source: Address, target: Address) -> None:
+        for key in ((source, target), (target, source)):
+            self._directions.pop(key, None)
+            self._asked.pop(key, None)
+
+    def _read(self, direction: _Direction, source: Address, target: Address, data: bytes) -> None:
+        pending = direction.pending
+        pending += data
+        position = 0
+        while len(pending) - position >= 4:
+            end = position + 4 + int.from_bytes(pending[position : position + 4], "big")
+            if len(pending) < end:
+                break
+            frame = memoryview(bytes(pending[position + 4 : end]))
+            position = end
+            if direction.asked is None:
+                self._tell_request(source, target, frame)
+            else:
+                self._tell_response(direction.asked, frame)
+        if position:
+            del pending[:position]
+
+    def _tell_request(self, source: Address, target: Address, frame: memoryview) -> None:
+        header, offset = decode_request_header(frame)
+        request = TappedRequest(source[0], *target, header.api_key, header.api_version, frame[offset:])
+        self._asked[(source, target)][header.correlation_id] = request
+        for listener in self.on_request:
+            listener(request)
+
+    def _tell_response(self, asked: dict[int, TappedRequest], frame: memoryview) -> None:
+        request = asked.pop(int.from_bytes(frame[:4], "big", signed=True), None)
+        if request is None:
+            return
+        _, offset = decode_response_header(frame, request.api_key, request.version)
+        for listener in self.on_response:
+            listener(request, frame[offset:])
