@@ -123,3 +123,15 @@ def test_a_name_is_not_durable_before_its_directory_is_synced() -> None:
     disk.fsync_dir("/")
     disk.fsync_dir("/data")
     assert all(disk.crash(random.Random(seed)).read_bytes("/data/segment") == b"records" for seed in range(20))
+
+
+def test_a_program_that_goes_round_in_circles_is_an_error_not_a_hang() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        def again() -> None:
+            loop.call_soon(again)
+
+        again()
+        await asyncio.sleep(1)
+
+    with pytest.raises(SimulationStalled, match="stands still"):
+        run(main)

@@ -32,7 +32,15 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class SimulationStalled(RuntimeError):
-    """Nothing is ready to run and no timer is set: the program waits for something that can never come."""
+    """Nothing is ready to run and no timer is set: the program waits for something that can never come. Or there is always something to
+    run, and the clock stands still.
+    """
+
+
+_RESOLUTION_S = 1e-9
+_TICK_S = 2 * _RESOLUTION_S
+_SPINS = 200_000
+"""Turns of the loop in which the clock does not move; a program that has so much to do at one moment goes round in circles."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
@@ -40,6 +48,7 @@ class _JumpingSelector(selectors.BaseSelector):
 
     def __init__(self) -> None:
         self.now = 0.0
+        self._spins = 0
         self._map: dict[Any, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -59,6 +68,11 @@ class _JumpingSelector(selectors.BaseSelector):
             raise SimulationStalled(f"at virtual second {self.now:.6f}")
         if timeout > 0:
             self.now += timeout
+            self._spins = 0
+        else:
+            self._spins += 1
+            if self._spins > _SPINS:
+                raise SimulationStalled(f"the clock stands still at virtual second {self.now:.6f}")
         return []
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
@@ -75,7 +89,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self, network: VirtualNetwork | None = None) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
-        self._clock_resolution = 1e-9
+        self._clock_resolution = _RESOLUTION_S
         self.network = network or VirtualNetwork()
         self.network.attach(self)
         self.processes: list[SimulatedProcess] = []
@@ -125,6 +139,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         process = process_of(context)
+        now = self._jumping.now
+        if now < when < now + _TICK_S:
+            # What is due within the resolution would run without the clock moving, and might set itself the same timer again.
+            when = now + _TICK_S
         if process is None:
             return super().call_at(when, callback, *args, context=context)
         timer = ProcessTimer(when, callback, args, self, context)

@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -98,7 +99,7 @@ class NodeThread:
     def _bury(self, loop: _Loop) -> None:
         """What the system does for a process that is gone."""
         loop.set_exception_handler(lambda loop, context: None)
-        loop.close_sockets()
+        loop.break_off()
         disk = self._disk
         if isinstance(disk, MortalDisk):
             disk.die()
@@ -109,24 +110,40 @@ class NodeThread:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """An event loop that knows its sockets."""
+    """An event loop that knows its connections and servers."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    """asyncio's own: what is to run in this turn, and the heap of timers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._connections: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
+        self._listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
-    def _make_socket_transport(self, sock: socket.socket, *arguments: Any, **named: Any) -> Any:
-        self._sockets.add(sock)
-        return super()._make_socket_transport(sock, *arguments, **named)  # type: ignore[misc]
+    def _make_socket_transport(self, *arguments: Any, **named: Any) -> Any:
+        transport: asyncio.Transport = super()._make_socket_transport(*arguments, **named)  # type: ignore[misc]
+        self._connections.add(transport)
+        return transport
 
     def _start_serving(self, protocol_factory: Any, sock: socket.socket, *arguments: Any, **named: Any) -> None:
-        self._sockets.add(sock)
+        self._listening.add(sock)
         super()._start_serving(protocol_factory, sock, *arguments, **named)  # type: ignore[misc]
 
-    def close_sockets(self) -> None:
-        """Closes them as they are; nothing more is sent."""
-        for sock in list(self._sockets):
-            sock.close()
+    def break_off(self) -> None:
+        """Nothing that was to run does, but for the ends of connections; every socket is closed without another byte."""
+        ready = [handle for handle in self._ready if isinstance(getattr(handle._callback, "__self__", None), asyncio.Transport)]  # type: ignore[attr-defined]
+        self._ready.clear()
+        self._ready.extend(ready)
+        self._scheduled.clear()
+        for listening in list(self._listening):
+            self.remove_reader(listening)
+            listening.close()
+        for transport in list(self._connections):
+            transport.set_protocol(asyncio.Protocol())
+            transport.abort()
+        self.call_soon(self.stop)
+        self.run_forever()
 
     def finish(self) -> None:
         """Lets everything that is still under way end, as `asyncio.run` does."""
