@@ -1,6 +1,6 @@
 """Random faults against a quorum in memory: `python -m tests.campaigns.quorum --seed 1 --count 1000`.
 
-One seed is one cluster and one history: drops, reorderings, cuts, crashes, resignations, snapshots, under a load of
+One seed is one cluster and one history: drops, reorderings, cuts, crashes, pauses of a process, resignations, snapshots, under a load of
 appends. The invariants of `tests.consensus.simulation` are checked after every step; at the end all is healed and the quorum must come
 together again.
 A failing seed is printed and runs again alone with `--seed N --count 1`.
@@ -22,10 +22,12 @@ def run(seed: int, *, actions: int = 60) -> Cluster:
     cluster = Cluster(
         seed,
         voters=plan.choice((1, 2, 3, 3, 3, 5)),
+        observers=plan.choice((0, 0, 1)),
         drop=plan.choice((0.0, 0.02, 0.1, 0.3)),
         delay_ms=plan.choice((1, 5, 30, 80)),
         flush_ms=plan.choice((1, 5, 60)),
         directory_ids=plan.random() < 0.5,
+        refuses=plan.random() < 0.5,
     )
     cluster.start()
     for _ in range(actions):
@@ -39,7 +41,10 @@ def run(seed: int, *, actions: int = 60) -> Cluster:
 
 def _act(cluster: Cluster, plan: random.Random) -> None:
     actions: tuple[tuple[int, Callable[[], None]], ...] = (
-        (12, cluster.propose),
+        (10, cluster.propose),
+        (2, cluster.propose_to_all),
+        (2, lambda: plan.choice(list(cluster.nodes.values())).pause()),
+        (3, lambda: _go_on(cluster)),
         (2, lambda: _crash(cluster, plan)),
         (3, lambda: _restart(cluster, plan)),
         (2, lambda: cluster.isolate(plan.choice(list(cluster.nodes)))),
@@ -62,6 +67,11 @@ def _restart(cluster: Cluster, plan: random.Random) -> None:
         plan.choice(down).start()
 
 
+def _go_on(cluster: Cluster) -> None:
+    for node in cluster.nodes.values():
+        node.go_on()
+
+
 def _cut_one_way(cluster: Cluster, plan: random.Random) -> None:
     ids = list(cluster.nodes)
     if len(ids) > 1:
@@ -73,6 +83,7 @@ def _heal(cluster: Cluster) -> None:
     cluster.heal()
     cluster.drop = 0.0
     cluster.delay_ms = 5
+    _go_on(cluster)
     for node in cluster.nodes.values():
         if node.raft is None:
             node.start()

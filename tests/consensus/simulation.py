@@ -36,6 +36,7 @@ from odradek.consensus.voters import Endpoint, OffsetAndEpoch, Voter, VoterHisto
 
 BATCHES_PER_FETCH = 3
 SNAPSHOT_SIZE = 100
+OBSERVER_FLUSH_MS = 1000
 
 
 class Batch:
@@ -60,6 +61,8 @@ class MemoryLog:
         self.start_offset = 0
         self.snapshots: dict[OffsetAndEpoch, tuple[object, ...]] = {}
         self.flushed = 0
+        self.generation = 0
+        """Raised by whatever cuts the log: a flush that began before makes nothing durable that was written after."""
 
     @property
     def end(self) -> OffsetAndEpoch:
@@ -93,6 +96,7 @@ class MemoryLog:
         self.batches = [batch for batch in self.batches if batch.end_offset <= offset]
         assert self.end.offset == offset
         self.flushed = min(self.flushed, offset)
+        self.generation += 1
 
     def read(self, offset: int) -> list[Batch]:
         return [batch for batch in self.batches if batch.end_offset > offset][:BATCHES_PER_FETCH]
@@ -115,8 +119,13 @@ class Node:
         self.election: ElectionState | None = None
         self.raft: Raft | None = None
         self.incarnation = 0
-        self.answers: dict[int, Callable[[Response], None]] = {}
+        self.answers: dict[int, tuple[Callable[[Response], None], Callable[[], None]]] = {}
+        """Who waits for an answer: how to give it, and what happens when the process dies first."""
         self.next_token = 0
+        self.paused = False
+        self.inbox: list[Callable[[], None]] = []
+        """What came while the process stood still."""
+        self.flushing = False
         self.tick_at = NEVER
         self.announced_high_watermark = -1
         self.chunks = 0
@@ -127,7 +136,7 @@ class Node:
 
     def start(self) -> None:
         self.incarnation += 1
-        self.answers.clear()
+        self.flushing = False
         history = VoterHistory(self.cluster.voters)
         for batch in self.log.batches:
             for update in batch.control:
@@ -149,7 +158,34 @@ class Node:
         self.raft = None
         self.tick_at = NEVER
         self.incarnation += 1
+        self.paused = False
+        self.inbox.clear()
         self.log.crash()
+        waiting, self.answers = self.answers, {}
+        for _, connection_lost in waiting.values():
+            connection_lost()
+
+    def pause(self) -> None:
+        """The process stands still: nothing is read, no timer runs, and it does not notice."""
+        self.paused = self.raft is not None
+
+    def go_on(self) -> None:
+        """What waits in its sockets is served first, then its timers."""
+        if not self.paused:
+            return
+        self.paused = False
+        inbox, self.inbox = self.inbox, []
+        for work in inbox:
+            self.do(work)
+        if self.tick_at != NEVER:
+            self.cluster.wake(self, self.tick_at)
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Something reaches the process, now or when it goes on."""
+        if self.paused:
+            self.inbox.append(work)
+        else:
+            work()
 
     def step(self, event: Event) -> None:
         if self.raft is not None:
@@ -171,18 +207,17 @@ class Node:
                 self.log.snapshots = {chunk.snapshot_id: content}
                 self.log.batches = []
                 self.log.start_offset = self.log.flushed = chunk.snapshot_id.offset
+                self.log.generation += 1
                 installed = SnapshotInstalled(chunk.snapshot_id, None, 0)
                 self.cluster.later(1, self, lambda installed=installed: self.step(installed))
         for message in ready.messages:
             self.cluster.send(self, message)
         for token, response in ready.replies:
-            self.answers.pop(token)(self._attach(response))
+            self.answers.pop(token)[0](self._attach(response))
         if ready.high_watermark is not None:
             self.cluster.check_high_watermark(self, ready.high_watermark)
             self.announced_high_watermark = ready.high_watermark
-        if ready.appends:
-            end = self.log.end.offset
-            self.cluster.later(self.cluster.rng.randrange(self.cluster.flush_ms), self, lambda: self._flushed(end))
+        self._flush()
         self.cluster.check_leaders()
         self.tick_at = self.raft.deadline_ms
         if self.tick_at != NEVER:
@@ -203,10 +238,20 @@ class Node:
             content = append.payload if append.payload is not None else append.control
             self.log.append(Batch(append.base_offset, append.end_offset, append.epoch, content, control))
 
-    def _flushed(self, end: int) -> None:
-        end = min(end, self.log.end.offset)
-        self.log.flushed = max(self.log.flushed, end)
-        self.step(Flushed(end))
+    def _flush(self) -> None:
+        """One at a time; what is appended or replaced meanwhile is for the next one. Who is no voter does it now and then."""
+        end, generation = self.log.end.offset, self.log.generation
+        if self.flushing or self.log.flushed >= end or self.raft is None:
+            return
+        self.flushing = True
+        delay_ms = self.cluster.rng.randrange(self.cluster.flush_ms if self.raft.is_voter else OBSERVER_FLUSH_MS)
+        self.cluster.later(delay_ms, self, lambda: self._flushed(end, generation))
+
+    def _flushed(self, end: int, generation: int) -> None:
+        self.flushing = False
+        if self.log.generation == generation:
+            self.log.flushed = max(self.log.flushed, end)
+        self.step(Flushed(self.log.flushed))
 
     def _attach(self, response: Response) -> Response:
         """What the shell adds to the core's answers: records, snapshot bytes."""
@@ -220,11 +265,17 @@ class Node:
             return response._replace(data=b"x" * min(response.max_bytes, 40))
         return response
 
-    def receive(self, event: Callable[[int], RequestReceived], answer: Callable[[Response], None]) -> None:
+    def receive(
+        self,
+        event: Callable[[int], RequestReceived],
+        answer: Callable[[Response], None],
+        connection_lost: Callable[[], None] = lambda: None,
+    ) -> None:
         if self.raft is None:
+            connection_lost()
             return
         self.next_token += 1
-        self.answers[self.next_token] = answer
+        self.answers[self.next_token] = (answer, connection_lost)
         self.step(event(self.next_token))
 
 
@@ -236,20 +287,40 @@ class Cluster:
     """Nodes 1..n, time, network and the invariants."""
 
     def __init__(
-        self, seed: int, *, voters: int = 3, drop: float = 0.0, delay_ms: int = 5, flush_ms: int = 5, directory_ids: bool = False
+        self,
+        seed: int,
+        *,
+        voters: int = 3,
+        observers: int = 0,
+        drop: float = 0.0,
+        delay_ms: int = 5,
+        flush_ms: int = 5,
+        directory_ids: bool = False,
+        refuses: bool = False,
     ) -> None:
+        """With `refuses` the machine of a process that is gone says so to whoever talks to it; else there is silence."""
         self.seed = seed
         self.rng = random.Random(seed)
         self.now_ms = 1000
         self.drop = drop
         self.delay_ms = delay_ms
         self.flush_ms = flush_ms
-        self.timeouts = RaftTimeouts(election_ms=100, fetch_ms=200, request_ms=200, retry_backoff_ms=10, fetch_max_wait_ms=50)
+        self.refuses = refuses
+        self.timeouts = RaftTimeouts(
+            election_ms=100,
+            election_backoff_max_ms=100,
+            fetch_ms=200,
+            request_ms=200,
+            retry_backoff_ms=10,
+            fetch_max_wait_ms=50,
+            unreachable_min_ms=5,
+            unreachable_max_ms=20,
+        )
         members = [
             Voter(number, UUID(int=1000 + number) if directory_ids else None, (Endpoint("CONTROLLER", "localhost", 9000 + number),))
-            for number in range(1, voters + 1)
+            for number in range(1, voters + observers + 1)
         ]
-        self.voters = VoterSet(members)
+        self.voters = VoterSet(members[:voters])
         self.nodes = {
             voter.id: Node(self, voter._replace(directory_id=voter.directory_id or UUID(int=1000 + voter.id))) for voter in members
         }
@@ -274,13 +345,18 @@ class Cluster:
     def later(self, delay_ms: int, node: Node, work: Callable[[], None]) -> None:
         """Runs on the node, unless it has crashed meanwhile."""
         incarnation = node.incarnation
-        self.at(self.now_ms + delay_ms, lambda: work() if node.incarnation == incarnation else None)
+
+        def at_node() -> None:
+            if node.incarnation == incarnation:
+                node.do(work)
+
+        self.at(self.now_ms + delay_ms, at_node)
 
     def wake(self, node: Node, when_ms: int) -> None:
         incarnation = node.incarnation
 
         def tick() -> None:
-            if node.incarnation == incarnation and node.tick_at == when_ms:
+            if node.incarnation == incarnation and node.tick_at == when_ms and not node.paused:
                 node.step(Tick())
 
         self.at(when_ms, tick)
@@ -293,16 +369,19 @@ class Cluster:
         correlation = message.correlation
         incarnation = source.incarnation
 
-        def answered(response: Response) -> None:
-            def deliver() -> None:
-                if source.incarnation == incarnation:
-                    source.step(ResponseReceived(correlation, response))
+        def back(event: ResponseReceived) -> None:
+            if source.incarnation == incarnation and not self._lost(target.id, source.id):
+                self.later(self.rng.randrange(self.delay_ms) + 1, source, lambda: source.step(event))
 
-            if not self._lost(target.id, source.id):
-                self.at(self.now_ms + self.rng.randrange(self.delay_ms) + 1, deliver)
+        def answered(response: Response) -> None:
+            back(ResponseReceived(correlation, response))
+
+        def connection_lost() -> None:
+            if self.refuses:
+                back(ResponseReceived(correlation, None, unreachable=True))
 
         def arrive() -> None:
-            target.receive(lambda token: RequestReceived(token, message.request), answered)
+            target.do(lambda: target.receive(lambda token: RequestReceived(token, message.request), answered, connection_lost))
 
         if not self._lost(source.id, target.id):
             self.at(self.now_ms + self.rng.randrange(self.delay_ms) + 1, arrive)
@@ -345,17 +424,25 @@ class Cluster:
         leading = [node for node in self.nodes.values() if node.raft is not None and node.raft.role is Role.LEADER]
         return max(leading, key=lambda node: node.raft.epoch if node.raft else 0, default=None)
 
-    def propose(self) -> None:
-        leader = self.leader()
+    def propose(self, node: Node | None = None) -> None:
+        """To `node`, or to the leader of the largest epoch."""
+        leader = node or self.leader()
         if leader is not None and leader.raft is not None:
             self.proposed += 1
-            count = 1 + self.rng.randrange(3)
-            leader.step(Propose(leader.raft.epoch, count, f"payload {self.proposed}"))
+            proposal = Propose(leader.raft.epoch, 1 + self.rng.randrange(3), f"payload {self.proposed}")
+            leader.do(lambda: leader.step(proposal))
+
+    def propose_to_all(self) -> None:
+        """To whoever believes to lead."""
+        for node in self.nodes.values():
+            if node.raft is not None and node.raft.is_leader:
+                self.propose(node)
 
     def resign(self) -> None:
         leader = self.leader()
         if leader is not None and leader.raft is not None:
-            leader.step(Resign(leader.raft.epoch))
+            resignation = Resign(leader.raft.epoch)
+            leader.do(lambda: leader.step(resignation))
 
     def take_snapshot(self, node: Node, *, cut_log: bool = True) -> None:
         """The state machine of a node writes a snapshot at its high watermark and drops the log below."""
@@ -432,7 +519,7 @@ class Cluster:
     def check_durable(self, batch: Batch) -> None:
         """What is committed for the first time must be on the disks of a majority: a crash of all may not lose it."""
         holders = 0
-        for node in self.nodes.values():
+        for node in (self.nodes[voter] for voter in self.voters.ids):
             in_log = any(
                 each.end_offset == batch.end_offset and each.epoch == batch.epoch
                 for each in node.log.batches

@@ -12,6 +12,7 @@ from odradek.consensus.voters import ReplicaKey
 from tests.campaigns.quorum import run
 from tests.consensus import simulation
 from tests.consensus.test_quorum import test_a_vote_binds_the_next_life as check_remembered_vote
+from tests.consensus.test_quorum import test_records_of_a_former_epoch_are_committed_only_with_one_of_the_leaders_own as check_former_epochs
 
 SEEDS = range(1, 251)
 """The invariants are shown to notice broken cores in no longer runs than the core itself has to pass."""
@@ -89,9 +90,9 @@ def _needs_no_majority(monkeypatch: pytest.MonkeyPatch) -> None:
 def _leads_its_old_epoch_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restarted leader goes on leading; what it had not flushed is written anew."""
 
-    def become_unattached(self: raft.Raft, epoch: int, leader_id: int = -1, *, keep_deadline: bool = True) -> None:
+    def become_unattached(self: raft.Raft, epoch: int, leader_id: int = -1) -> None:
         epoch = max(self.epoch, epoch - 1) if self.role is states.Role.RESIGNED else epoch
-        original(self, epoch, leader_id, keep_deadline=keep_deadline)
+        original(self, epoch, leader_id)
 
     original = raft.Raft.become_unattached
     monkeypatch.setattr(raft.Raft, "become_unattached", become_unattached)
@@ -111,10 +112,15 @@ def test_a_vote_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
         check_remembered_vote()
 
 
+def test_a_commit_of_former_epochs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _commits_former_epochs(monkeypatch)
+    with pytest.raises(AssertionError, match="below the high watermark"):
+        check_former_epochs()
+
+
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     _votes_twice,
     _votes_for_short_logs,
-    _commits_former_epochs,
     _counts_unflushed_appends,
     _fetches_before_its_flush,
     _needs_no_majority,

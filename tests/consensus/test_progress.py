@@ -62,7 +62,7 @@ def test_an_observer_that_becomes_a_voter_brings_what_it_has_fetched() -> None:
     counted = progress(3)
     counted.local_flushed(5)
     counted.of(FOUR).fetched(5, 5, 0)
-    counted.update_voters(VoterSet([Voter(1), Voter(4)]))
+    counted.update_voters(VoterSet([Voter(1), Voter(4)]), None)
     assert counted.advance()
     assert counted.high_watermark == 5
     assert set(counted.observers) == {TWO, THREE}, "who leaves the set is observed"

@@ -208,3 +208,48 @@ def test_all_crash_and_nothing_committed_is_lost() -> None:
     cluster.run_until(cluster.converged)
     contents = [batch.content for batch in cluster.nodes[1].log.batches]
     assert [each for each in contents if isinstance(each, str)] == [f"payload {number}" for number in range(1, 5)]
+
+
+def test_records_of_a_former_epoch_are_committed_only_with_one_of_the_leaders_own() -> None:
+    """Figure 8 of the Raft paper: a record on a majority can still be overwritten by a leader that never saw it."""
+    cluster = Cluster(12, voters=5, delay_ms=1, flush_ms=1)
+    cluster.start()
+    first = leader_of(cluster)
+    cluster.propose()
+    cluster.run_until(cluster.converged)
+    holder, *others = followers_of(cluster, first)
+    for node in others:
+        cluster.isolate(node.id)
+    common = first.log.end.offset
+    for _ in range(9):
+        cluster.propose()
+    cluster.run_until(lambda: holder.log.end == first.log.end and holder.log.flushed == holder.log.end.offset)
+    first.crash()
+    holder.crash()
+    cluster.heal()
+    cluster.run_until(lambda: cluster.leader() is not None)
+    rival = cluster.leader()
+    assert rival in others
+    assert rival is not None
+    cluster.isolate(rival.id)
+    cluster.run(5)
+    rival.crash()
+    cluster.heal()
+    behind, away = (node for node in others if node is not rival)
+    away.crash()
+    assert (rival.log.end.offset, behind.log.end.offset) == (common + 1, common), "nobody else has the rival's record"
+    first.start()
+    holder.start()
+    cluster.run_until(lambda: behind.log.end.offset > common + 4 and behind.log.flushed == behind.log.end.offset)
+    cluster.run(3)
+    former = behind.log.end.epoch
+    assert former < rival.log.end.epoch, "it has old records alone, and now three of five have them"
+    first.crash()
+    holder.crash()
+    away.start()
+    rival.start()
+    cluster.run_until(lambda: cluster.leader() is rival)
+    first.start()
+    holder.start()
+    cluster.run_until(cluster.converged)
+    assert all(batch.epoch != former or batch.end_offset <= common for batch in first.log.batches)

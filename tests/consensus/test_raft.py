@@ -61,8 +61,10 @@ class Replica:
         epochs: tuple[int, ...] = (),
         election: ElectionState | None = None,
         directory: UUID | None = None,
+        doubts: bool = True,
+        bootstrap: tuple[int, ...] | None = None,
     ) -> None:
-        """`epochs`: one record of each stands in the log, flushed."""
+        """`epochs`: one record of each stands in the log, flushed. Without `doubts` the timeouts are Kafka's."""
         self.now_ms = 1000
         self.log = MemoryLog()
         for offset, epoch in enumerate(epochs):
@@ -76,8 +78,16 @@ class Replica:
             voters=VoterHistory(members),
             election=election,
             rng=random.Random(1),
-            timeouts=RaftTimeouts(election_ms=100, fetch_ms=200, request_ms=150, retry_backoff_ms=10),
-            bootstrap=members.ids,
+            timeouts=RaftTimeouts(
+                election_ms=100,
+                election_backoff_max_ms=20,
+                fetch_ms=200,
+                request_ms=150,
+                retry_backoff_ms=10,
+                unreachable_min_ms=20,
+                unreachable_max_ms=50 if doubts else 0,
+            ),
+            bootstrap=members.ids if bootstrap is None else bootstrap,
         )
         self.messages: list[Outbound] = []
         self.answers: dict[int, Response] = {}
@@ -123,8 +133,16 @@ class Replica:
         self.messages = [message for message in self.messages if message not in found]
         return found
 
-    def answer(self, message: Outbound, response: Response | None) -> None:
-        self.step(ResponseReceived(message.correlation, response))
+    def answer(self, message: Outbound, response: Response | None, *, unreachable: bool = False) -> None:
+        self.step(ResponseReceived(message.correlation, response, unreachable))
+
+    def lose_leader(self) -> None:
+        """Its connection breaks, and is refused when it is opened again."""
+        for _ in range(2):
+            message = next(message for message in reversed(self.messages) if message.destination == self.raft.leader_id)
+            self.messages.clear()
+            self.answer(message, None, unreachable=True)
+            self.advance(10)
 
     # -- ways into a role --------------------------------------------------------------------------------------------------
 
@@ -183,11 +201,12 @@ def test_a_follower_that_hears_its_leader_helps_nobody_against_it() -> None:
     assert not replica.vote(key(3), pre_vote=True).granted
 
 
-def test_a_leader_that_commits_helps_nobody_against_itself() -> None:
+def test_a_leader_helps_nobody_against_itself() -> None:
     replica = Replica()
     replica.elected()
     replica.flush()
-    assert replica.vote(key(3), pre_vote=True).granted, "it knows no high watermark yet"
+    refused = replica.vote(key(3), pre_vote=True)
+    assert (refused.granted, refused.leader_id) == (False, ME), "not even before its first commit"
     replica.fetch_by(2, replica.log.end.offset)
     assert replica.raft.high_watermark == 1
     assert not replica.vote(key(3), pre_vote=True).granted
@@ -298,15 +317,39 @@ def test_a_new_role_does_not_wait_for_answers_to_the_old_ones_questions() -> Non
     assert {message.destination for message in replica.sent(BeginQuorumEpochRequest)} == {2, 3, 4, 5}, "two have not answered yet"
 
 
+def told(replica: Replica) -> set[int]:
+    """Whom the leader has told of its epoch since it was asked last; all of them have answered."""
+    messages = replica.sent(BeginQuorumEpochRequest)
+    for message in messages:
+        replica.answer(message, BeginQuorumEpochResponse(ErrorCode.NONE, ME, replica.raft.epoch))
+    return {message.destination for message in messages}
+
+
 def test_a_leader_makes_itself_known_again_to_those_who_do_not_fetch() -> None:
     replica = Replica()
     replica.elected()
-    for message in replica.sent(BeginQuorumEpochRequest):
-        replica.answer(message, BeginQuorumEpochResponse(ErrorCode.NONE, ME, replica.raft.epoch))
+    assert told(replica) == {2, 3}
     replica.advance(50)
-    assert replica.sent(BeginQuorumEpochRequest) == []
+    assert told(replica) == set()
+    replica.fetch_by(2, 0)
+    replica.advance(50)
+    assert told(replica) == {3}, "half a fetch timeout is over"
     replica.advance(100)
-    assert {message.destination for message in replica.sent(BeginQuorumEpochRequest)} == {2, 3}
+    assert told(replica) == {2, 3}, "the other one has fallen silent"
+
+
+def test_a_leader_tells_a_voter_that_is_down_of_its_epoch_no_faster_than_the_others() -> None:
+    replica = Replica()
+    replica.elected()
+    replica.flush()
+    asked = 0
+    for _ in range(1000):
+        replica.fetch_by(2, replica.log.end.offset)
+        for message in replica.sent(BeginQuorumEpochRequest):
+            asked += 1
+            replica.answer(message, None, unreachable=True)
+        replica.advance(1)
+    assert asked in (11, 12), "two at first, then one every 100 ms"
 
 
 def test_a_second_leader_of_an_epoch_and_a_former_one_are_contradicted() -> None:
@@ -343,6 +386,32 @@ def test_a_server_that_knows_no_leader_is_asked_again_after_a_pause() -> None:
     assert 9 <= asked <= 11, "every 10 ms, not as fast as it answers"
 
 
+def test_when_a_leader_resigns_its_followers_protect_it_no_more() -> None:
+    replica = Replica()
+    replica.follow(5)
+    replica.fetched(0)
+    assert not replica.vote(key(3), pre_vote=True).granted
+    replica.ask(EndQuorumEpochRequest(2, 5, (key(3), key(ME))))
+    assert replica.vote(key(3), pre_vote=True).granted
+
+
+def test_pauses_after_a_resignation_double_from_place_to_place() -> None:
+    waits_ms: list[int] = []
+    for place in range(4):
+        replica = Replica(5)
+        replica.follow(5)
+        preferred = [key(number) for number in (2, 3, 4)]
+        if place < 3:
+            preferred.insert(place, key(ME))
+        replica.ask(EndQuorumEpochRequest(2, 5, tuple(preferred)))
+        began_ms = replica.now_ms
+        while replica.raft.role is Role.FOLLOWER:
+            replica.advance(1)
+        waits_ms.append(replica.now_ms - began_ms)
+    # Of at most 20: nothing, then 20 >> 3 and twice that; who is not named waits as long as anybody.
+    assert waits_ms == [0, 2, 4, 20]
+
+
 def test_a_restarted_leader_lets_the_others_elect_at_once() -> None:
     replica = Replica(election=ElectionState(5, ME))
     assert {message.destination for message in replica.sent(EndQuorumEpochRequest)} == {2, 3}
@@ -356,6 +425,23 @@ def test_nothing_of_a_former_epoch_is_appended() -> None:
     assert replica.log.end == end
     replica.step(Propose(replica.raft.epoch, 1, "now"))
     assert replica.log.end.offset == end.offset + 1
+
+
+def test_a_leader_that_has_slept_through_its_time_appends_nothing() -> None:
+    """What waits in a socket is read before the timers run: the proposal comes before the tick."""
+    replica = Replica()
+    replica.elected()
+    replica.flush()
+    end, epoch = replica.log.end, replica.raft.epoch
+    replica.now_ms += 10_000
+    replica.step(Propose(epoch, 1, "late"))
+    assert replica.log.end == end
+    assert replica.raft.role is Role.RESIGNED
+    alone = Replica(1)
+    alone.flush()
+    alone.now_ms += 10_000
+    alone.step(Propose(alone.raft.epoch, 1, "never too late"))
+    assert alone.log.end.offset == 2
 
 
 def test_one_follower_of_four_does_not_keep_a_leader() -> None:
@@ -428,6 +514,79 @@ def test_the_voters_in_force_decide_what_is_committed() -> None:
     assert replica.raft.high_watermark == replica.log.end.offset
 
 
+def propose_voters(replica: Replica, voters: VoterSet) -> int:
+    """As a change of the set will: the record is in force from its append on. Where it stands."""
+    offset = replica.log.end.offset
+    replica.raft.voters.add_voters(offset, voters)
+    replica.step(Propose(replica.raft.epoch, 1, "voters"))
+    return offset
+
+
+def test_a_leader_that_is_joined_by_others_needs_them() -> None:
+    replica = Replica(1)
+    replica.flush()
+    replica.advance(10_000)
+    assert replica.raft.role is Role.LEADER
+    propose_voters(replica, VoterSet([voter(1), voter(2)]))
+    assert [message.destination for message in replica.sent(BeginQuorumEpochRequest)] == [2]
+    replica.fetch_by(2, 0)
+    replica.advance(299)
+    assert replica.raft.role is Role.LEADER
+    replica.advance(1)
+    assert replica.raft.role is Role.RESIGNED
+
+
+def test_a_leader_that_is_left_alone_needs_nobody() -> None:
+    replica = Replica(2)
+    replica.elected()
+    replica.advance(200)
+    propose_voters(replica, VoterSet([voter(1)]))
+    replica.advance(10_000)
+    assert replica.raft.role is Role.LEADER
+    propose_voters(replica, VoterSet([voter(1), voter(2)]))
+    assert replica.raft.role is Role.LEADER, "the time of before is not held against the new voter"
+
+
+def test_a_voter_that_is_replaced_by_its_id_with_another_directory_counts_no_more() -> None:
+    replica = Replica()
+    replica.elected()
+    replica.flush()
+    replaced = voter(2)._replace(directory_id=UUID(int=77))
+    propose_voters(replica, VoterSet([voter(1), replaced, voter(3)]))
+    replica.flush()
+    replica.fetch_by(2, replica.log.end.offset)
+    assert replica.raft.high_watermark == -1, "that is the copy of the directory that was replaced"
+    replica.ask(FetchRequest(replaced.key, replica.raft.epoch, replica.log.end.offset, replica.raft.epoch, 0))
+    assert replica.raft.high_watermark == replica.log.end.offset
+
+
+def test_a_new_voter_counts_from_the_record_on_that_makes_it_one() -> None:
+    """Before, it was an observer, which fetches what it has not flushed."""
+    replica = Replica(1)
+    replica.flush()
+    replica.step(Propose(replica.raft.epoch, 1, "x"))
+    replica.flush()
+    offset = propose_voters(replica, VoterSet([voter(1), voter(2)]))
+    replica.flush()
+    committed = replica.raft.high_watermark
+    assert committed == offset
+    replica.step(Propose(replica.raft.epoch, 1, "y"))
+    replica.fetch_by(2, offset)
+    assert replica.raft.high_watermark == committed
+    replica.fetch_by(2, offset + 1)
+    assert replica.raft.high_watermark == offset + 1
+
+
+def test_the_checkpoint_that_formatting_wrote_is_served_to_nobody() -> None:
+    replica = Replica()
+    replica.elected()
+    for snapshot, error in ((OffsetAndEpoch(0, 0), ErrorCode.SNAPSHOT_NOT_FOUND), (OffsetAndEpoch(1, 1), ErrorCode.NONE)):
+        replica.log.snapshots[snapshot] = ()
+        answer = replica.ask(FetchSnapshotRequest(key(2), replica.raft.epoch, snapshot, 0, 100))
+        assert answer is not None
+        assert answer.error is error
+
+
 def test_a_log_that_is_not_a_prefix_is_sent_back_or_to_a_snapshot() -> None:
     replica = Replica(epochs=(1, 1, 1))
     replica.elected()
@@ -445,20 +604,185 @@ def test_a_log_that_is_not_a_prefix_is_sent_back_or_to_a_snapshot() -> None:
 
 
 def test_a_peer_that_fails_is_asked_again_after_a_pause_and_one_that_is_silent_after_the_time_out() -> None:
-    replica = Replica()
+    replica = Replica(bootstrap=())
     replica.follow(5)
     (first,) = replica.sent(FetchRequest)
     replica.answer(first, None)
     assert replica.sent(FetchRequest) == []
     replica.advance(10)
     assert len(replica.sent(FetchRequest)) == 1
-    replica.advance(149)
+    replica.advance(159)
     assert replica.sent(FetchRequest) == []
     replica.advance(1)
     assert len(replica.sent(FetchRequest)) == 1
 
 
+def test_others_are_asked_for_the_leader_when_it_fails() -> None:
+    for members, role in ((VoterSet(voter(number) for number in (1, 2, 3)), "voter"), (VoterSet([voter(2), voter(3)]), "observer")):
+        replica = Replica(members, bootstrap=(-2,))
+        replica.follow(5)
+        (fetch,) = replica.sent(FetchRequest)
+        replica.answer(fetch, None)
+        assert [message.destination for message in replica.sent(FetchRequest)] == [-2], role
+        replica.advance(10)
+        assert [message.destination for message in replica.sent(FetchRequest)] == [2], role
+
+
+def test_others_are_asked_for_the_leader_when_it_is_silent() -> None:
+    replica = Replica(VoterSet([voter(2), voter(3)]), bootstrap=(-2,))
+    replica.follow(5)
+    (fetch,) = replica.sent(FetchRequest)
+    replica.advance(149)
+    assert replica.sent(FetchRequest) == []
+    replica.advance(1)
+    (asked,) = replica.sent(FetchRequest)
+    assert asked.destination == -2
+    replica.answer(fetch, FetchResponse(ErrorCode.NONE, 2, 5, records=FetchedRecords(None, 0, 1, 5)))
+    assert replica.log.end.offset == 0, "nobody waits for that answer any more"
+    replica.answer(asked, FetchResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, 6, endpoints=voter(3).endpoints))
+    assert (replica.raft.role, replica.raft.leader_id, replica.raft.epoch) == (Role.FOLLOWER, 3, 6)
+    assert [message.destination for message in replica.sent(FetchRequest)] == [3], "at once"
+
+
+def test_a_bootstrap_server_that_leads_is_asked_again_after_a_pause() -> None:
+    replica = Replica(VoterSet([voter(2)]), bootstrap=(-2,))
+    replica.follow(5)
+    asked = 0
+    for _ in range(100):
+        for message in replica.sent(FetchRequest):
+            asked += message.destination == -2
+            answer = FetchResponse(ErrorCode.NONE, 2, 5, endpoints=voter(2).endpoints) if message.destination == -2 else None
+            replica.answer(message, answer)
+        replica.advance(1)
+    assert 0 < asked <= 11
+
+
+# A leader that cannot be reached -------------------------------------------------------------------------------------------
+
+
+def test_a_voter_stands_soon_when_its_leader_cannot_be_reached() -> None:
+    waits_ms: set[int] = set()
+    for seed in range(20):
+        replica = Replica(bootstrap=())
+        replica.raft.rng.seed(seed)
+        replica.follow(5)
+        replica.fetched(0)
+        replica.lose_leader()
+        began_ms = replica.now_ms - 10
+        while replica.raft.role is Role.FOLLOWER:
+            replica.advance(1)
+        waits_ms.add(replica.now_ms - began_ms)
+    assert len(waits_ms) > 5, "not all at once"
+    assert 20 <= min(waits_ms) <= max(waits_ms) <= 50
+
+
+@pytest.mark.parametrize(
+    ("doubts", "failures"),
+    [(True, [True]), (True, [False, False, False]), (True, [True, False]), (False, [True, True, True])],
+    ids=["once", "silence", "once and silence", "kafka's timeouts"],
+)
+def test_a_voter_has_patience_with_a_leader_that_may_be_there(doubts: bool, failures: list[bool]) -> None:
+    replica = Replica(doubts=doubts, bootstrap=())
+    replica.follow(5)
+    replica.fetched(0)
+    heard_ms = replica.now_ms
+    for unreachable in failures:
+        (message,) = replica.sent(FetchRequest)
+        replica.answer(message, None, unreachable=unreachable)
+        replica.advance(10)
+    while replica.raft.role is Role.FOLLOWER:
+        replica.advance(1)
+    assert replica.now_ms - heard_ms == 200
+
+
+def test_a_leader_that_answers_again_is_followed() -> None:
+    replica = Replica(bootstrap=())
+    replica.follow(5)
+    replica.fetched(0)
+    replica.lose_leader()
+    (message,) = [message for message in replica.messages if isinstance(message.request, FetchRequest)]
+    assert isinstance(message.request, FetchRequest)
+    assert message.request.max_wait_ms == 0, "it is to answer before anybody stands"
+    replica.fetched(0)
+    (message,) = [message for message in replica.messages if isinstance(message.request, FetchRequest)]
+    assert isinstance(message.request, FetchRequest)
+    assert message.request.max_wait_ms > 0
+    replica.advance(199)
+    assert replica.raft.role is Role.FOLLOWER
+    assert not replica.vote(key(3), pre_vote=True).granted
+
+
+def test_who_does_not_reach_the_leader_either_helps_another_and_gives_way() -> None:
+    replica = Replica(bootstrap=())
+    replica.follow(5)
+    replica.fetched(0)
+    assert not replica.vote(key(3), pre_vote=True).granted
+    replica.lose_leader()
+    assert replica.vote(key(3), pre_vote=True).granted
+    replica.advance(49)
+    assert replica.raft.role is Role.FOLLOWER, "the other one is about to win"
+    replica.advance(1)
+    assert replica.raft.role is Role.PROSPECTIVE
+
+
 # Following -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_election_timeout_of_a_deposed_follower_is_random() -> None:
+    """Those of all followers, which heard the leader at the same time, would otherwise end at the same time."""
+    deadlines: set[int] = set()
+    for seed in range(10):
+        replica = Replica()
+        replica.raft.rng.seed(seed)
+        replica.follow(5)
+        replica.vote(key(3), epoch=6, pre_vote=True)
+        deadlines.add(replica.raft.state.deadline_ms)
+    assert len(deadlines) > 5
+    assert 1100 <= min(deadlines) <= max(deadlines) < 1200
+
+
+def test_the_election_timeout_goes_on_whatever_epochs_come_by() -> None:
+    def unattached(replica: Replica) -> None:
+        replica.advance(30)
+
+    def candidate(replica: Replica) -> None:
+        for message in replica.nominated():
+            replica.answer(message, VoteResponse(ErrorCode.NONE, -1, 0, granted=True))
+
+    def prospective(replica: Replica) -> None:
+        replica.nominated()
+
+    for prepare in (unattached, candidate, prospective):
+        replica = Replica()
+        prepare(replica)
+        before_ms = replica.raft.state.deadline_ms
+        replica.ask(VoteRequest(key(ME), key(3), 9, 0, 0, True))
+        assert replica.raft.epoch == 9
+        assert replica.raft.state.deadline_ms == before_ms, prepare.__name__
+    resigned = Replica(election=ElectionState(5, ME))
+    before_ms = resigned.raft.state.deadline_ms
+    resigned.ask(VoteRequest(key(ME), key(3), 9, 0, 0, True))
+    assert resigned.raft.state.deadline_ms == before_ms
+
+
+def test_an_observer_fetches_on_while_a_voter_flushes() -> None:
+    observer = Replica(VoterSet([voter(2), voter(3)]))
+    observer.follow(5)
+    observer.fetched(3, flush=False)
+    (message,) = observer.sent(FetchRequest)
+    assert isinstance(message.request, FetchRequest)
+    assert message.request.offset == 3
+
+
+def test_a_voter_that_looks_for_a_leader_promises_nothing_that_is_not_durable() -> None:
+    replica = Replica(bootstrap=(-2,))
+    replica.follow(5)
+    replica.fetched(3, flush=False)
+    replica.ask(VoteRequest(key(ME), key(3), 6, 0, 0, True))
+    assert replica.raft.role is Role.UNATTACHED
+    assert replica.sent(FetchRequest) == [], "the leader may be who is asked, and count what this replica fetches behind"
+    replica.flush()
+    assert len(replica.sent(FetchRequest)) == 1
 
 
 def test_a_follower_asks_for_more_only_when_what_it_has_is_durable() -> None:

@@ -14,11 +14,14 @@ from odradek.consensus.messages import (
     VoteRequest,
     VoteResponse,
 )
-from odradek.consensus.states import FollowerState, LeaderState, NomineeState, ResignedState, Role
+from odradek.consensus.states import FollowerState, NomineeState, ResignedState, Role
 from odradek.consensus.voters import Endpoint, ReplicaKey
 
 if TYPE_CHECKING:
     from odradek.consensus.raft import Raft
+
+UNREACHABLE_TIMES = 2
+"""How many refused or broken connections in a row make a follower doubt its leader: one may be no more than the end of a connection."""
 
 
 # What any message may teach ------------------------------------------------------------------------------------------------
@@ -97,6 +100,8 @@ def on_vote_request(raft: Raft, request: VoteRequest) -> VoteResponse:
     granted = raft.state.would_vote(request.replica, up_to_date=up_to_date, pre_vote=request.pre_vote)
     if granted and not request.pre_vote and raft.state.voted is None:
         raft.become_voted(request.replica)
+    elif granted and request.pre_vote:
+        _give_way(raft)
     return _vote_response(raft, ErrorCode.NONE, granted=granted)
 
 
@@ -123,16 +128,42 @@ def on_vote_response(raft: Raft, voter: int, request: VoteRequest, response: Vot
         else:
             raft.become_leader(state)
     elif state.lost and state.role is Role.PROSPECTIVE:
-        lose_pre_vote(raft, state)
+        end_pre_vote(raft, state)
     # A candidate that lost waits for its election timeout: others are about to win.
 
 
-def lose_pre_vote(raft: Raft, state: NomineeState) -> None:
-    """Back to following the leader it doubted, or to waiting for one."""
+def end_pre_vote(raft: Raft, state: NomineeState) -> None:
+    """Refused, or not answered in time: back to following the leader it doubted, or to waiting for one."""
     if state.leader_id >= 0 and state.leader_endpoints:
         raft.become_follower(state.epoch, state.leader_id, state.leader_endpoints)
     else:
-        raft.become_unattached(state.epoch, state.leader_id, keep_deadline=False)
+        raft.become_unattached(state.epoch, state.leader_id)
+
+
+# A leader that cannot be reached -------------------------------------------------------------------------------------------
+
+
+def doubt_leader(raft: Raft, destination: int) -> None:
+    """Nobody answered at `destination`. When it is the leader's address for the second time in a row, its process is taken to be gone.
+
+    A voter then stands for pre-vote soon, and helps another that does, where Kafka waits out the fetch timeout. To be wrong does no harm:
+    a leader that is there refuses the pre-vote, and so do all who hear it.
+    """
+    state = raft.state
+    if not isinstance(state, FollowerState) or destination != state.leader_id or not raft.timeouts.unreachable_max_ms:
+        return
+    state.unreachable += 1
+    if state.unreachable == UNREACHABLE_TIMES and raft.is_voter:
+        state.has_fetched = False
+        longest, shortest = raft.timeouts.unreachable_max_ms, raft.timeouts.unreachable_min_ms
+        state.deadline_ms = min(state.deadline_ms, raft.now_ms + shortest + raft.rng.randrange(longest - shortest + 1))
+
+
+def _give_way(raft: Raft) -> None:
+    """A pre-vote was granted: whoever was about to stand as well lets the other try first."""
+    state = raft.state
+    if isinstance(state, FollowerState) and state.unreachable >= UNREACHABLE_TIMES:
+        state.deadline_ms = max(state.deadline_ms, raft.now_ms + raft.timeouts.unreachable_max_ms)
 
 
 # Announcements -------------------------------------------------------------------------------------------------------------
@@ -157,12 +188,6 @@ def _check_announcement(raft: Raft, leader_id: int, epoch: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def on_begin_quorum_epoch_response(raft: Raft, voter: int, response: BeginQuorumEpochResponse) -> None:
-    state = raft.state
-    if isinstance(state, LeaderState) and response.epoch == state.epoch and response.error is ErrorCode.NONE:
-        state.begun.add(voter)
-
-
 # Resignations --------------------------------------------------------------------------------------------------------------
 
 
@@ -174,15 +199,22 @@ def on_end_quorum_epoch_request(raft: Raft, request: EndQuorumEpochRequest) -> E
         state = raft.state
         if isinstance(state, FollowerState) and state.leader_id == request.leader_id:
             state.deadline_ms = raft.now_ms + _end_epoch_backoff(raft, request.preferred)
+            # There is no leader any more to be protected from the pre-votes of others.
+            state.has_fetched = False
     return EndQuorumEpochResponse(error, raft.leader_id, raft.epoch, raft.state.leader_endpoints)
 
 
 def _end_epoch_backoff(raft: Raft, preferred: tuple[ReplicaKey, ...]) -> int:
+    """Nothing for the first of the preferred; the pauses of the others double from place to place, up to that of those who are not named
+    (KafkaRaftClient.strictExponentialElectionBackoffMs).
+    """
     position = next((place for place, candidate in enumerate(preferred) if _is_for_me(raft, candidate)), len(preferred))
     if position == 0:
         return 0
-    longest = raft.timeouts.election_ms
-    return min(longest, raft.timeouts.retry_backoff_ms << min(position - 1, 20)) if position < len(preferred) else longest
+    longest = raft.timeouts.election_backoff_max_ms
+    if position >= len(preferred):
+        return longest
+    return min(longest, longest >> (len(preferred) - 1) << (position - 1))
 
 
 def on_end_quorum_epoch_response(raft: Raft, voter: int, response: EndQuorumEpochResponse) -> None:

@@ -164,6 +164,8 @@ class ResponseReceived(NamedTuple):
 
     correlation: int
     response: Response | None
+    unreachable: bool = False
+    """Of a missing answer: the connection was refused or broke, so that the process at its other end is probably gone."""
 
 
 class Propose(NamedTuple):

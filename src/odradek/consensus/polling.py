@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from odradek.consensus.elections import lose_pre_vote
+from odradek.consensus.elections import end_pre_vote
 from odradek.consensus.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest, VoteRequest
 from odradek.consensus.replication import wake_parked
 from odradek.consensus.states import NEVER, FollowerState, LeaderState, NomineeState, ResignedState, Role
@@ -47,7 +47,7 @@ def _poll_nominee(raft: Raft) -> int:
         if state.role is Role.CANDIDATE:
             raft.become_prospective()
         else:
-            lose_pre_vote(raft, state)
+            end_pre_vote(raft, state)
         return 0
     return min(_until_election(raft), _ask_for_votes(raft, state))
 
@@ -67,50 +67,57 @@ def _ask_for_votes(raft: Raft, state: NomineeState) -> int:
 def _poll_leader(raft: Raft) -> int:
     state = raft.state
     assert isinstance(state, LeaderState)
-    if raft.now_ms >= state.check_quorum_deadline_ms and len(raft.voters.current) > 1:
+    if state.lost_quorum(raft.now_ms):
         # A majority has been silent: it may have elected another. To go on would only keep clients waiting.
         raft.become_resigned()
         return 0
     wake_parked(raft)
-    others = [voter for voter in raft.voters.current if voter.id != raft.local.id]
-    if not others:
-        return min((fetch.deadline_ms for fetch in raft.parked), default=NEVER)
-    if raft.now_ms >= state.begin_deadline_ms:
-        state.begun.clear()
-        state.begin_deadline_ms = raft.now_ms + raft.timeouts.begin_quorum_ms
-    next_ms = min(state.begin_deadline_ms, state.check_quorum_deadline_ms)
-    for voter in others:
-        if voter.id in state.begun:
-            continue
-        if raft.requests.ready(voter.id, raft.now_ms):
+    next_ms = min((fetch.deadline_ms for fetch in raft.parked), default=NEVER)
+    if any(voter.id != raft.local.id for voter in raft.voters.current):
+        _announce(raft, state)
+        next_ms = min(next_ms, state.begin_deadline_ms)
+    return min(next_ms, state.check_quorum_deadline_ms)
+
+
+def _announce(raft: Raft, state: LeaderState) -> None:
+    """Tells the epoch, each time its timer runs out, to the voters that have not fetched since it was set."""
+    if raft.now_ms < state.begin_deadline_ms:
+        return
+    interval_ms = raft.timeouts.begin_quorum_ms
+    state.begin_deadline_ms = raft.now_ms + interval_ms
+    for voter in raft.voters.current:
+        last_ms = state.progress.of(voter.key).last_fetch_ms
+        silent = voter.id != raft.local.id and (last_ms < 0 or raft.now_ms - last_ms >= interval_ms)
+        if silent and raft.requests.ready(voter.id, raft.now_ms):
             raft.send(voter.id, BeginQuorumEpochRequest(voter.key, raft.local.id, state.epoch, raft.local.endpoints))
-        next_ms = min(next_ms, raft.requests.blocked_until(voter.id))
-    return min([next_ms, *(fetch.deadline_ms for fetch in raft.parked)])
 
 
 def _poll_follower(raft: Raft) -> int:
     state = raft.state
     assert isinstance(state, FollowerState)
-    expired = raft.now_ms >= state.deadline_ms
-    if expired and raft.is_voter and not raft.shutting_down:
+    if raft.is_voter and raft.now_ms >= state.deadline_ms and not raft.shutting_down:
         raft.become_prospective()
         return 0
-    next_ms = NEVER if expired else state.deadline_ms
-    if expired and not raft.shutting_down:
-        # An observer cannot stand: it asks around for a newer leader and goes on asking the old one.
+    next_ms = _until_election(raft) if raft.is_voter else NEVER
+    if raft.shutting_down or state.installing_snapshot or not _may_fetch(raft):
+        return next_ms
+    requests, leader = raft.requests, state.leader_id
+    if requests.timed_out(leader, raft.now_ms):
+        requests.back_off(leader, raft.now_ms)
+    if requests.backing_off(leader, raft.now_ms):
+        # Others may know of a newer leader by now (KafkaRaftClient.maybeSendFetchToBestNode).
         next_ms = min(next_ms, _fetch_from_bootstrap(raft))
-    if raft.shutting_down or state.installing_snapshot or raft.flushed_offset < raft.log_end.offset:
-        return next_ms  # To fetch from an offset is to promise that everything below it is durable.
-    leader = state.leader_id
-    if raft.requests.ready(leader, raft.now_ms):
+    elif requests.ready(leader, raft.now_ms):
         if state.fetching_snapshot is not None:
             request = FetchSnapshotRequest(
                 raft.local.key, state.epoch, state.fetching_snapshot, state.fetching_position, SNAPSHOT_FETCH_BYTES
             )
             raft.send(leader, request, state.leader_endpoints)
         else:
-            raft.send(leader, _fetch(raft), state.leader_endpoints)
-    return min(next_ms, raft.requests.blocked_until(leader))
+            # A leader that was not reached last time is to show at once that it is there.
+            wait_ms = 0 if state.unreachable else raft.timeouts.fetch_max_wait_ms
+            raft.send(leader, _fetch(raft, wait_ms), state.leader_endpoints)
+    return min(next_ms, requests.blocked_until(leader))
 
 
 def _poll_resigned(raft: Raft) -> int:
@@ -128,21 +135,26 @@ def _poll_resigned(raft: Raft) -> int:
     return next_ms
 
 
-def _fetch(raft: Raft) -> FetchRequest:
+def _may_fetch(raft: Raft) -> bool:
+    """For a voter to fetch from an offset is to promise that everything below it is durable. An observer promises nothing."""
+    return raft.flushed_offset >= raft.log_end.offset or not raft.is_voter
+
+
+def _fetch(raft: Raft, wait_ms: int) -> FetchRequest:
     end = raft.log_end
-    return FetchRequest(raft.local.key, raft.epoch, end.offset, end.epoch, raft.timeouts.fetch_max_wait_ms, raft.high_watermark)
+    return FetchRequest(raft.local.key, raft.epoch, end.offset, end.epoch, wait_ms, raft.high_watermark)
 
 
 def _fetch_from_bootstrap(raft: Raft) -> int:
-    """Asks one of the bootstrap servers, at random, for the leader, by way of a fetch that it will refuse."""
-    if raft.shutting_down or not raft.bootstrap:
+    """Asks one of the bootstrap servers, at random, for the leader, by way of a fetch that it will refuse unless it leads itself."""
+    if raft.shutting_down or not raft.bootstrap or not _may_fetch(raft):
         return NEVER
     busy = [raft.requests.blocked_until(server) for server in raft.bootstrap if raft.requests.in_flight(server) is not None]
     if busy and raft.now_ms < min(busy):
         return min(busy)
     free = [server for server in raft.bootstrap if raft.requests.ready(server, raft.now_ms)]
     if free:
-        raft.send(free[raft.rng.randrange(len(free))], _fetch(raft))
+        raft.send(free[raft.rng.randrange(len(free))], _fetch(raft, raft.timeouts.fetch_max_wait_ms))
     return max(raft.requests.next_free_ms(raft.bootstrap), raft.now_ms + raft.timeouts.retry_backoff_ms)
 
 

@@ -11,10 +11,12 @@ OBSERVER_SESSION_MS = 300_000
 class ReplicaProgress:
     """One replica. Offsets are -1 and times -1 where they are not known."""
 
-    __slots__ = ("end_offset", "key", "last_caught_up_ms", "last_fetch_leader_end_offset", "last_fetch_ms")
+    __slots__ = ("counts_from", "end_offset", "key", "last_caught_up_ms", "last_fetch_leader_end_offset", "last_fetch_ms")
 
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
+        self.counts_from = 0
+        """A voter's copy counts when it ends here or beyond: an observer, which it was before, does not flush what it has."""
         self.end_offset = -1
         self.last_fetch_ms = -1
         self.last_fetch_leader_end_offset = -1
@@ -34,7 +36,7 @@ class ReplicaProgress:
 class QuorumProgress:
     """The replicas of one leader. The leader counts itself with what is durable, not with what is appended."""
 
-    __slots__ = ("epoch_start_offset", "high_watermark", "local", "observers", "voters")
+    __slots__ = ("epoch_start_offset", "high_watermark", "local", "observers", "voter_set", "voters")
 
     def __init__(self, local: ReplicaKey, voters: VoterSet, epoch_start_offset: int) -> None:
         self.local = local
@@ -42,10 +44,14 @@ class QuorumProgress:
         self.high_watermark: int | None = None
         self.voters: dict[int, ReplicaProgress] = {}
         self.observers: dict[ReplicaKey, ReplicaProgress] = {}
-        self.update_voters(voters)
+        self.voter_set = VoterSet()
+        self.update_voters(voters, None)
 
-    def update_voters(self, voters: VoterSet) -> None:
-        """Counts by `voters` from now on; who leaves the set is observed, who enters it keeps what is known of it."""
+    def update_voters(self, voters: VoterSet, offset: int | None) -> None:
+        """Counts by `voters`, which the record at `offset` (None: no record) brought. Who leaves the set is observed; who enters it keeps
+        what is known of it, and counts as soon as it has that record: from then on it is a voter itself, and fetches what it has flushed.
+        """
+        self.voter_set = voters
         former = dict(self.voters)
         self.voters = {}
         for voter in voters:
@@ -54,6 +60,7 @@ class QuorumProgress:
                 del former[voter.id]
             else:
                 known = self.observers.pop(voter.key, None) or ReplicaProgress(voter.key)
+                known.counts_from = 0 if offset is None else offset + 1
             known.key = voter.key
             self.voters[voter.id] = known
         for progress in former.values():
@@ -78,7 +85,8 @@ class QuorumProgress:
 
         Only a record of its own epoch proves to a leader that no other log can win an election without it; it commits all before it.
         """
-        offsets = sorted((voter.end_offset for voter in self.voters.values()), reverse=True)
+        ends = (voter.end_offset if voter.end_offset >= voter.counts_from else -1 for voter in self.voters.values())
+        offsets = sorted(ends, reverse=True)
         candidate = offsets[len(offsets) // 2] if offsets else -1
         if candidate <= self.epoch_start_offset or (self.high_watermark is not None and candidate <= self.high_watermark):
             return False

@@ -56,22 +56,40 @@ from odradek.consensus.voters import Endpoint, OffsetAndEpoch, ReplicaKey, Voter
 class RaftTimeouts:
     """Milliseconds, with Kafka's defaults (controller.quorum.*)."""
 
-    __slots__ = ("election_ms", "fetch_max_wait_ms", "fetch_ms", "request_ms", "retry_backoff_ms")
+    __slots__ = (
+        "election_backoff_max_ms",
+        "election_ms",
+        "fetch_max_wait_ms",
+        "fetch_ms",
+        "request_ms",
+        "retry_backoff_ms",
+        "unreachable_max_ms",
+        "unreachable_min_ms",
+    )
 
     def __init__(
         self,
         *,
         election_ms: int = 1000,
+        election_backoff_max_ms: int = 1000,
         fetch_ms: int = 2000,
         request_ms: int = 2000,
         retry_backoff_ms: int = 20,
         fetch_max_wait_ms: int = 500,
+        unreachable_min_ms: int = 50,
+        unreachable_max_ms: int = 200,
     ) -> None:
+        """A voter whose leader cannot be reached stands after `unreachable_min_ms` to `unreachable_max_ms`; with 0 for the latter only
+        after the fetch timeout, as Kafka's.
+        """
         self.election_ms = election_ms
+        self.election_backoff_max_ms = election_backoff_max_ms
         self.fetch_ms = fetch_ms
         self.request_ms = request_ms
         self.retry_backoff_ms = retry_backoff_ms
         self.fetch_max_wait_ms = fetch_max_wait_ms
+        self.unreachable_min_ms = min(unreachable_min_ms, unreachable_max_ms)
+        self.unreachable_max_ms = unreachable_max_ms
 
     @property
     def check_quorum_ms(self) -> int:
@@ -242,16 +260,20 @@ class Raft:
 
     def _on_response(self, event: ResponseReceived) -> None:
         answered = self.requests.answered(event.correlation, self.now_ms, failed=event.response is None)
-        if answered is None or event.response is None:
+        if answered is None:
             return
         destination, request = answered
         response = event.response
+        if response is None:
+            if event.unreachable:
+                elections.doubt_leader(self, destination)
+            return
+        if isinstance(self.state, FollowerState) and destination == self.state.leader_id:
+            self.state.unreachable = 0
         if not elections.take_leader_from_response(self, response):
             self.requests.back_off(destination, self.now_ms)
         elif isinstance(response, VoteResponse) and isinstance(request, VoteRequest):
             elections.on_vote_response(self, destination, request, response)
-        elif isinstance(response, BeginQuorumEpochResponse):
-            elections.on_begin_quorum_epoch_response(self, destination, response)
         elif isinstance(response, EndQuorumEpochResponse):
             elections.on_end_quorum_epoch_response(self, destination, response)
         elif isinstance(response, FetchResponse) and isinstance(request, FetchRequest):
@@ -265,7 +287,8 @@ class Raft:
         """A fresh election timeout: between one and two times the configured one. An observer never stands."""
         if not self.is_voter:
             return NEVER
-        return self.now_ms + self.timeouts.election_ms + self.rng.randrange(max(self.timeouts.election_ms, 1))
+        timeout_ms = max(self.timeouts.election_ms, 1)
+        return self.now_ms + timeout_ms + self.rng.randrange(timeout_ms)
 
     def reply(self, token: int, response: Response) -> None:
         self.ready.replies.append((token, response))
@@ -293,15 +316,17 @@ class Raft:
 
     # Changes of role -------------------------------------------------------------------------------------------------------
 
-    def become_unattached(self, epoch: int, leader_id: int = -1, *, keep_deadline: bool = True) -> None:
-        """Knows the epoch and, at most, the name of its leader. A running election or fetch timeout goes on."""
+    def become_unattached(self, epoch: int, leader_id: int = -1) -> None:
+        """Knows the epoch and, at most, the name of its leader. An election timeout that runs goes on (QuorumState.transitionToUnattached).
+
+        A follower's fetch timeout does not: those of all followers end at nearly the same time, and so they would all stand at once.
+        """
         former = self.state
         assert epoch >= former.epoch
         voted = former.voted if epoch == former.epoch else None
-        deadline = former.deadline_ms if keep_deadline and former.role not in (Role.LEADER, Role.RESIGNED) else NEVER
-        if not self.is_voter:
-            deadline = NEVER
-        elif deadline == NEVER:
+        refused = isinstance(former, NomineeState) and former.role is Role.PROSPECTIVE and former.lost
+        deadline = NEVER if refused or former.role not in _ELECTION_TIMEOUT else former.deadline_ms
+        if deadline == NEVER or not self.is_voter:
             deadline = self.election_deadline()
         role = Role.UNATTACHED if voted is None else Role.VOTED
         self._become(RoleState(role, epoch, leader_id=leader_id, voted=voted, deadline_ms=deadline))
@@ -343,7 +368,6 @@ class Raft:
         """
         voters = self.voters.current
         leader = LeaderState(candidate.epoch, self.local.key, self.local.endpoints, self.log_end.offset, voters)
-        leader.check_quorum_deadline_ms = self.now_ms + self.timeouts.check_quorum_ms if len(voters) > 1 else NEVER
         self._become(leader)
         keys = {voter.id: voter.key for voter in voters}
         granting = tuple(keys[voter] for voter in sorted(candidate.granted))
@@ -383,6 +407,9 @@ class Raft:
 
 _UNBOUND = frozenset({Role.UNATTACHED, Role.VOTED})
 """Roles that ask the same of the same nodes."""
+
+_ELECTION_TIMEOUT = frozenset({Role.UNATTACHED, Role.VOTED, Role.PROSPECTIVE, Role.CANDIDATE, Role.RESIGNED})
+"""Roles whose deadline is an election timeout."""
 
 
 def _error_response(request: Request, error: ErrorCode, raft: Raft) -> Response:

@@ -18,8 +18,8 @@ from odradek.consensus.messages import (
     SnapshotChunk,
     SnapshotInstalled,
 )
-from odradek.consensus.states import FollowerState, LeaderState, NomineeState, Role
-from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey
+from odradek.consensus.states import NEVER, FollowerState, LeaderState, NomineeState, Role
+from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch, ReplicaKey
 
 if TYPE_CHECKING:
     from odradek.consensus.raft import Raft
@@ -29,8 +29,15 @@ if TYPE_CHECKING:
 
 
 def on_propose(raft: Raft, event: Propose) -> None:
-    """Appends, if this replica still leads the proposer's epoch; otherwise `Ready.appends` stays empty."""
-    if raft.is_leader and event.epoch == raft.epoch and event.record_count > 0:
+    """Appends, if this replica still leads the proposer's epoch; otherwise `Ready.appends` stays empty.
+
+    Also when a majority has been silent for too long and only the timer has not told yet, as after a pause of the process: this step
+    ends the leadership.
+    """
+    state = raft.state
+    if not isinstance(state, LeaderState) or state.epoch != event.epoch or event.record_count <= 0:
+        return
+    if not state.lost_quorum(raft.now_ms):
         raft.append(event.record_count, event.epoch, payload=event.payload)
         after_local_progress(raft)
 
@@ -45,12 +52,22 @@ def after_local_progress(raft: Raft) -> None:
     state = raft.state
     if not isinstance(state, LeaderState):
         return
-    voters = raft.voters.current
-    if voters.ids != tuple(sorted(state.progress.voters)):
-        state.progress.update_voters(voters)
+    _count_by_voters(raft, state)
     state.progress.local_flushed(raft.flushed_offset)
     _advance(raft, state)
     wake_parked(raft)
+
+
+def _count_by_voters(raft: Raft, state: LeaderState) -> None:
+    """Takes up the voter set in force, which decides who commits and who keeps the leader in office."""
+    voters = raft.voters.current
+    if voters != state.progress.voter_set:
+        state.progress.update_voters(voters, raft.voters.current_offset)
+        state.fetched.clear()
+    if len(voters) < 2:
+        state.check_quorum_deadline_ms = NEVER
+    elif state.check_quorum_deadline_ms == NEVER:
+        state.check_quorum_deadline_ms = raft.now_ms + raft.timeouts.check_quorum_ms
 
 
 def _advance(raft: Raft, state: LeaderState) -> None:
@@ -99,14 +116,13 @@ def _check_leader(raft: Raft, epoch: int) -> ErrorCode:
 
 
 def note_fetch_from(raft: Raft, state: LeaderState, replica: ReplicaKey) -> None:
-    """A voter that fetches knows the leader; when a majority does, the leader may go on leading."""
+    """When a majority of the voters fetches, the leader may go on leading."""
     if not state.progress.is_voter(replica) or replica.id == raft.local.id:
         return
-    state.begun.add(replica.id)
     state.fetched.add(replica.id)
     voters = raft.voters.current
     counted = state.fetched | {raft.local.id} if raft.is_voter else state.fetched
-    if len(counted) >= voters.majority:
+    if len(voters) > 1 and len(counted) >= voters.majority:
         state.fetched.clear()
         state.check_quorum_deadline_ms = raft.now_ms + raft.timeouts.check_quorum_ms
 
@@ -163,9 +179,10 @@ def _fetch_response(
 def on_fetch_snapshot_request(raft: Raft, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
     """A piece of a snapshot, read by the shell: `max_bytes` of it from `position`."""
     error = _check_leader(raft, request.epoch)
-    size = None
+    size: int | None = None
     if error is ErrorCode.NONE:
-        size = raft.log.snapshot_size(request.snapshot_id)
+        # The checkpoint that formatting wrote is for the node that has it (Snapshots.BOOTSTRAP_SNAPSHOT_ID).
+        size = None if request.snapshot_id == BOOTSTRAP_SNAPSHOT_ID else raft.log.snapshot_size(request.snapshot_id)
         if size is None:
             error = ErrorCode.SNAPSHOT_NOT_FOUND
         elif not 0 <= request.position < size:
@@ -194,13 +211,18 @@ def on_fetch_response(raft: Raft, source: int, request: FetchRequest, response: 
     ):
         return
     if response.error is not ErrorCode.NONE:
-        # Also where no leader is known: to ask the same server again at once would bring the same answer.
-        raft.requests.back_off(source, raft.now_ms)
+        if request.epoch == state.epoch:
+            # Also where no leader is known: to ask the same server again at once would bring the same answer.
+            raft.requests.back_off(source, raft.now_ms)
         return
     if not isinstance(state, FollowerState) or response.epoch != state.epoch:
         return
-    if source != state.leader_id or request.epoch != state.epoch:
-        return  # A bootstrap server named the leader, or the question is from before this epoch.
+    if request.epoch != state.epoch:
+        return  # The question is from before this epoch.
+    if source != state.leader_id:
+        # A bootstrap server that leads: it is to be asked at the address it gave.
+        raft.requests.back_off(source, raft.now_ms)
+        return
     _heard_from_leader(raft, state)
     if response.diverging is not None:
         _truncate(raft, response.diverging)

@@ -36,6 +36,16 @@ class RequestManager:
         connection = self._by_destination.get(destination)
         return 0 if connection is None else connection.blocked_until_ms
 
+    def backing_off(self, destination: int, now_ms: int) -> bool:
+        """Whether the last answer was a failure or no help, so recently that the destination is not asked again yet."""
+        connection = self._by_destination.get(destination)
+        return connection is not None and connection.correlation is None and now_ms < connection.blocked_until_ms
+
+    def timed_out(self, destination: int, now_ms: int) -> bool:
+        """Whether a request was sent there and no answer came in time."""
+        connection = self._by_destination.get(destination)
+        return connection is not None and connection.correlation is not None and now_ms >= connection.blocked_until_ms
+
     def sent(self, destination: int, request: Request, now_ms: int) -> int:
         """Notes the request; its correlation, under which the answer must come."""
         connection = self._by_destination.setdefault(destination, Connection())
@@ -61,8 +71,11 @@ class RequestManager:
         return None
 
     def back_off(self, destination: int, now_ms: int) -> None:
-        """The answer came but was no help: wait before asking this one again."""
-        self._by_destination.setdefault(destination, Connection()).blocked_until_ms = now_ms + self._retry_backoff_ms
+        """There was no answer, or it was no help: wait before asking this one again, and for no answer any more."""
+        connection = self._by_destination.setdefault(destination, Connection())
+        connection.correlation = None
+        connection.request = None
+        connection.blocked_until_ms = now_ms + self._retry_backoff_ms
 
     def reset(self) -> None:
         """Forgets all: a new role asks new questions, and answers to the old ones are ignored."""

@@ -128,11 +128,14 @@ class NomineeState(RoleState):
 class FollowerState(RoleState):
     """Fetches from a known leader until that stays silent for the fetch timeout."""
 
-    __slots__ = ("fetching_position", "fetching_snapshot", "has_fetched", "installing_snapshot")
+    __slots__ = ("fetching_position", "fetching_snapshot", "has_fetched", "installing_snapshot", "unreachable")
 
     def __init__(self, epoch: int, leader_id: int, endpoints: tuple[Endpoint, ...], voted: ReplicaKey | None, deadline_ms: int) -> None:
         super().__init__(Role.FOLLOWER, epoch, leader_id=leader_id, leader_endpoints=endpoints, voted=voted, deadline_ms=deadline_ms)
         self.has_fetched = False
+        """Whether it hears the leader: then it grants no pre-vote against it."""
+        self.unreachable = 0
+        """How many requests in a row found nobody at the leader's address."""
         self.fetching_snapshot: OffsetAndEpoch | None = None
         self.fetching_position = 0
         self.installing_snapshot = False
@@ -146,7 +149,7 @@ class FollowerState(RoleState):
 class LeaderState(RoleState):
     """Leads its epoch; what the others have is in `progress`."""
 
-    __slots__ = ("begin_deadline_ms", "begun", "check_quorum_deadline_ms", "epoch_start_offset", "fetched", "progress")
+    __slots__ = ("begin_deadline_ms", "check_quorum_deadline_ms", "epoch_start_offset", "fetched", "progress")
 
     def __init__(self, epoch: int, local: ReplicaKey, endpoints: tuple[Endpoint, ...], epoch_start_offset: int, voters: VoterSet) -> None:
         super().__init__(Role.LEADER, epoch, leader_id=local.id, leader_endpoints=endpoints, voted=local)
@@ -155,15 +158,20 @@ class LeaderState(RoleState):
         self.fetched: set[int] = set()
         """Voters that fetched since the quorum was last seen to be there."""
         self.check_quorum_deadline_ms = NEVER
-        self.begun: set[int] = set()
-        """Voters that need not be told of the epoch again before `begin_deadline_ms`."""
+        """When this replica leads no more unless a majority fetches; NEVER for the only voter."""
         self.begin_deadline_ms = 0
+        """When voters that do not fetch are told of the epoch next."""
 
     def election(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id, None)
 
+    def lost_quorum(self, now_ms: int) -> bool:
+        """Whether a majority has been silent for so long that another may lead by now."""
+        return now_ms >= self.check_quorum_deadline_ms
+
     def would_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        return pre_vote and up_to_date and self.progress.high_watermark is None
+        """Never, not even before its first commit: who asks is told who leads (LeaderState.canGrantVote)."""
+        return False
 
 
 class ResignedState(RoleState):
