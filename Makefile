@@ -91,6 +91,7 @@ campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.slow_readers --readers 5000
 	$(BIN)/python -m tests.campaigns.batches
 	$(BIN)/python -m tests.campaigns.quorum
+	$(BIN)/python -m tests.campaigns.controllers
 	$(BIN)/python -m tests.campaigns.kills
 	$(BIN)/python -m tests.campaigns.directories
 	$(BIN)/python -m tests.campaigns.simulation --seed 1 --count 200

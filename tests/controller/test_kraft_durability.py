@@ -10,7 +10,7 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
-from odradek.consensus.messages import ElectionState, SnapshotChunk, VoteRequest, VoteResponse
+from odradek.consensus.messages import ElectionState, SnapshotChunk, SnapshotInstalled, VoteRequest, VoteResponse
 from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey, VoterHistory, VoterSet
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.heartbeats import Heartbeats
@@ -108,7 +108,7 @@ def test_a_fetched_snapshot_survives_the_power_cut_after_it(names: str) -> None:
     path = node.log.snapshot_path(latest)
     after = quorum.disks[away].crash(random.Random(1), names=names, data=NONE)
     assert after.read_bytes(path) == quorum.disks[away].read_bytes(path)
-    quorum.nodes.pop(away)
+    quorum.kill(away)
     quorum.disks[away] = after
     quorum.start(away)
     quorum.wait_for_all()
@@ -125,7 +125,7 @@ def test_a_snapshot_of_its_own_survives_the_power_cut_after_it(names: str) -> No
     latest = node.log.latest_snapshot()
     assert latest is not None
     after = quorum.disks[1].crash(random.Random(1), names=names, data=NONE)
-    records = [record.message for record in read_snapshot(after, node.log.snapshot_path(latest)).records()]
+    records = [record.message for batch in read_snapshot(after, node.log.snapshot_path(latest)) for record in batch.records]
     assert len(records) == len(list(node.image.to_records()))
 
 
@@ -151,9 +151,9 @@ def test_what_an_interrupted_fetch_left_is_no_part_of_the_next_snapshot() -> Non
         background=Background(None, WorkQueue(lambda: None, lambda error: None)),
         on_error=lambda error: pytest.fail(str(error)),
     )
-    assert not snapshots.receive(SnapshotChunk(latest, 0, whole + b"more of another leader's", False))
-    assert not snapshots.receive(SnapshotChunk(latest, 0, whole[:10], False))
-    assert snapshots.receive(SnapshotChunk(latest, 10, whole[10:], True))
+    assert snapshots.receive(SnapshotChunk(latest, 0, whole + b"more of another leader's", False)) is None
+    assert snapshots.receive(SnapshotChunk(latest, 0, whole[:10], False)) is None
+    assert snapshots.receive(SnapshotChunk(latest, 10, whole[10:], True)) == SnapshotInstalled(latest, None, 0)
     assert disk.read_bytes(log.snapshot_path(latest)) == whole
     assert log.start_offset == latest.offset
 
@@ -186,7 +186,7 @@ def test_a_node_that_comes_back_from_a_snapshot_knows_what_it_holds_and_nothing_
     node.write_snapshot()
     latest = node.log.latest_snapshot()
     assert latest is not None
-    contents = node.log.read_snapshot(latest)
+    contents = list(node.log.read_snapshot(latest))
     node.stop()
     quorum.start()
     restarted = quorum.nodes[1].controller
@@ -194,7 +194,11 @@ def test_a_node_that_comes_back_from_a_snapshot_knows_what_it_holds_and_nothing_
     assert restarted.core.state.configs.get((4, "")) == {"kept": "1"}, "the controller starts from the snapshot, too"
     behind = MetadataLoader()
     behind.image = former
-    behind.load_snapshot(latest, contents)
+    delta = behind.begin_snapshot()
+    for batch in contents:
+        for record in batch.records:
+            behind.replay_into(delta, record.message)
+    behind.load_snapshot(latest, delta, 0)
     assert behind.image.configs.of(4, "") == {"kept": "1"}
 
 
@@ -375,7 +379,13 @@ def test_a_flush_of_what_was_cut_off_meanwhile_makes_nothing_durable() -> None:
     queue = WorkQueue(lambda: None, lambda error: pytest.fail(str(error)))
     durable: list[int] = []
     background = Background(executor, queue)  # type: ignore[arg-type]
-    commit = GroupCommit(log, disk, background, durable.append, lambda error: pytest.fail(str(error)))
+
+    def told(offset: int) -> None:
+        durable.append(offset)
+        if offset < log.end.offset:
+            commit.flush()
+
+    commit = GroupCommit(log, disk, clock, queue, background, told, lambda error: pytest.fail(str(error)))
     log.append(batch(0, 1), 1)
     commit.flush()
     log.truncate_to(0)

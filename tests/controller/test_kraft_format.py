@@ -19,7 +19,7 @@ from odradek.controller.format import (
     storage_info,
 )
 from odradek.controller.kraft.bootstrap import read_bootstrap
-from odradek.controller.kraft.snapshots import read_snapshot
+from odradek.controller.kraft.snapshots import summarize_snapshot
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 from odradek.storage.meta_properties import read_meta_properties
 from odradek.testing.disk import VirtualDisk
@@ -70,7 +70,7 @@ def test_every_directory_gets_an_identity_and_the_bootstrap_records() -> None:
 def test_a_standalone_controller_is_its_own_first_voter() -> None:
     disk = VirtualDisk()
     formatted(disk, config(**DYNAMIC), standalone=True)
-    contents = read_snapshot(disk, "/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
+    contents = summarize_snapshot(disk, "/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
     properties = read_meta_properties(disk, "/a")
     assert properties is not None
     assert contents.kraft_version == 1
@@ -86,7 +86,7 @@ def test_the_directory_id_of_initial_controllers_is_taken_over() -> None:
     properties = read_meta_properties(disk, "/a")
     assert properties is not None
     assert properties.directory_id == uuid_from_string(DIRECTORY_ID)
-    contents = read_snapshot(disk, "/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
+    contents = summarize_snapshot(disk, "/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
     assert contents.voters is not None
     assert contents.voters.endpoints(2)[0][1:] == ("::1", 9094)
 

@@ -30,7 +30,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
     ),
-    "a quorum of one has no elections to lose": ("controller.quorum.election.backoff.max.ms",),
     "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),
     _JVM: (
         "group.coordinator.cached.buffer.max.bytes",

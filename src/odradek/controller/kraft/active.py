@@ -57,7 +57,10 @@ class LogWriter(Protocol):
         ...
 
     def append_values(self, values: list[bytes], epoch: int) -> bool:
-        """Appends one batch of encoded records at `next_offset`; False when this node no longer leads the epoch."""
+        """Appends one batch of encoded records at `next_offset`; False when this node no longer leads the epoch.
+
+        The attempt itself may show that it does not, and `deactivate` the controller before this returns.
+        """
         ...
 
     def resign(self, epoch: int) -> None: ...
@@ -70,6 +73,18 @@ class _Waiting:
         self.offset = offset
         self.deferred = deferred
         self.response = response
+
+
+class SnapshotState:
+    """The state that a snapshot holds, while it is being read. All of it is committed, so that nothing is kept to take it back."""
+
+    def __init__(self, core_factory: Callable[[UndoJournal], QuorumControllerCore]) -> None:
+        self.journal = UndoJournal()
+        self.journal.recording = False
+        self.core = core_factory(self.journal)
+
+    def replay(self, message: object, offset: int) -> None:
+        self.core.replay(message, offset)
 
 
 class MetadataController:
@@ -96,6 +111,9 @@ class MetadataController:
         self.replayed_to = 0
         """The first offset that is not in the state."""
         self.committed_to = 0
+        """The first offset that may still be taken back."""
+        self.published_to = 0
+        """The first offset that the publishers have not been told of."""
         self.last_append_s = clock.monotonic()
         self._transaction_start: int | None = None
         self._waiting: deque[_Waiting] = deque()
@@ -138,13 +156,15 @@ class MetadataController:
         return KafkaError(ErrorCode.NOT_CONTROLLER, known)
 
     def _wait(self, deferred: Deferred[R], response: R) -> None:
-        if self.replayed_to <= self.committed_to:
+        if self.replayed_to <= self.published_to:
             deferred.complete(response)
         else:
             self._waiting.append(_Waiting(self.replayed_to, deferred, response))
 
     def _append(self, records: list[VersionedRecord], *, atomic: bool) -> bool:
-        """Replays and appends; False when leadership went meanwhile (the state is then back at the last commit)."""
+        """Replays and appends; False when leadership went meanwhile. Whatever it leaves by, an inactive controller has the state of the
+        last commit: what is replayed here and not appended must not stay.
+        """
         if not records:
             return True
         values = [encode_record(record) for record in records]
@@ -154,8 +174,8 @@ class MetadataController:
                 ErrorCode.POLICY_VIOLATION, f"{len(values)} records must be written in one batch, at most {MAX_BATCH_RECORDS} fit"
             )
         position = 0
+        epoch = self.active_epoch
         for batch in batches:
-            epoch = self.active_epoch
             base = self._writer.next_offset
             try:
                 for index in range(len(batch)):
@@ -167,10 +187,13 @@ class MetadataController:
                 self._writer.resign(epoch)
                 return False
             self.replayed_to = base + len(batch)
-            if not self._writer.append_values(batch, epoch):
+            appended = self._writer.append_values(batch, epoch)
+            if not appended or self.active_epoch != epoch:
+                # Perhaps it was appended, and the same step of the quorum ended the leadership: then it may never be committed.
                 self.deactivate()
                 return False
             position += len(batch)
+            assert self.replayed_to <= self._writer.next_offset
         self.last_append_s = self._clock.monotonic()
         return True
 
@@ -204,30 +227,32 @@ class MetadataController:
         self._transaction_start = start
 
     def replay_batch(self, batch: Batch) -> None:
-        """A committed batch; those that this controller appended itself are in the state already."""
+        """A committed batch, or a slice of it; those that this controller appended itself are in the state already."""
         if batch.base_offset < self.replayed_to:
             return
         for index, record in enumerate(batch.records):
             self._replay(record.message, batch.base_offset + index)
         self.replayed_to = batch.end_offset
 
-    def load_snapshot(self, records: list[VersionedRecord], end_offset: int) -> None:
-        """The state becomes what the snapshot holds."""
-        self.journal = UndoJournal()
-        self.core = self._core_factory(self.journal)
-        self._transaction_start = None
-        for record in records:
-            self.core.replay(record.message, end_offset - 1)
-        self.journal.clear()
-        self.replayed_to = self.committed_to = end_offset
+    def begin_snapshot(self) -> SnapshotState:
+        """A state to replay a snapshot into, for `load_snapshot`."""
+        return SnapshotState(self._core_factory)
 
-    def commit(self, offset: int) -> None:
-        """Everything below `offset` is committed: it can no longer be taken back, and its responses go out."""
+    def load_snapshot(self, state: SnapshotState, end_offset: int) -> None:
+        """The state becomes what the snapshot holds."""
+        state.journal.recording = True
+        self.journal, self.core = state.journal, state.core
+        self._transaction_start = None
+        self.replayed_to = self.committed_to = self.published_to = end_offset
+
+    def commit(self, offset: int, *, published: int) -> None:
+        """Everything below `offset` is committed and can no longer be taken back; the responses of what is below `published` go out."""
         self.committed_to = max(self.committed_to, offset)
+        self.published_to = max(self.published_to, published)
         self.replayed_to = max(self.replayed_to, offset)
         final = self.committed_to if self._transaction_start is None else min(self.committed_to, self._transaction_start)
         self.journal.commit_to(final)
-        while self._waiting and self._waiting[0].offset <= self.committed_to:
+        while self._waiting and self._waiting[0].offset <= self.published_to:
             waiting = self._waiting.popleft()
             waiting.deferred.complete(waiting.response)
 

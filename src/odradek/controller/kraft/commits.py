@@ -1,17 +1,22 @@
-"""What is committed and not read yet goes to the controller and into the image."""
+"""What is committed and not read yet goes to the controller and into the image, a slice at a time."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID
+from odradek.base.errors import StorageError
+from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch
 from odradek.controller.kraft.active import MetadataController
 from odradek.controller.kraft.loader import MetadataLoader
-from odradek.controller.kraft.metadata_log import MetadataLog, next_offset_after
-from odradek.controller.kraft.records import decode_batches
+from odradek.controller.kraft.metadata_log import MetadataLog
+from odradek.controller.kraft.records import SNAPSHOT_HEADER, Batch, decode_batches, snapshot_header_time
+from odradek.metadata.features import METADATA_VERSION
 
 logger = logging.getLogger(__name__)
+
+RECORDS_A_SLICE = 2000
+"""How many records are read in one go: a few milliseconds, after which heartbeats and clients have their turn."""
 
 
 class Commits:
@@ -21,40 +26,91 @@ class Commits:
         self._log = log
         self._loader = loader
         self._controller = controller
+        self._high_watermark = -1
+        self._reading: Iterator[bool] | None = None
         self._checked: Mapping[str, int] | None = None
         self._warned: set[str] = set()
 
-    def load_latest_snapshot(self) -> None:
-        """Everything in a snapshot is committed. The bootstrap one holds no metadata."""
-        latest = self._log.latest_snapshot()
-        if latest is None or latest == BOOTSTRAP_SNAPSHOT_ID:
-            return
-        contents = self._log.read_snapshot(latest)
-        if self._controller is not None:
-            self._controller.load_snapshot(list(contents.records()), latest.offset)
-        self._loader.load_snapshot(latest, contents)
-
     def advance(self, high_watermark: int) -> None:
-        """Reads on up to `high_watermark`: the controller's state and the image follow, publishers are told, then replies go out.
-
-        StorageError when a feature was finalized at a level that nobody here knows.
-        """
+        """What is below `high_watermark` may be read."""
+        self._high_watermark = high_watermark
         self._log.log.update_high_watermark(high_watermark)
-        offset = self._loader.next_offset
-        while offset < high_watermark:
-            data = self._log.read(offset, up_to=high_watermark)
-            for batch in decode_batches(data):
-                if batch.base_offset < offset:
-                    continue
-                if self._controller is not None:
-                    self._controller.replay_batch(batch)
-                self._loader.load_batch(batch)
-            offset = next_offset_after(data, offset)
-        self._loader.flush()
-        self._check_features(self._loader.image.features.finalized)
-        self._loader.caught_up_to(high_watermark)
+
+    def restart(self) -> None:
+        """A snapshot has taken the place of the log: reading goes on with it."""
+        self._reading = None
+
+    def read(self) -> bool:
+        """Reads a slice, if there is something to read: the controller's state and the image follow, publishers are told, then replies go
+        out. Whether there is more.
+
+        StorageError when a record or the level of a feature is unknown to this release.
+        """
+        loader = self._loader
+        if self._reading is None:
+            self._reading = self._slices()
+        try:
+            more = next(self._reading, False)
+        except StorageError as error:
+            level = loader.image.features.finalized.get(METADATA_VERSION)
+            raise StorageError(f"{self._log.directory}: {error} (metadata.version {level})") from error
+        if not more:
+            self._reading = None
+        if loader.caught_up or not more:
+            loader.flush()
+            self._check_features(loader.image.features.finalized)
+        if not more and self._high_watermark >= 0:
+            loader.caught_up_to(self._high_watermark)
         if self._controller is not None:
-            self._controller.commit(high_watermark)
+            self._controller.commit(loader.next_offset, published=loader.flushed_offset)
+        return more
+
+    def _slices(self) -> Iterator[bool]:
+        """Stops, with True, after each slice but the last."""
+        snapshot = self._log.latest_snapshot()
+        if snapshot is not None and snapshot != BOOTSTRAP_SNAPSHOT_ID and snapshot.offset > self._loader.next_offset:
+            yield from self._load_snapshot(snapshot)
+        read = 0
+        while self._loader.next_offset < self._high_watermark:
+            start = self._loader.next_offset
+            data = self._log.read(start, up_to=self._high_watermark)
+            for batch in decode_batches(data, max_records=RECORDS_A_SLICE):
+                if batch.base_offset < start:
+                    continue
+                if read + len(batch.records) > RECORDS_A_SLICE:
+                    yield True
+                    read = 0
+                read += len(batch.records)
+                self._take(batch)
+            if self._loader.next_offset <= start:
+                raise StorageError(f"the metadata log holds no batch at offset {start}")
+
+    def _take(self, batch: Batch) -> None:
+        if self._controller is not None:
+            self._controller.replay_batch(batch)
+        self._loader.load_batch(batch)
+
+    def _load_snapshot(self, snapshot_id: OffsetAndEpoch) -> Iterator[bool]:
+        """Everything in a snapshot is committed. Controller and image change when all of it has been read."""
+        loader, controller = self._loader, self._controller
+        delta = loader.begin_snapshot()
+        state = None if controller is None else controller.begin_snapshot()
+        time_ms, read = -1, 0
+        for batch in self._log.read_snapshot(snapshot_id, max_records=RECORDS_A_SLICE):
+            if read + len(batch.records) > RECORDS_A_SLICE:
+                yield True
+                read = 0
+            read += len(batch.records)
+            for kind, value in batch.control:
+                if kind == SNAPSHOT_HEADER:
+                    time_ms = snapshot_header_time(value)
+            for record in batch.records:
+                if state is not None:
+                    state.replay(record.message, snapshot_id.offset - 1)
+                loader.replay_into(delta, record.message)
+        if controller is not None and state is not None:
+            controller.load_snapshot(state, snapshot_id.offset)
+        loader.load_snapshot(snapshot_id, delta, time_ms)
 
     def _check_features(self, finalized: Mapping[str, int]) -> None:
         """Warns once of each finalized level that is not served."""

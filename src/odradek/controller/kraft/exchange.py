@@ -43,7 +43,11 @@ class Exchange:
         """Sends a request of the core's, and tells it of the answer, or that there will be none."""
 
         def answered(deferred: Deferred[Response]) -> None:
-            self._step(ResponseReceived(message.correlation, None if deferred.error is not None else deferred.result()))
+            error = deferred.error
+            if error is None:
+                self._step(ResponseReceived(message.correlation, deferred.result()))
+            else:
+                self._step(ResponseReceived(message.correlation, None, unreachable=_says_that_nobody_is_there(error)))
 
         self._send(message).add_callback(answered)
 
@@ -53,6 +57,11 @@ class Exchange:
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             answer.fail(_shutting_down())
+
+
+def _says_that_nobody_is_there(error: BaseException) -> bool:
+    """A connection that was refused or broke, and not the silence of one that lasts."""
+    return isinstance(error, ConnectionError) or (isinstance(error, KafkaError) and error.code is ErrorCode.NETWORK_EXCEPTION)
 
 
 def _shutting_down() -> KafkaError:

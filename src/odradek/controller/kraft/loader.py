@@ -1,4 +1,9 @@
-"""From committed batches to images: builds the delta, applies it, tells the publishers (MetadataLoader, MetadataBatchLoader)."""
+"""From committed batches to images: builds the delta, applies it, tells the publishers (MetadataLoader, MetadataBatchLoader).
+
+What goes wrong there, Kafka gives to its fault handlers, and so do we: a publisher that fails is named in the log and told of the next
+image all the same, since the others and the quorum can go on. Only its first image it has to take, or the node does not start. A record
+that the image cannot take in ends a controller; a broker leaves it out, with an error in its log.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,6 @@ from typing import Protocol
 from odradek.consensus.messages import LeaderAndEpoch
 from odradek.consensus.voters import OffsetAndEpoch
 from odradek.controller.kraft.records import Batch
-from odradek.controller.kraft.snapshots import SnapshotContents
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.metadata_records import (
@@ -36,25 +40,36 @@ class MetadataLoader:
         "_bytes_since_snapshot",
         "_caught_up",
         "_delta",
+        "_mid_batch",
         "_new_publishers",
         "_pending",
         "_publishers",
+        "_tolerant",
         "_transaction",
+        "ends_with_a_batch",
+        "flushed_offset",
         "image",
         "leader",
         "next_offset",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, tolerant: bool = False) -> None:
+        """`tolerant`: a record that contradicts the image is left out, with an error in the log; else its error is raised."""
+        self._tolerant = tolerant
         self.image = EMPTY
         self.next_offset = 0
-        """The first offset not in the image yet."""
+        """The first offset that was not taken in yet."""
+        self.flushed_offset = 0
+        """The first offset that is not in the image, nor in a metadata transaction that is still open."""
+        self.ends_with_a_batch = True
+        """Whether the image ends where a batch does. Within one, where a metadata transaction begins, there can be no snapshot."""
         self.leader = LeaderAndEpoch(-1, 0)
         self._publishers: list[MetadataPublisher] = []
         self._new_publishers: list[MetadataPublisher] = []
         self._caught_up = False
         self._bytes_since_snapshot = 0
         self._delta: MetadataDelta | None = None
+        self._mid_batch = False
         self._pending = MetadataProvenance(-1, -1, -1)
         self._transaction: MetadataDelta | None = None
 
@@ -87,30 +102,46 @@ class MetadataLoader:
 
     # Loading ---------------------------------------------------------------------------------------------------------------
 
-    def load_snapshot(self, snapshot_id: OffsetAndEpoch, contents: SnapshotContents) -> None:
-        """The image becomes what the snapshot holds; what it does not hold is gone."""
-        delta = MetadataDelta(self.image)
-        for record in contents.records():
-            delta.replay(record.message)
-        delta.finish_snapshot()
+    def begin_snapshot(self) -> MetadataDelta:
+        """Where the records of a snapshot are to be replayed into, by `replay_into`; nothing else is to be loaded before `load_snapshot`.
+
+        What is not in the image yet is forgotten: the snapshot holds it.
+        """
         self._delta = self._transaction = None
+        self._mid_batch = False
+        self._pending = self.image.provenance
+        return MetadataDelta(self.image)
+
+    def load_snapshot(self, snapshot_id: OffsetAndEpoch, delta: MetadataDelta, last_contained_log_time_ms: int) -> None:
+        """The image becomes what the snapshot holds; what it does not hold is gone."""
+        delta.finish_snapshot()
         self._bytes_since_snapshot = 0
-        self.next_offset = snapshot_id.offset
-        provenance = MetadataProvenance(snapshot_id.offset - 1, snapshot_id.epoch, contents.last_contained_log_time_ms)
-        self._apply(delta, provenance)
+        self.next_offset = self.flushed_offset = snapshot_id.offset
+        self._apply(delta, MetadataProvenance(snapshot_id.offset - 1, snapshot_id.epoch, last_contained_log_time_ms))
+        self.ends_with_a_batch = True
 
     def load_batch(self, batch: Batch) -> None:
-        """Takes in one committed batch; the image follows with `flush`."""
+        """Takes in a committed batch, or a slice of it; the image follows with `flush`."""
         self._bytes_since_snapshot += batch.size
         for position, record in enumerate(batch.records):
             if isinstance(record.message, BeginTransactionRecord):
                 # What came before the transaction must not wait for its end.
                 self._pending = MetadataProvenance(batch.base_offset + position - 1, batch.epoch, batch.append_time_ms)
-                self.flush()
+                self._flush(ends_with_a_batch=position == 0 and not self._mid_batch)
             self._replay(record.message)
         self.next_offset = batch.end_offset
-        if self._transaction is None:
+        self._mid_batch = not batch.complete
+        if self._transaction is None and batch.complete:
             self._pending = MetadataProvenance(batch.end_offset - 1, batch.epoch, batch.append_time_ms)
+
+    def replay_into(self, delta: MetadataDelta, message: object) -> None:
+        """Replays a record; what happens to one that contradicts the image is said above."""
+        try:
+            delta.replay(message)
+        except Exception:
+            if not self._tolerant:
+                raise
+            logger.exception("A metadata record was left out of the image: %s", message)
 
     def _replay(self, message: object) -> None:
         if isinstance(message, NoOpRecord):
@@ -122,16 +153,24 @@ class MetadataLoader:
         elif isinstance(message, EndTransactionRecord):
             self._delta, self._transaction = self._transaction, None
         elif self._transaction is not None:
-            self._transaction.replay(message)
+            self.replay_into(self._transaction, message)
         else:
             if self._delta is None:
                 self._delta = MetadataDelta(self.image)
-            self._delta.replay(message)
+            self.replay_into(self._delta, message)
 
     def flush(self) -> None:
-        """Makes an image of the batches taken in since the last one, and publishes it. Nothing inside a metadata transaction shows."""
+        """Makes an image of the batches taken in since the last one, and publishes it. Nothing inside a metadata transaction shows, nor
+        does a part of a batch.
+        """
+        if not self._mid_batch:
+            self.flushed_offset = self.next_offset
+            self._flush(ends_with_a_batch=True)
+
+    def _flush(self, *, ends_with_a_batch: bool) -> None:
         if self._pending.last_contained_offset <= self.image.provenance.last_contained_offset:
             return
+        self.ends_with_a_batch = ends_with_a_batch
         delta, self._delta = self._delta, None
         if delta is None:
             # Only no-ops and control records: the state is the same, seen later.
@@ -153,7 +192,11 @@ class MetadataLoader:
     def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
         for publisher in list(self._publishers):
-            publisher.publish(delta, image, self.leader)
+            try:
+                publisher.publish(delta, image, self.leader)
+            except Exception:
+                name, offset = type(publisher).__name__, image.provenance.last_contained_offset
+                logger.exception("%s could not take over the metadata up to offset %d", name, offset)
 
     def _introduce(self) -> None:
         publishers, self._new_publishers = self._new_publishers, []

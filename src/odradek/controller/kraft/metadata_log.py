@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ from odradek.config.topic import TopicConfig
 from odradek.consensus.messages import ElectionState
 from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch, VoterHistory, VoterSet
 from odradek.controller.kraft.quorum_state import read_quorum_state, write_quorum_state
-from odradek.controller.kraft.records import MAX_BATCH_BYTES, control_updates
-from odradek.controller.kraft.snapshots import SnapshotContents, list_snapshots, read_snapshot, snapshot_file
+from odradek.controller.kraft.records import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, Batch, control_updates
+from odradek.controller.kraft.snapshots import list_snapshots, read_snapshot, snapshot_file, summarize_snapshot
 from odradek.storage.loader import load_log
 from odradek.storage.options import LogOptions
 
@@ -43,16 +43,16 @@ def _disk_errors() -> Generator[None]:
 
 
 class MetadataLog:
-    """Implements `consensus.log.RaftLog`. All on one thread but the run of a flush."""
+    """Implements `consensus.log.RaftLog`. Used by one thread at a time (that of the node, or while its queue is suspended the log's own),
+    but for the run of a flush.
+    """
 
-    __slots__ = ("_decoded", "_disk", "_retention_bytes", "_retention_ms", "directory", "log", "snapshots")
+    __slots__ = ("_disk", "_retention_bytes", "_retention_ms", "directory", "log", "snapshots")
 
     def __init__(
         self, disk: Disk, directory: str, log: Log, snapshots: list[OffsetAndEpoch], *, retention_bytes: int, retention_ms: int
     ) -> None:
         self._disk = disk
-        self._decoded: tuple[OffsetAndEpoch, SnapshotContents] | None = None
-        """The snapshot read last, until it is read again: on start voters and image are taken from the same one."""
         self.directory = directory
         self.log = log
         self.snapshots = snapshots
@@ -173,11 +173,9 @@ class MetadataLog:
     def snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
         return f"{self.directory}/{snapshot_file(snapshot_id)}"
 
-    def read_snapshot(self, snapshot_id: OffsetAndEpoch) -> SnapshotContents:
-        decoded, self._decoded = self._decoded, None
-        if decoded is not None and decoded[0] == snapshot_id:
-            return decoded[1]
-        return read_snapshot(self._disk, self.snapshot_path(snapshot_id))
+    def read_snapshot(self, snapshot_id: OffsetAndEpoch, *, max_records: int = MAX_BATCH_RECORDS) -> Iterator[Batch]:
+        """See `snapshots.read_snapshot`."""
+        return read_snapshot(self._disk, self.snapshot_path(snapshot_id), max_records=max_records)
 
     def read_snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, size: int) -> bytes:
         file = self._disk.open(self.snapshot_path(snapshot_id), readonly=True)
@@ -192,12 +190,11 @@ class MetadataLog:
         offset = self.start_offset
         latest = self.latest_snapshot()
         if latest is not None:
-            contents = self.read_snapshot(latest)
-            self._decoded = (latest, contents)
+            summary = summarize_snapshot(self._disk, self.snapshot_path(latest))
             at = -1 if latest == BOOTSTRAP_SNAPSHOT_ID else latest.offset - 1
-            if contents.voters is not None:
-                history.add_voters(at, contents.voters)
-            history.add_kraft_version(at, contents.kraft_version)
+            if summary.voters is not None:
+                history.add_voters(at, summary.voters)
+            history.add_kraft_version(at, summary.kraft_version)
             offset = max(offset, latest.offset)
         end = self.log.log_end_offset
         while offset < end:

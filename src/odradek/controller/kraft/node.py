@@ -1,8 +1,10 @@
 """One node of the metadata quorum: the consensus core, what performs its decisions, and the controller and image that follow the log.
 
 - Everything runs on one thread, in a queue (`queue`): a step of the core is performed wholly before the next event is taken.
-- Only fsync leaves the thread (`group_commit`). The core hears of it by `Flushed`, and only then counts this node's copy.
-- What is committed goes to the controller and into the image (`commits`), now and then into a snapshot (`snapshotting`).
+- What must be durable before the rest of a step (a vote, a truncation, a snapshot in the place of the log) is done in the thread of the
+  metadata log, and the queue is suspended meanwhile (`background`).
+- Appends are flushed there beside the queue (`group_commit`). The core hears of it by `Flushed`, and only then counts this node's copy.
+- What is committed goes, slice by slice, to the controller and into the image (`commits`), now and then into a snapshot (`snapshotting`).
 - `submit` is how handlers change the cluster; `loader` holds the image of what is committed and tells the publishers.
 """
 
@@ -33,7 +35,6 @@ from odradek.consensus.messages import (
     Resign,
     Response,
     Shutdown,
-    SnapshotChunk,
     SnapshotInstalled,
     Tick,
 )
@@ -65,6 +66,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
+
+UNREACHABLE_MS = 200
+"""How long, at the most, a voter waits before it stands when the leader's connections are refused."""
 
 
 class KRaftNode:
@@ -114,12 +118,7 @@ class KRaftNode:
             voters=log.voter_history(static_voters),
             election=log.read_election(),
             rng=rng,
-            timeouts=RaftTimeouts(
-                election_ms=config.integer("controller.quorum.election.timeout.ms"),
-                fetch_ms=config.integer("controller.quorum.fetch.timeout.ms"),
-                request_ms=config.integer("controller.quorum.request.timeout.ms"),
-                retry_backoff_ms=config.integer("controller.quorum.retry.backoff.ms"),
-            ),
+            timeouts=_timeouts(config),
             bootstrap=tuple(range(-2, -2 - len(config.controller_quorum_bootstrap_servers), -1)) or static_voters.ids,
         )
         self._controller: MetadataController | None = None
@@ -131,7 +130,7 @@ class KRaftNode:
                 bootstrap=read_bootstrap(disk, config.metadata_log_dir),
                 max_batch_bytes=config.integer("internal.metadata.max.batch.size.in.bytes"),
             )
-        self.loader = MetadataLoader()
+        self.loader = MetadataLoader(tolerant=not config.is_controller)
         self.caught_up: Deferred[None] = Deferred()
         """Completes when the image is at the high watermark for the first time, after the publishers were told; fails with the error that
         keeps the node from getting there."""
@@ -141,9 +140,11 @@ class KRaftNode:
         """Of `leave`."""
         self._alarm = Alarm(clock, lambda: self._step(Tick()))
         self._queue = WorkQueue(lambda: self._alarm.set(self.raft.deadline_ms), self._fault)
-        background = Background(loop, self._queue)
-        self._group_commit = GroupCommit(log, disk, background, lambda offset: self._step(Flushed(offset)), self._fault)
+        self._background = Background(loop, self._queue)
+        self._group_commit = GroupCommit(log, disk, clock, self._queue, self._background, self._flushed, self._fault)
         self._commits = Commits(log, self.loader, self._controller)
+        self._reads_on = False
+        """Whether a slice of what is committed will be read on the loop's next turn."""
         self._snapshots = Snapshots(
             config=config,
             log=log,
@@ -151,9 +152,11 @@ class KRaftNode:
             voters=self.raft.voters,
             disk=disk,
             clock=clock,
-            background=background,
+            background=self._background,
             on_error=self._fault,
         )
+        self._installed: SnapshotInstalled | None = None
+        """The snapshot that has just taken the place of the log."""
         self._exchange = Exchange(self._step, self._send)
         self._periodic = PeriodicTasks(config, clock, self.submit)
 
@@ -171,9 +174,8 @@ class KRaftNode:
         node takes up its role is raised too.
         """
         _check_voters(self.raft.voters.current, self.raft.local)
-        self._commits.load_latest_snapshot()
         self._started = True
-        self._queue.put(lambda: self._perform(self.raft.start(self.now_ms())))
+        self._queue.put(self._begin)
         if self._failure is not None:
             raise self._failure
 
@@ -206,11 +208,13 @@ class KRaftNode:
         self._stopped = True
         self._cease(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "The node is shutting down."))
         try:
-            if self._failure is None:
+            # Else the thread of the log is still at work, on a disk that does not answer. The log is recovered at every start.
+            if self._failure is None and not self._queue.suspended:
                 self._group_commit.close()
                 self.log.close()
         finally:
             self.log.log.close_handles()
+            self._background.close()
 
     def _fault(self, error: BaseException) -> None:
         """The node must not go on: what is in memory may no longer be what is on the disk."""
@@ -289,6 +293,7 @@ class KRaftNode:
             return deferred
 
         def run() -> None:
+            self._tick_if_due()
             controller.run(operation, deferred)
             self._periodic.watch_heartbeats(controller.core.context.heartbeats)
 
@@ -301,7 +306,7 @@ class KRaftNode:
 
     def write_snapshot(self) -> None:
         """Writes a snapshot now, in the background; nothing when there is nothing new."""
-        self._snapshots.write()
+        self._queue.put(self._snapshots.write)
 
     # For `wire` and the handlers of Raft's APIs -------------------------------------------------------------------------------
 
@@ -348,7 +353,7 @@ class KRaftNode:
     def append_values(self, values: list[bytes], epoch: int) -> bool:
         base = self.next_offset
         batch = encode_values(values, base_offset=base, epoch=epoch, now_ms=self._clock.time_ms())
-        self._perform(self.raft.step(Propose(epoch, len(values), batch), self.now_ms()))
+        self._perform_at_once(self.raft.step(Propose(epoch, len(values), batch), self.now_ms()))
         return self.next_offset > base
 
     def resign(self, epoch: int) -> None:
@@ -356,21 +361,49 @@ class KRaftNode:
 
     # Performing ------------------------------------------------------------------------------------------------------------
 
+    def _begin(self) -> None:
+        self._perform_at_once(self.raft.start(self.now_ms()))
+        self._read_on()
+
+    def _tick_if_due(self) -> None:
+        """After a pause of the process others may lead by now: what is due comes before what waited in a socket."""
+        if self.now_ms() >= self.raft.deadline_ms:
+            self._perform_at_once(self.raft.step(Tick(), self.now_ms()))
+
     def _step(self, event: Event) -> None:
         self._queue.put(lambda: self._perform(self.raft.step(event, self.now_ms())))
 
     def _perform(self, ready: Ready) -> None:
-        """The work of one step, in the order that `Ready` asks for."""
-        if ready.quorum_state is not None:
-            voters = self.raft.voters
-            self.log.write_election(ready.quorum_state, kraft_version=voters.kraft_version, voters=voters.current.ids)
-        if ready.truncate_to is not None:
-            logger.warning("Truncating the metadata log to offset %d, where it diverges from the leader's", ready.truncate_to)
-            self.log.truncate_to(ready.truncate_to)
+        """The work of one step, in the order that `Ready` asks for. The last thing that a piece of the queue's work does."""
+        if ready.quorum_state is None and ready.truncate_to is None and not ready.snapshot_chunks:
+            self._perform_rest(ready)
+        else:
+            self._background.suspend_for(self._durable_work(ready), lambda: self._perform_rest(ready))
+
+    def _perform_at_once(self, ready: Ready) -> None:
+        """As `_perform`, on this thread: for the start, and for steps of a leader, which hardly ever have to wait for the disk."""
+        self._durable_work(ready)()
+        self._perform_rest(ready)
+
+    def _durable_work(self, ready: Ready) -> Callable[[], None]:
+        """What has to be on the disk before anything of the step is told to anybody; may run in another thread."""
+        log, election, truncate_to = self.log, ready.quorum_state, ready.truncate_to
+        voters, kraft_version = self.raft.voters.current.ids, self.raft.voters.kraft_version
+
+        def work() -> None:
+            if election is not None:
+                log.write_election(election, kraft_version=kraft_version, voters=voters)
+            if truncate_to is not None:
+                logger.warning("Truncating the metadata log to offset %d, where it diverges from the leader's", truncate_to)
+                log.truncate_to(truncate_to)
+            for chunk in ready.snapshot_chunks:
+                self._installed = self._snapshots.receive(chunk)
+
+        return work
+
+    def _perform_rest(self, ready: Ready) -> None:
         for append in ready.appends:
             self._append(append)
-        for chunk in ready.snapshot_chunks:
-            self._receive(chunk)
         for message in ready.messages:
             self._exchange.send(message)
         for token, response in ready.replies:
@@ -379,10 +412,22 @@ class KRaftNode:
             self._leader_changed(ready.leader)
         if ready.high_watermark is not None:
             self._committed(ready.high_watermark)
-        if ready.appends:
-            self._group_commit.flush()
+        if ready.snapshot_chunks:
+            self._received()
+        self._make_durable()
         if self._left is not None:
             self._check_left()
+
+    def _make_durable(self) -> None:
+        """What is not durable yet becomes so: at once where others count on it."""
+        if self.raft.flushed_offset < self.raft.log_end.offset:
+            if self.raft.is_voter or self.raft.is_leader:
+                self._group_commit.flush()
+            else:
+                self._group_commit.flush_later()
+
+    def _flushed(self, offset: int) -> None:
+        self._perform(self.raft.step(Flushed(offset), self.now_ms()))
 
     def _append(self, append: LogAppend) -> None:
         if append.fetched is not None:
@@ -394,11 +439,13 @@ class KRaftNode:
         assert isinstance(data, bytes)
         self.log.append(data, append.epoch)
 
-    def _receive(self, chunk: SnapshotChunk) -> None:
-        if self._snapshots.receive(chunk):
-            self._commits.load_latest_snapshot()
-            contents = self.log.read_snapshot(chunk.snapshot_id)
-            self._step(SnapshotInstalled(chunk.snapshot_id, contents.voters, contents.kraft_version))
+    def _received(self) -> None:
+        """A piece of a snapshot was written. After the last one the log begins at its end, and the snapshot is read as committed."""
+        installed, self._installed = self._installed, None
+        if installed is not None:
+            self._commits.restart()
+            self._step(installed)
+            self._read_on()
 
     def _send(self, message: Outbound) -> Deferred[Response]:
         if self._channel is None:
@@ -421,12 +468,26 @@ class KRaftNode:
 
     def _committed(self, high_watermark: int) -> None:
         self._commits.advance(high_watermark)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Reads a slice of what is committed; the next one when the loop has done what else there is."""
+        if self._reads_on:
+            return
+        if self._commits.read():
+            self._reads_on = True
+            self._clock.call_later(0, self._queue.put, self._read_next)
+            return
         controller, leader = self._controller, self.raft.leader_state()
         if leader is not None and controller is not None and not controller.is_active:
             self._when_replayed(controller, leader)
         if self.loader.caught_up:
             self.caught_up.complete(None)
         self._snapshots.consider()
+
+    def _read_next(self) -> None:
+        self._reads_on = False
+        self._read_on()
 
     def _when_replayed(self, controller: MetadataController, leader: LeaderState) -> None:
         """A leader's controller becomes active once everything before its epoch is in the state."""
@@ -439,6 +500,19 @@ class KRaftNode:
             if controller.is_active:
                 self._periodic.start()
                 self._periodic.watch_heartbeats(controller.core.context.heartbeats)
+
+
+def _timeouts(config: BrokerConfig) -> RaftTimeouts:
+    """Kafka's. But a leader whose connections are refused is doubted before the fetch timeout, unless that was given."""
+    waits = config.is_set("controller.quorum.fetch.timeout.ms")
+    return RaftTimeouts(
+        election_ms=config.integer("controller.quorum.election.timeout.ms"),
+        election_backoff_max_ms=config.integer("controller.quorum.election.backoff.max.ms"),
+        fetch_ms=config.integer("controller.quorum.fetch.timeout.ms"),
+        request_ms=config.integer("controller.quorum.request.timeout.ms"),
+        retry_backoff_ms=config.integer("controller.quorum.retry.backoff.ms"),
+        unreachable_max_ms=0 if waits else UNREACHABLE_MS,
+    )
 
 
 def _new_core(config: BrokerConfig, cluster_id: str, rng: random.Random, journal: UndoJournal) -> QuorumControllerCore:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError, StorageError
 from odradek.base.ids import ZERO_UUID
 from odradek.consensus.messages import ControlRecord, ControlUpdate, KRaftVersionChange, LeaderChange
 from odradek.consensus.voters import Endpoint, ReplicaKey, Voter, VoterSet
@@ -30,6 +30,9 @@ KRAFT_VERSION = 5
 KRAFT_VOTERS = 6
 """Types of control records (org.apache.kafka.common.record.ControlRecordType)."""
 
+_WHOLE: Final = 2**63 - 1
+"""Batches are not cut into slices."""
+
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 MAX_BATCH_RECORDS = 10_000
 """What one batch of the metadata log holds at the most (KafkaRaftClient.MAX_BATCH_SIZE_BYTES, QuorumController.MAX_RECORDS_PER_BATCH)."""
@@ -38,7 +41,7 @@ _CONTROL_KEY = struct.Struct(">hh")
 
 
 class Batch(NamedTuple):
-    """A decoded batch: metadata records, or control records as (type, value)."""
+    """A decoded batch, or a slice of one: metadata records, or control records as (type, value)."""
 
     base_offset: int
     end_offset: int
@@ -47,6 +50,8 @@ class Batch(NamedTuple):
     size: int
     records: list[VersionedRecord]
     control: list[tuple[int, bytes]]
+    complete: bool = True
+    """Whether the batch ends with these records. `size` is that of the batch in its last slice, and 0 before."""
 
 
 def encode_metadata_batch(records: Sequence[VersionedRecord], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
@@ -142,41 +147,63 @@ def _leader_change_voter(key: ReplicaKey) -> LeaderChangeMessage.Voter:
     return LeaderChangeMessage.Voter(voter_id=key.id)
 
 
-def decode_batches(data: bytes | memoryview, *, check: bool = True) -> Iterator[Batch]:
-    """Every whole batch in `data`; KafkaError CORRUPT_MESSAGE for a wrong CRC, ProtocolError for a record we cannot read."""
+def decode_batches(data: bytes | memoryview, *, max_records: int = _WHOLE) -> Iterator[Batch]:
+    """Every whole batch in `data`, in slices of at most `max_records`.
+
+    KafkaError CORRUPT_MESSAGE for a wrong CRC, StorageError for a record that this version does not know.
+    """
     view = memoryview(data)
     for position, header in iter_headers(view):
-        if check and not check_crc(view, position, header):
+        if not check_crc(view, position, header):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the metadata batch at offset {header.base_offset} has a wrong CRC")
-        yield _decode(view, position, header)
+        if header.is_control:
+            yield _decode_control(view, position, header)
+        else:
+            yield from _decode(view, position, header, max_records)
 
 
-def _decode(view: memoryview, position: int, header: BatchHeader) -> Batch:
+def _decode(view: memoryview, position: int, header: BatchHeader, max_records: int) -> Iterator[Batch]:
+    epoch, time_ms = header.partition_leader_epoch, header.max_timestamp
+    offset = header.base_offset
     records: list[VersionedRecord] = []
+    for record in decode_batch(view, position, header):
+        if len(records) == max_records:
+            yield Batch(offset, record.offset, epoch, time_ms, 0, records, [], complete=False)
+            offset, records = record.offset, []
+        if record.value is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the metadata record at offset {record.offset} is empty")
+        try:
+            message, version = decode_metadata_record(record.value)
+        except ProtocolError as error:
+            raise StorageError(f"the metadata record at offset {record.offset} cannot be read by this release: {error}") from None
+        records.append(VersionedRecord(message, version))
+    yield Batch(offset, header.next_offset, epoch, time_ms, header.size, records, [])
+
+
+def _decode_control(view: memoryview, position: int, header: BatchHeader) -> Batch:
     control: list[tuple[int, bytes]] = []
     for record in decode_batch(view, position, header):
+        if record.key is None or len(record.key) < _CONTROL_KEY.size or record.value is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the control record at offset {record.offset} has no type")
+        control.append((_CONTROL_KEY.unpack_from(record.key)[1], bytes(record.value)))
+    return Batch(header.base_offset, header.next_offset, header.partition_leader_epoch, header.max_timestamp, header.size, [], control)
+
+
+def control_values(data: bytes | memoryview) -> Iterator[tuple[int, int, bytes]]:
+    """(offset, type, value) of the control records in `data`; other batches are passed over undecoded."""
+    view = memoryview(data)
+    for position, header in iter_headers(view):
         if header.is_control:
-            if record.key is None or len(record.key) < _CONTROL_KEY.size or record.value is None:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the control record at offset {record.offset} has no type")
-            control.append((_CONTROL_KEY.unpack_from(record.key)[1], bytes(record.value)))
-        elif record.value is None:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the metadata record at offset {record.offset} is empty")
-        else:
-            message, version = decode_metadata_record(record.value)
-            records.append(VersionedRecord(message, version))
-    return Batch(header.base_offset, header.next_offset, header.partition_leader_epoch, header.max_timestamp, header.size, records, control)
+            for index, (kind, value) in enumerate(_decode_control(view, position, header).control):
+                yield header.base_offset + index, kind, value
 
 
 def control_updates(data: bytes | memoryview) -> Iterator[ControlUpdate]:
-    """What the control batches in `data` say about voters; other batches are passed over undecoded."""
-    view = memoryview(data)
-    for position, header in iter_headers(view):
-        if header.is_control:
-            batch = _decode(view, position, header)
-            for index, (kind, value) in enumerate(batch.control):
-                update = control_update(header.base_offset + index, kind, value)
-                if update is not None:
-                    yield update
+    """What the control records in `data` say about voters."""
+    for offset, kind, value in control_values(data):
+        update = control_update(offset, kind, value)
+        if update is not None:
+            yield update
 
 
 def control_update(offset: int, kind: int, value: bytes) -> ControlUpdate | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from odradek.base.disk import Disk
 from odradek.base.errors import StorageError
@@ -13,6 +14,7 @@ from odradek.controller.kraft.records import (
     SNAPSHOT_HEADER,
     Batch,
     control_update,
+    control_values,
     decode_batches,
     encode_control_values,
     encode_record,
@@ -20,11 +22,11 @@ from odradek.controller.kraft.records import (
     kraft_version_value,
     snapshot_footer,
     snapshot_header,
-    snapshot_header_time,
     split_values,
     voters_value,
 )
 from odradek.metadata.versioned import VersionedRecord
+from odradek.records.batch import iter_headers
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
@@ -32,6 +34,9 @@ DELETED_SUFFIX = ".checkpoint.deleted"
 
 MAX_RECORDS_PER_BATCH = 1024
 """RecordsSnapshotWriter and SnapshotEmitter hand over records in batches of this many."""
+
+READ_BYTES = 1024 * 1024
+"""How much of a snapshot is read at a time; more when a batch is larger."""
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -96,38 +101,78 @@ def write_snapshot(disk: Disk, directory: str, snapshot_id: OffsetAndEpoch, batc
     disk.fsync_dir(directory)
 
 
-class SnapshotContents:
-    """A decoded snapshot. `voters` is None and `kraft_version` 0 where it names none."""
+class SnapshotSummary(NamedTuple):
+    """What a snapshot says of the quorum. `voters` is None and `kraft_version` 0 where it names none."""
 
-    __slots__ = ("batches", "kraft_version", "last_contained_log_time_ms", "voters")
-
-    def __init__(self) -> None:
-        self.batches: list[Batch] = []
-        self.last_contained_log_time_ms = -1
-        self.voters: VoterSet | None = None
-        self.kraft_version = 0
-
-    def records(self) -> Iterable[VersionedRecord]:
-        for batch in self.batches:
-            yield from batch.records
+    voters: VoterSet | None
+    kraft_version: int
 
 
-def read_snapshot(disk: Disk, path: str) -> SnapshotContents:
-    """StorageError unless the file is a whole snapshot from header to footer."""
-    contents = SnapshotContents()
-    kinds: list[int] = []
-    for batch in decode_batches(disk.read_bytes(path)):
-        contents.batches.append(batch)
-        for kind, value in batch.control:
-            kinds.append(kind)
-            if kind == SNAPSHOT_HEADER:
-                contents.last_contained_log_time_ms = snapshot_header_time(value)
-                continue
-            update = control_update(0, kind, value)
+def summarize_snapshot(disk: Disk, path: str) -> SnapshotSummary:
+    """Looks at the control records alone; StorageError unless the file is a whole snapshot from header to footer."""
+    voters: VoterSet | None = None
+    kraft_version = 0
+    check = _Completeness(path)
+    for data in _whole_batches(disk, path):
+        for offset, kind, value in control_values(data):
+            check.found(kind)
+            update = control_update(offset, kind, value)
             if update is not None and update.voters is not None:
-                contents.voters = update.voters
+                voters = update.voters
             if update is not None and update.kraft_version is not None:
-                contents.kraft_version = update.kraft_version
-    if not kinds or kinds[0] != SNAPSHOT_HEADER or kinds[-1] != SNAPSHOT_FOOTER:
-        raise StorageError(f"{path} is not a complete snapshot: header or footer is missing")
-    return contents
+                kraft_version = update.kraft_version
+    check.finish()
+    return SnapshotSummary(voters, kraft_version)
+
+
+def read_snapshot(disk: Disk, path: str, *, max_records: int = MAX_RECORDS_PER_BATCH) -> Iterator[Batch]:
+    """The batches of a snapshot, or slices of them, as they are asked for; StorageError as `summarize_snapshot`, at the end."""
+    check = _Completeness(path)
+    for data in _whole_batches(disk, path):
+        for batch in decode_batches(data, max_records=max_records):
+            for kind, _ in batch.control:
+                check.found(kind)
+            yield batch
+    check.finish()
+
+
+class _Completeness:
+    """Whether a header comes first and a footer last."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._first: int | None = None
+        self._last: int | None = None
+
+    def found(self, kind: int) -> None:
+        self._first = kind if self._first is None else self._first
+        self._last = kind
+
+    def finish(self) -> None:
+        if self._first != SNAPSHOT_HEADER or self._last != SNAPSHOT_FOOTER:
+            raise _incomplete(self._path)
+
+
+def _incomplete(path: str) -> StorageError:
+    return StorageError(f"{path} is not a complete snapshot: header or footer is missing")
+
+
+def _whole_batches(disk: Disk, path: str) -> Iterator[bytes]:
+    """The file in pieces of about `READ_BYTES` that end with a batch."""
+    file = disk.open(path, readonly=True)
+    try:
+        position, size = 0, file.size()
+        wanted = READ_BYTES
+        while position < size:
+            data = file.pread(min(wanted, size - position), position)
+            end = max((start + header.size for start, header in iter_headers(data)), default=0)
+            if end:
+                yield data[:end]
+                position += end
+                wanted = READ_BYTES
+            elif len(data) < wanted:
+                raise _incomplete(path)
+            else:
+                wanted *= 2
+    finally:
+        file.close()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from odradek.base.clock import Clock
 from odradek.base.disk import Disk
-from odradek.consensus.messages import SnapshotChunk
+from odradek.consensus.messages import SnapshotChunk, SnapshotInstalled
 from odradek.consensus.voters import OffsetAndEpoch, VoterHistory
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.loader import MetadataLoader
 from odradek.controller.kraft.metadata_log import MetadataLog
-from odradek.controller.kraft.snapshots import encode_snapshot, write_snapshot
+from odradek.controller.kraft.snapshots import encode_snapshot, summarize_snapshot, write_snapshot
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Snapshots:
-    """All on the node's thread, but for the writing of its own."""
+    """All in pieces of the queue's work, but for the writing itself."""
 
     def __init__(
         self,
@@ -63,7 +63,8 @@ class Snapshots:
         image = self._loader.image
         snapshot_id = self._loader.snapshot_id
         latest = self._log.latest_snapshot()
-        if self._writing or not self._loader.caught_up or snapshot_id.offset <= 0 or (latest is not None and snapshot_id <= latest):
+        nothing_new = snapshot_id.offset <= 0 or (latest is not None and snapshot_id <= latest)
+        if self._writing or nothing_new or not self._loader.caught_up or not self._loader.ends_with_a_batch:
             return
         self._writing = True
         self._last_s = self._clock.monotonic()
@@ -88,6 +89,7 @@ class Snapshots:
         self._writing = False
         if error is not None:
             self._on_error(error)
+        if error is not None or self._background.closed:
             return
         logger.info("Wrote the metadata snapshot that ends at offset %d, epoch %d", *snapshot_id)
         self._log.add_snapshot(snapshot_id)
@@ -107,8 +109,11 @@ class Snapshots:
 
     # The leader's ----------------------------------------------------------------------------------------------------------
 
-    def receive(self, chunk: SnapshotChunk) -> bool:
-        """Writes a piece of the leader's snapshot; whether that was the last one, and the log begins anew at the snapshot's end."""
+    def receive(self, chunk: SnapshotChunk) -> SnapshotInstalled | None:
+        """Writes a piece of the leader's snapshot. The last one replaces the log, durably: it begins anew at the snapshot's end.
+
+        In any thread, as long as nobody else touches the log. StorageError when the snapshot is not complete.
+        """
         path = self._log.snapshot_path(chunk.snapshot_id)
         part = path + ".part"
         if chunk.position == 0 and self._disk.exists(part):
@@ -120,8 +125,10 @@ class Snapshots:
                 file.fsync()
         finally:
             file.close()
-        if chunk.last:
-            self._disk.rename(part, path)
-            self._disk.fsync_dir(self._log.directory)
-            self._log.restart_at(chunk.snapshot_id)
-        return chunk.last
+        if not chunk.last:
+            return None
+        summary = summarize_snapshot(self._disk, part)
+        self._disk.rename(part, path)
+        self._disk.fsync_dir(self._log.directory)
+        self._log.restart_at(chunk.snapshot_id)
+        return SnapshotInstalled(chunk.snapshot_id, summary.voters, summary.kraft_version)
