@@ -8,9 +8,9 @@ import pytest
 
 from odradek.consensus import raft, replication
 from odradek.consensus.messages import Propose
-from odradek.controller.kraft import KRaftNode
 from odradek.controller.kraft.active import MetadataController
 from odradek.controller.kraft.group_commit import GroupCommit
+from odradek.controller.kraft.performing import Performer
 from odradek.controller.kraft.records import encode_record, split_values
 from odradek.metadata.versioned import VersionedRecord
 from tests.campaigns.controllers import run
@@ -53,7 +53,7 @@ def _trusts_its_timers(monkeypatch: pytest.MonkeyPatch) -> None:
             replication.after_local_progress(core)
 
     monkeypatch.setattr(replication, "on_propose", on_propose)
-    monkeypatch.setattr(KRaftNode, "_tick_if_due", lambda self: None)
+    monkeypatch.setattr(Performer, "tick_if_due", lambda self: None)
 
 
 def _answers_what_it_may_have_lost(monkeypatch: pytest.MonkeyPatch) -> None:

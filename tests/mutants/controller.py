@@ -906,7 +906,7 @@ _SHELL = f"{_DURABILITY} {_NODE}"
 KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "vote-before-quorum-state",
-        "controller/kraft/node.py",
+        "controller/kraft/performing.py",
         "            self._background.suspend_for(self._durable_work(ready), lambda: self._perform_rest(ready))\n",
         "            self._perform_rest(ready)\n            self._background.suspend_for(self._durable_work(ready), lambda: None)\n",
         "a vote is given before it is durable: after a crash the node votes twice in an epoch",
@@ -988,7 +988,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "appended-meanwhile-waits",
-        "controller/kraft/node.py",
+        "controller/kraft/performing.py",
         "            self._received()\n        self._make_durable()\n",
         "            self._received()\n        if ready.appends:\n            self._make_durable()\n",
         "what is appended while a flush runs is answered only after the next operation",
@@ -1031,7 +1031,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "who-asked-is-not-told-of-the-end",
         "controller/kraft/node.py",
-        "        self._exchange.close()\n",
+        "        self._performer.exchange.close()\n",
         "",
         "peers wait for the answer of a node that has stopped",
         _SHELL,
@@ -1039,14 +1039,14 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "fault-leaves-the-controller-active",
         "controller/kraft/node.py",
-        "        self._periodic.stop()\n        if self._controller is not None:\n            self._controller.deactivate()\n        self._exchange",
-        "        self._periodic.stop()\n        self._exchange",
+        "        self._periodic.stop()\n        if self._controller is not None:\n            self._controller.deactivate()\n        self._performer.exchange",
+        "        self._periodic.stop()\n        self._performer.exchange",
         "operations that wait for a commit are never answered",
         _SHELL,
     ),
     Mutant(
         "periodic-tasks-outlive-leadership",
-        "controller/kraft/node.py",
+        "controller/kraft/following.py",
         "            controller.deactivate()\n            self._periodic.stop()\n",
         "            controller.deactivate()\n",
         "a standby goes on to submit its tasks",
@@ -1055,8 +1055,8 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "active-before-its-log-is-read",
-        "controller/kraft/node.py",
-        "        if self.loader.next_offset > leader.epoch_start_offset:\n",
+        "controller/kraft/following.py",
+        "        if self._loader.next_offset > leader.epoch_start_offset:\n",
         "        if True:\n",
         "a new controller decides before it has seen what former ones decided",
         _SHELL,
@@ -1243,7 +1243,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "sockets-come-before-the-clock",
         "controller/kraft/node.py",
-        "            self._tick_if_due()\n",
+        "            self._performer.tick_if_due()\n",
         "",
         "a controller that was paused answers with what was true before",
         "controller/test_kraft_failover.py -k slept",
@@ -1274,16 +1274,16 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "brokers-flush-every-record",
-        "controller/kraft/node.py",
-        "                self._group_commit.flush_later()\n",
-        "                self._group_commit.flush()\n",
+        "controller/kraft/performing.py",
+        "                self.group_commit.flush_later()\n",
+        "                self.group_commit.flush()\n",
         "every broker fsyncs every change of the metadata",
         "controller/test_kraft_failover.py -k does_not_wait_for_its_disk",
     ),
     Mutant(
         "brokers-never-flush",
-        "controller/kraft/node.py",
-        "                self._group_commit.flush_later()\n",
+        "controller/kraft/performing.py",
+        "                self.group_commit.flush_later()\n",
         "                pass\n",
         "a broker that loses its power fetches all of the metadata again",
         "controller/test_kraft_failover.py -k does_not_wait_for_its_disk",

@@ -1,10 +1,11 @@
 """One node of the metadata quorum: the consensus core, what performs its decisions, and the controller and image that follow the log.
 
-- Everything runs on one thread, in a queue (`queue`): a step of the core is performed wholly before the next event is taken.
+- Everything runs on one thread, in a queue (`queue`): a step of the core is performed wholly (`performing`) before the next event is taken.
 - What must be durable before the rest of a step (a vote, a truncation, a snapshot in the place of the log) is done in the thread of the
   metadata log, and the queue is suspended meanwhile (`background`).
 - Appends are flushed there beside the queue (`group_commit`). The core hears of it by `Flushed`, and only then counts this node's copy.
-- What is committed goes, slice by slice, to the controller and into the image (`commits`), now and then into a snapshot (`snapshotting`).
+- What is committed goes, slice by slice, to the controller and into the image (`following`, `commits`), now and then into a snapshot
+  (`snapshotting`).
 - `submit` is how handlers change the cluster; `loader` holds the image of what is committed and tells the publishers.
 """
 
@@ -24,35 +25,29 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import uuid_to_string
 from odradek.base.undo import UndoJournal
 from odradek.consensus.messages import (
-    Event,
-    Flushed,
     LeaderAndEpoch,
-    LogAppend,
     Outbound,
     Propose,
-    Ready,
     Request,
     Resign,
     Response,
     Shutdown,
-    SnapshotInstalled,
     Tick,
 )
 from odradek.consensus.raft import Raft, RaftTimeouts
-from odradek.consensus.states import LeaderState, Role
+from odradek.consensus.states import Role
 from odradek.consensus.voters import Endpoint, Voter, VoterSet
 from odradek.controller.kraft.active import MetadataController
 from odradek.controller.kraft.alarm import Alarm
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.bootstrap import read_bootstrap
-from odradek.controller.kraft.commits import Commits
-from odradek.controller.kraft.exchange import Exchange
-from odradek.controller.kraft.group_commit import GroupCommit
+from odradek.controller.kraft.following import Following
 from odradek.controller.kraft.loader import MetadataLoader, MetadataPublisher
 from odradek.controller.kraft.metadata_log import MetadataLog
+from odradek.controller.kraft.performing import Performer
 from odradek.controller.kraft.periodic import PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
-from odradek.controller.kraft.records import encode_control_batch, encode_values
+from odradek.controller.kraft.records import encode_values
 from odradek.controller.kraft.snapshotting import Snapshots
 
 if TYPE_CHECKING:
@@ -131,20 +126,11 @@ class KRaftNode:
                 max_batch_bytes=config.integer("internal.metadata.max.batch.size.in.bytes"),
             )
         self.loader = MetadataLoader(tolerant=not config.is_controller)
-        self.caught_up: Deferred[None] = Deferred()
-        """Completes when the image is at the high watermark for the first time, after the publishers were told; fails with the error that
-        keeps the node from getting there."""
-        self.on_leader: list[Callable[[LeaderAndEpoch], object]] = []
-        """Told of each new leader, and of each epoch without one. They must not call this node before they have returned."""
         self._left: Deferred[None] | None = None
         """Of `leave`."""
-        self._alarm = Alarm(clock, lambda: self._step(Tick()))
+        self._alarm = Alarm(clock, lambda: self._performer.step(Tick()))
         self._queue = WorkQueue(lambda: self._alarm.set(self.raft.deadline_ms), self._fault)
         self._background = Background(loop, self._queue)
-        self._group_commit = GroupCommit(log, disk, clock, self._queue, self._background, self._flushed, self._fault)
-        self._commits = Commits(log, self.loader, self._controller)
-        self._reads_on = False
-        """Whether a slice of what is committed will be read on the loop's next turn."""
         self._snapshots = Snapshots(
             config=config,
             log=log,
@@ -155,10 +141,35 @@ class KRaftNode:
             background=self._background,
             on_error=self._fault,
         )
-        self._installed: SnapshotInstalled | None = None
-        """The snapshot that has just taken the place of the log."""
-        self._exchange = Exchange(self._step, self._send)
         self._periodic = PeriodicTasks(config, clock, self.submit)
+        self._following = Following(
+            raft=self.raft,
+            log=log,
+            loader=self.loader,
+            controller=self._controller,
+            periodic=self._periodic,
+            snapshots=self._snapshots,
+            queue=self._queue,
+            clock=clock,
+        )
+        self._performer = Performer(
+            raft=self.raft,
+            log=log,
+            disk=disk,
+            clock=clock,
+            queue=self._queue,
+            background=self._background,
+            snapshots=self._snapshots,
+            send=self._send,
+            following=self._following,
+            on_performed=self._check_left,
+            on_error=self._fault,
+        )
+        self.caught_up = self._following.caught_up
+        """Completes when the image is at the high watermark for the first time, after the publishers were told; fails with the error that
+        keeps the node from getting there."""
+        self.on_leader = self._following.on_leader
+        """Told of each new leader, and of each epoch without one. They must not call this node before they have returned."""
 
     def _static_voters(self) -> VoterSet:
         listener = self.listener_name
@@ -175,7 +186,7 @@ class KRaftNode:
         """
         _check_voters(self.raft.voters.current, self.raft.local)
         self._started = True
-        self._queue.put(self._begin)
+        self._queue.put(self._performer.start)
         if self._failure is not None:
             raise self._failure
 
@@ -185,7 +196,7 @@ class KRaftNode:
         """
         if self._left is None:
             self._left = Deferred()
-            self._step(Shutdown())
+            self._performer.step(Shutdown())
             self._check_left()
         return self._left
 
@@ -204,13 +215,13 @@ class KRaftNode:
         if self._stopped:
             return
         if self._started and self._failure is None:
-            self._step(Shutdown())
+            self._performer.step(Shutdown())
         self._stopped = True
         self._cease(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "The node is shutting down."))
         try:
             # Else the thread of the log is still at work, on a disk that does not answer. The log is recovered at every start.
             if self._failure is None and not self._queue.suspended:
-                self._group_commit.close()
+                self._performer.group_commit.close()
                 self.log.close()
         finally:
             self.log.log.close_handles()
@@ -230,12 +241,12 @@ class KRaftNode:
     def _cease(self, error: BaseException) -> None:
         """No more work; whoever waits is told."""
         self._queue.close()
-        self._group_commit.abandon()
+        self._performer.group_commit.abandon()
         self._alarm.cancel()
         self._periodic.stop()
         if self._controller is not None:
             self._controller.deactivate()
-        self._exchange.close()
+        self._performer.exchange.close()
         self.caught_up.fail(error)
         self._check_left()
 
@@ -293,7 +304,7 @@ class KRaftNode:
             return deferred
 
         def run() -> None:
-            self._tick_if_due()
+            self._performer.tick_if_due()
             controller.run(operation, deferred)
             self._periodic.watch_heartbeats(controller.core.context.heartbeats)
 
@@ -302,7 +313,7 @@ class KRaftNode:
 
     def request(self, request: Request) -> Deferred[Response]:
         """A peer's request, without the wire's wrapping; the APIs are in `handlers.cluster`."""
-        return self._exchange.receive(request)
+        return self._performer.exchange.receive(request)
 
     def write_snapshot(self) -> None:
         """Writes a snapshot now, in the background; nothing when there is nothing new."""
@@ -331,7 +342,7 @@ class KRaftNode:
 
     def now_ms(self) -> int:
         """The clock of the core: monotonic milliseconds."""
-        return int(self._clock.monotonic() * 1000)
+        return self._performer.now_ms()
 
     def wall_ms(self) -> int:
         return self._clock.time_ms()
@@ -353,99 +364,11 @@ class KRaftNode:
     def append_values(self, values: list[bytes], epoch: int) -> bool:
         base = self.next_offset
         batch = encode_values(values, base_offset=base, epoch=epoch, now_ms=self._clock.time_ms())
-        self._perform_at_once(self.raft.step(Propose(epoch, len(values), batch), self.now_ms()))
+        self._performer.step_at_once(Propose(epoch, len(values), batch))
         return self.next_offset > base
 
     def resign(self, epoch: int) -> None:
-        self._step(Resign(epoch))
-
-    # Performing ------------------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        self._perform_at_once(self.raft.start(self.now_ms()))
-        self._read_on()
-
-    def _tick_if_due(self) -> None:
-        """After a pause of the process others may lead by now: what is due comes before what waited in a socket."""
-        if self.now_ms() >= self.raft.deadline_ms:
-            self._perform_at_once(self.raft.step(Tick(), self.now_ms()))
-
-    def _step(self, event: Event) -> None:
-        self._queue.put(lambda: self._perform(self.raft.step(event, self.now_ms())))
-
-    def _perform(self, ready: Ready) -> None:
-        """The work of one step, in the order that `Ready` asks for. The last thing that a piece of the queue's work does."""
-        if ready.quorum_state is None and ready.truncate_to is None and not ready.snapshot_chunks:
-            self._perform_rest(ready)
-        else:
-            self._background.suspend_for(self._durable_work(ready), lambda: self._perform_rest(ready))
-
-    def _perform_at_once(self, ready: Ready) -> None:
-        """As `_perform`, on this thread: for the start, and for steps of a leader, which hardly ever have to wait for the disk."""
-        self._durable_work(ready)()
-        self._perform_rest(ready)
-
-    def _durable_work(self, ready: Ready) -> Callable[[], None]:
-        """What has to be on the disk before anything of the step is told to anybody; may run in another thread."""
-        log, election, truncate_to = self.log, ready.quorum_state, ready.truncate_to
-        voters, kraft_version = self.raft.voters.current.ids, self.raft.voters.kraft_version
-
-        def work() -> None:
-            if election is not None:
-                log.write_election(election, kraft_version=kraft_version, voters=voters)
-            if truncate_to is not None:
-                logger.warning("Truncating the metadata log to offset %d, where it diverges from the leader's", truncate_to)
-                log.truncate_to(truncate_to)
-            for chunk in ready.snapshot_chunks:
-                self._installed = self._snapshots.receive(chunk)
-
-        return work
-
-    def _perform_rest(self, ready: Ready) -> None:
-        for append in ready.appends:
-            self._append(append)
-        for message in ready.messages:
-            self._exchange.send(message)
-        for token, response in ready.replies:
-            self._exchange.reply(token, response)
-        if ready.leader is not None:
-            self._leader_changed(ready.leader)
-        if ready.high_watermark is not None:
-            self._committed(ready.high_watermark)
-        if ready.snapshot_chunks:
-            self._received()
-        self._make_durable()
-        if self._left is not None:
-            self._check_left()
-
-    def _make_durable(self) -> None:
-        """What is not durable yet becomes so: at once where others count on it."""
-        if self.raft.flushed_offset < self.raft.log_end.offset:
-            if self.raft.is_voter or self.raft.is_leader:
-                self._group_commit.flush()
-            else:
-                self._group_commit.flush_later()
-
-    def _flushed(self, offset: int) -> None:
-        self._perform(self.raft.step(Flushed(offset), self.now_ms()))
-
-    def _append(self, append: LogAppend) -> None:
-        if append.fetched is not None:
-            data = append.fetched.payload
-        elif append.control:
-            data = encode_control_batch(append.control, base_offset=append.base_offset, epoch=append.epoch, now_ms=self._clock.time_ms())
-        else:
-            data = append.payload
-        assert isinstance(data, bytes)
-        self.log.append(data, append.epoch)
-
-    def _received(self) -> None:
-        """A piece of a snapshot was written. After the last one the log begins at its end, and the snapshot is read as committed."""
-        installed, self._installed = self._installed, None
-        if installed is not None:
-            self._commits.restart()
-            self._step(installed)
-            self._read_on()
+        self._performer.step(Resign(epoch))
 
     def _send(self, message: Outbound) -> Deferred[Response]:
         if self._channel is None:
@@ -453,53 +376,6 @@ class KRaftNode:
         from odradek.controller.kraft.wire import send
 
         return send(self, self._channel, message)
-
-    # The controller's turns --------------------------------------------------------------------------------------------------
-
-    def _leader_changed(self, leader: LeaderAndEpoch) -> None:
-        logger.info("The leader of epoch %d is %s", leader.epoch, leader.leader_id if leader.leader_id >= 0 else "unknown")
-        self.loader.leader = leader
-        controller = self._controller
-        if controller is not None and (leader.leader_id != self.node_id or controller.active_epoch != leader.epoch):
-            controller.deactivate()
-            self._periodic.stop()
-        for told in self.on_leader:
-            told(leader)
-
-    def _committed(self, high_watermark: int) -> None:
-        self._commits.advance(high_watermark)
-        self._read_on()
-
-    def _read_on(self) -> None:
-        """Reads a slice of what is committed; the next one when the loop has done what else there is."""
-        if self._reads_on:
-            return
-        if self._commits.read():
-            self._reads_on = True
-            self._clock.call_later(0, self._queue.put, self._read_next)
-            return
-        controller, leader = self._controller, self.raft.leader_state()
-        if leader is not None and controller is not None and not controller.is_active:
-            self._when_replayed(controller, leader)
-        if self.loader.caught_up:
-            self.caught_up.complete(None)
-        self._snapshots.consider()
-
-    def _read_next(self) -> None:
-        self._reads_on = False
-        self._read_on()
-
-    def _when_replayed(self, controller: MetadataController, leader: LeaderState) -> None:
-        """A leader's controller becomes active once everything before its epoch is in the state."""
-        if self.loader.next_offset > leader.epoch_start_offset:
-            self._queue.put(lambda: self._activate(controller, leader.epoch))
-
-    def _activate(self, controller: MetadataController, epoch: int) -> None:
-        if self.raft.is_leader and self.raft.epoch == epoch and not controller.is_active:
-            controller.activate(epoch)
-            if controller.is_active:
-                self._periodic.start()
-                self._periodic.watch_heartbeats(controller.core.context.heartbeats)
 
 
 def _timeouts(config: BrokerConfig) -> RaftTimeouts:
