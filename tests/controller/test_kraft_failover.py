@@ -95,7 +95,7 @@ def test_leadership_that_ends_with_an_append_takes_the_operation_back(appends: b
 
     writer = DeposingWriter(appends=appends)
     controller = writer.controller = MetadataController(core_factory=core, writer=writer, clock=ManualClock(), bootstrap=[])
-    controller.commit(10, published=10)
+    controller.commit(10)
     controller.active_epoch = 5
     answer: Deferred[str] = Deferred()
     controller.run(write_many, answer)
@@ -142,6 +142,15 @@ def test_a_controller_that_stops_has_a_successor_at_once() -> None:
     assert quorum.clock.now_s - began_s < 0.1
 
 
+class OneExecutor(Quorum):
+    """Only the last node to start has a slow disk."""
+
+    held = HeldExecutor()
+
+    def executor_for(self, process: Process) -> object | None:
+        return self.held if len(self.processes) == len(self.ids) else None
+
+
 # What must be durable first ------------------------------------------------------------------------------------------------
 
 
@@ -172,15 +181,21 @@ def test_a_vote_waits_for_the_disk_and_nothing_else_does() -> None:
 
 
 def test_a_disk_that_hangs_in_a_vote_does_not_keep_the_node_from_stopping() -> None:
-    quorum = Quorum(3)
-    executor = quorum.executor = HeldExecutor()
-    quorum.start(1)
-    node = quorum.nodes[1]
-    answer = node.request(VoteRequest(ReplicaKey(1), ReplicaKey(2), 9, 0, 0))
-    steps = quorum.disks[1].steps
+    quorum = OneExecutor(3)
+    executor = quorum.held = HeldExecutor()
+    quorum.start()
+    node = quorum.nodes[3]
+    for _ in range(100):
+        quorum.clock.advance_s(0.1)
+        executor.all()
+    assert node.raft.role is Role.FOLLOWER
+    assert node.log.log.recovery_point == node.next_offset > 0
+    answer = node.request(VoteRequest(ReplicaKey(3), ReplicaKey(2), 99, 1000, 98))
+    assert len(executor.waiting) == 1
+    steps = quorum.disks[3].steps
     node.stop()
     assert code_of(answer) is ErrorCode.BROKER_NOT_AVAILABLE
-    assert quorum.disks[1].steps == steps, "the thread may still be at the log"
+    assert quorum.disks[3].steps == steps, "the thread may still be at the log"
     executor.all()
     assert not quorum.faults
 
@@ -200,15 +215,6 @@ def test_a_truncation_that_fails_ends_the_node() -> None:
 
 
 # Observers -----------------------------------------------------------------------------------------------------------------
-
-
-class OneExecutor(Quorum):
-    """Only the disk of the observer is slow."""
-
-    held = HeldExecutor()
-
-    def executor_for(self, process: Process) -> object | None:
-        return self.held if len(self.processes) == len(self.ids) else None
 
 
 def test_a_broker_does_not_wait_for_its_disk_and_flushes_now_and_then() -> None:

@@ -22,7 +22,7 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FenceBrokerRecord
-from tests.controller.kraft_cluster import Quorum, RecordingPublisher, set_config
+from tests.controller.kraft_cluster import HeldExecutor, Quorum, RecordingPublisher, set_config
 
 
 def config(name: str) -> VersionedRecord:
@@ -60,21 +60,35 @@ def test_a_large_batch_is_read_in_slices_and_shown_as_a_whole() -> None:
     assert len(node.image.configs.of(4, "")) == 5 * RECORDS_A_SLICE - 1
 
 
+def test_an_image_never_holds_a_part_of_a_batch() -> None:
+    loader = MetadataLoader()
+    loader.load_batch(Batch(0, 1, 1, 5, 100, [config("whole")], []))
+    loader.load_batch(Batch(1, 2, 1, 5, 0, [config("part")], [], complete=False))
+    loader.flush()
+    assert "part" not in loader.image.configs.of(4, "")
+    loader.load_batch(Batch(2, 3, 1, 5, 100, [config("rest")], []))
+    loader.flush()
+    assert set(loader.image.configs.of(4, "")) == {"whole", "part", "rest"}
+
+
 def test_what_is_answered_while_a_large_batch_is_being_read_has_been_published() -> None:
     quorum = Quorum()
+    executor = quorum.executor = HeldExecutor()
     quorum.start()
+    executor.all()
     node = quorum.nodes[1]
     publisher = RecordingPublisher()
     node.add_publisher(publisher)
-    first = node.submit(write(RECORDS_A_SLICE - 10))
-    many = node.submit(write(4 * RECORDS_A_SLICE))
-    last = node.submit(set_config("last", "1"))
+    node.submit(set_config("first", "1"))
+    # One flush holds these two, so that they become committed together.
+    few, many = node.submit(set_config("few", "1")), node.submit(write(4 * RECORDS_A_SLICE))
     seen: list[int] = []
-    for each in (first, many, last):
-        each.add_callback(lambda _: seen.append(publisher.images[-1].offset))
-    ends = [node.next_offset - 2 - 4 * RECORDS_A_SLICE, node.next_offset - 2, node.next_offset - 1]
-    turns_until(quorum, lambda: last.done)
-    assert all(offset >= end for offset, end in zip(seen, ends, strict=True))
+    for each in (few, many):
+        each.add_callback(lambda _: seen.append(len(publisher.images[-1].configs.of(4, ""))))
+    executor.all()
+    turns_until(quorum, lambda: many.done)
+    assert seen == [2, 4 * RECORDS_A_SLICE + 2]
+    assert {len(image.configs.of(4, "")) for image in publisher.images} == {0, 1, 2, 4 * RECORDS_A_SLICE + 2}
 
 
 def test_what_is_read_again_after_a_resignation_in_the_middle_of_a_batch_is_complete() -> None:

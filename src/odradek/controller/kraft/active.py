@@ -112,8 +112,6 @@ class MetadataController:
         """The first offset that is not in the state."""
         self.committed_to = 0
         """The first offset that may still be taken back."""
-        self.published_to = 0
-        """The first offset that the publishers have not been told of."""
         self.last_append_s = clock.monotonic()
         self._transaction_start: int | None = None
         self._waiting: deque[_Waiting] = deque()
@@ -156,7 +154,7 @@ class MetadataController:
         return KafkaError(ErrorCode.NOT_CONTROLLER, known)
 
     def _wait(self, deferred: Deferred[R], response: R) -> None:
-        if self.replayed_to <= self.published_to:
+        if self.replayed_to <= self.committed_to:
             deferred.complete(response)
         else:
             self._waiting.append(_Waiting(self.replayed_to, deferred, response))
@@ -243,16 +241,15 @@ class MetadataController:
         state.journal.recording = True
         self.journal, self.core = state.journal, state.core
         self._transaction_start = None
-        self.replayed_to = self.committed_to = self.published_to = end_offset
+        self.replayed_to = self.committed_to = end_offset
 
-    def commit(self, offset: int, *, published: int) -> None:
-        """Everything below `offset` is committed and can no longer be taken back; the responses of what is below `published` go out."""
+    def commit(self, offset: int) -> None:
+        """Everything below `offset` is committed: it can no longer be taken back, and its responses go out."""
         self.committed_to = max(self.committed_to, offset)
-        self.published_to = max(self.published_to, published)
         self.replayed_to = max(self.replayed_to, offset)
         final = self.committed_to if self._transaction_start is None else min(self.committed_to, self._transaction_start)
         self.journal.commit_to(final)
-        while self._waiting and self._waiting[0].offset <= self.published_to:
+        while self._waiting and self._waiting[0].offset <= self.committed_to:
             waiting = self._waiting.popleft()
             waiting.deferred.complete(waiting.response)
 

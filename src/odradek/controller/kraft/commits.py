@@ -62,11 +62,12 @@ class Commits:
         if not more and self._high_watermark >= 0:
             loader.caught_up_to(self._high_watermark)
         if self._controller is not None:
-            self._controller.commit(loader.next_offset, published=loader.flushed_offset)
+            # Also within a batch: what is read from here on must not be taken back. Nobody waits for an offset there.
+            self._controller.commit(loader.next_offset)
         return more
 
     def _slices(self) -> Iterator[bool]:
-        """Stops, with True, after each slice but the last."""
+        """Stops, with True, after each slice but the last. A slice that ends within a batch holds nothing else."""
         snapshot = self._log.latest_snapshot()
         if snapshot is not None and snapshot != BOOTSTRAP_SNAPSHOT_ID and snapshot.offset > self._loader.next_offset:
             yield from self._load_snapshot(snapshot)

@@ -47,7 +47,6 @@ class MetadataLoader:
         "_tolerant",
         "_transaction",
         "ends_with_a_batch",
-        "flushed_offset",
         "image",
         "leader",
         "next_offset",
@@ -59,8 +58,6 @@ class MetadataLoader:
         self.image = EMPTY
         self.next_offset = 0
         """The first offset that was not taken in yet."""
-        self.flushed_offset = 0
-        """The first offset that is not in the image, nor in a metadata transaction that is still open."""
         self.ends_with_a_batch = True
         """Whether the image ends where a batch does. Within one, where a metadata transaction begins, there can be no snapshot."""
         self.leader = LeaderAndEpoch(-1, 0)
@@ -116,7 +113,7 @@ class MetadataLoader:
         """The image becomes what the snapshot holds; what it does not hold is gone."""
         delta.finish_snapshot()
         self._bytes_since_snapshot = 0
-        self.next_offset = self.flushed_offset = snapshot_id.offset
+        self.next_offset = snapshot_id.offset
         self._apply(delta, MetadataProvenance(snapshot_id.offset - 1, snapshot_id.epoch, last_contained_log_time_ms))
         self.ends_with_a_batch = True
 
@@ -164,7 +161,6 @@ class MetadataLoader:
         does a part of a batch.
         """
         if not self._mid_batch:
-            self.flushed_offset = self.next_offset
             self._flush(ends_with_a_batch=True)
 
     def _flush(self, *, ends_with_a_batch: bool) -> None:

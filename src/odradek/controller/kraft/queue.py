@@ -58,7 +58,7 @@ class WorkQueue:
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._at_work or self._suspended:
+        if self._at_work:
             return
         self._at_work = True
         try:
