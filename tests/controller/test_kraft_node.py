@@ -213,7 +213,7 @@ def test_leaders_are_told_of_and_so_are_epochs_without_one() -> None:
     assert endpoint is not None
     assert endpoint.host == f"node{leader.node_id}"
     leader.stop()
-    del quorum.nodes[leader.node_id]
+    quorum.kill(leader.node_id)
     new = quorum.wait_for_leader()
     quorum.wait_for(lambda: bool(told) and told[-1] == new.node_id)
 
