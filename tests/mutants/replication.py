@@ -434,8 +434,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="stops-after-a-refusal",
         path="replication/alter_partition.py",
-        before='(%s), sending it again", ErrorCode(response.error_code).name)\n            self._clock.call_later(RETRY_AFTER_S, self._send_waiting)\n',
-        after='(%s), sending it again", ErrorCode(response.error_code).name)\n',
+        before='(%s), sending it again", code_of(response.error_code).name)\n            self._clock.call_later(RETRY_AFTER_S, self._send_waiting)\n',
+        after='(%s), sending it again", code_of(response.error_code).name)\n',
         breaks="After one refusal no ISR change is sent any more.",
         tests="replication/test_alter_partition.py",
     ),

@@ -116,6 +116,28 @@ def test_a_transaction_that_is_being_ended_is_waited_for_a_moment() -> None:
     assert endless.result() == {P1: ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
+def test_a_code_of_a_later_release_is_an_unknown_error() -> None:
+    world = Coordinator()
+    asked, other = world.ask("a", P0), world.ask("b", P1)
+    world.clock.run_due()
+    world.code = lambda name, partition: 9_999 if name == "a" else ErrorCode.NONE  # type: ignore[assignment, return-value]
+    world.answer()
+    assert (asked.result(), other.result()) == ({P0: ErrorCode.UNKNOWN_SERVER_ERROR}, {})
+    refused = world.ask("a", P0)
+    world.clock.run_due()
+    world.answers[-1].complete(AddPartitionsToTxnResponse(error_code=9_999))
+    assert refused.result() == {P0: ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_a_coordinator_that_cannot_be_asked_yet_leaves_old_producers_alone() -> None:
+    world = Coordinator()
+    for version, told in ((11, {}), (12, {P0: ErrorCode.NETWORK_EXCEPTION})):
+        asked = world.ask("a", P0, version=version)
+        world.clock.run_due()
+        world.answers[-1].fail(KafkaError(ErrorCode.UNSUPPORTED_VERSION, "it is a broker of 3.4"))
+        assert asked.result() == told
+
+
 def test_nothing_is_asked_again_when_no_partition_is_left_to_be_asked_about() -> None:
     world = Coordinator()
     world.again = []

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicIdPartition
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
@@ -123,7 +123,7 @@ class AlterPartitionManager:
             return
         if response.error_code != ErrorCode.NONE:
             # A stale broker epoch or a controller that has just lost its role: the registration or the channel heals it.
-            logger.warning("AlterPartition was refused as a whole (%s), sending it again", ErrorCode(response.error_code).name)
+            logger.warning("AlterPartition was refused as a whole (%s), sending it again", code_of(response.error_code).name)
             self._clock.call_later(RETRY_AFTER_S, self._send_waiting)
             return
         self._complete(sent, response)
@@ -137,6 +137,6 @@ class AlterPartitionManager:
             if answer is None:
                 waiting.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller's answer lacks the partition"))
             elif answer.error_code != ErrorCode.NONE:
-                waiting.fail(KafkaError(ErrorCode(answer.error_code)))
+                waiting.fail(KafkaError(code_of(answer.error_code)))
             else:
                 waiting.complete(IsrAnswer(answer.leader_id, answer.leader_epoch, answer.partition_epoch, frozenset(answer.isr)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 
@@ -140,21 +140,26 @@ class ChannelVerifier:
 
     def _answered(self, node: int, batch: Mapping[str, _Question], done: Deferred[Message]) -> None:
         if done.error is not None:
+            unsupported = isinstance(done.error, KafkaError) and done.error.code is ErrorCode.UNSUPPORTED_VERSION
             for question in batch.values():
-                question.fail(ErrorCode.NETWORK_EXCEPTION)
+                if unsupported and not question.support.adds:
+                    # A coordinator from before KIP-890 cannot say: its producers write unverified, as they did then.
+                    question.answer.complete({})
+                else:
+                    question.fail(ErrorCode.NETWORK_EXCEPTION)
         else:
             response = cast("AddPartitionsToTxnResponse", done.result())
             if response.error_code:
                 refused = response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 for question in batch.values():
-                    question.fail(ErrorCode.INVALID_TXN_STATE if refused else ErrorCode(response.error_code))
+                    question.fail(ErrorCode.INVALID_TXN_STATE if refused else code_of(response.error_code))
             for result in response.results_by_transaction:
                 found = batch.get(result.transactional_id)
                 if found is not None:
                     found.answer.complete(
                         {
                             TopicPartition(topic.name, each.partition_index): _for_producer(
-                                ErrorCode(each.partition_error_code), found.support
+                                code_of(each.partition_error_code), found.support
                             )
                             for topic in result.topic_results
                             for each in topic.results_by_partition

@@ -100,6 +100,18 @@ def test_what_is_decided_while_a_request_is_under_way_waits_for_its_answer() -> 
     assert world.asked() == [(2, [0]), (3, [0])]
 
 
+def test_a_code_of_a_later_release_is_asked_again() -> None:
+    world = World()
+    job = world.start("a", 1)
+    world.start("b", 2)
+    world.answer({(1, P0): 9_999})  # type: ignore[dict-item]
+    assert not job.done
+    world.clock.advance_s(0.2)
+    assert world.asked() == [(1, [0])]
+    world.answer()
+    assert job.result()
+
+
 def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.coordinator.transaction.markers._PER_REQUEST", 2)
     world = World()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, code_of
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.transaction.state import Transaction
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
@@ -170,7 +170,7 @@ class MarkerSender:
                     {}
                     if result is None
                     else {
-                        TopicPartition(topic.name, each.partition_index): ErrorCode(each.error_code)
+                        TopicPartition(topic.name, each.partition_index): code_of(each.error_code)
                         for topic in result.topics
                         for each in topic.partitions
                     }
