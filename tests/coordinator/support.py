@@ -26,6 +26,10 @@ class MemoryLog:
         self.batches: list[bytes] = []
         self.versions: list[int] = []
         """The transaction version that each batch came with."""
+        self.leader_epochs: list[int] = []
+        """The leader epoch that each batch was appended in."""
+        self.leads_on = True
+        """Whether a later leader epoch finds the log as the last one left it."""
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -41,6 +45,7 @@ class MemoryLog:
             raise KafkaError(self.fail_with, "as the test wanted")
         base = self.log_end_offset
         self.versions.append(transaction_version)
+        self.leader_epochs.append(leader_epoch)
         self.batches.append(base.to_bytes(8, "big") + batch[8:])
         self.log_end_offset += sum(header.last_offset_delta + 1 for _, header in iter_headers(batch))
         if self.auto_commit:
@@ -72,6 +77,9 @@ class MemoryLog:
     def listeners(self) -> int:
         """How many are told of what becomes of the partition."""
         return len(self._listeners)
+
+    def lead_on(self, leader_epoch: int) -> bool:
+        return self.leads_on
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
         entry = (on_high_watermark, on_lost)
@@ -121,7 +129,7 @@ class Table:
         self.values: VersionedDict[str, int] = VersionedDict(journal)
         self.pending: VersionedDict[int, tuple[tuple[str, int | None], ...]] = VersionedDict(journal)
         self.timers = timers
-        self.loaded = self.unloaded = 0
+        self.loaded = self.unloaded = self.new_epochs = 0
         self.replayed: list[int] = []
 
     def put(self, key: str, value: int | None) -> CoordinatorResult[int | None]:
@@ -153,6 +161,9 @@ class Table:
 
     def on_metadata(self, delta: object, image: object) -> None:
         pass
+
+    def on_new_epoch(self) -> None:
+        self.new_epochs += 1
 
     def on_unloaded(self) -> None:
         self.unloaded += 1

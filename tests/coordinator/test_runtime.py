@@ -146,17 +146,73 @@ def test_loading_replays_and_answers_that_it_does() -> None:
     assert len(world.shard.values._former) == 0, "what is committed leaves nothing to take back"
 
 
-def test_a_newer_epoch_loads_again_and_an_older_one_is_ignored() -> None:
+def test_a_leader_that_goes_on_in_a_later_epoch_keeps_what_it_knows() -> None:
+    world = active(MemoryLog(auto_commit=False))
+    shard = world.shard
+    appended = world.put("a", 1)
+    world.clock.run_due()
+    gathered = world.put("b", 2)
+    shard.timers.schedule("t", 100, lambda: CoordinatorResult(shard.put("c", 3).records, None))
+    world.runtime.load(PARTITION, 4)
+    assert world.runtime.leader_epoch(PARTITION) == 4
+    assert not appended.done
+    assert not gathered.done
+    world.clock.advance_s(0.2)
+    world.log.commit(world.log.log_end_offset)
+    assert error_of(appended) is error_of(gathered) is None
+    assert dict(shard.values.committed_items()) == {"a": 1, "b": 2, "c": 3}
+    assert world.log.leader_epochs == [1, 4, 4]
+    assert (len(world.shards), shard.unloaded, shard.new_epochs) == (1, 0, 1)
+    assert world.log.listeners == 1
+
+
+def test_a_load_goes_on_in_a_later_epoch() -> None:
+    log = MemoryLog()
+    log.log_end_offset = log.high_watermark = 5
+    log.reads = []
+    world = World(log)
+    world.runtime.load(PARTITION, 2)
+    world.runtime.load(PARTITION, 3)
+    assert len(log.reads) == 1
+    log.reads[0].complete([])
+    world.clock.run_due()
+    assert world.runtime.leader_epoch(PARTITION) == 3
+    assert world.shard.new_epochs == 0
+
+
+def test_old_and_known_news_change_nothing() -> None:
     world = active()
-    world.runtime.load(PARTITION, 1)
-    world.runtime.unload(PARTITION, 1)
-    assert len(world.shards) == 1
+    for epoch in (1, 0):
+        world.runtime.load(PARTITION, epoch)
+        world.runtime.unload(PARTITION, epoch)
+    world.clock.run_due()
+    assert (len(world.shards), world.shard.unloaded, world.shard.new_epochs) == (1, 0, 0)
+    assert world.runtime.leader_epoch(PARTITION) == 1
+
+
+def test_after_a_term_of_somebody_else_all_is_loaded_again() -> None:
+    world = active()
+    world.put("a", 1)
+    world.clock.run_due()
+    world.shard.timers.schedule("t", 100, lambda: CoordinatorResult(world.shards[0].put("a", 3).records, None))
+    world.runtime.unload(PARTITION, 2)
+    assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
+    world.runtime.load(PARTITION, 3)
+    world.clock.advance_s(1)
+    assert len(world.shards) == 2
+    assert world.shards[0].unloaded == 1
+    assert dict(world.shard.values.items()) == {"a": 1}, "no timer of the former term fires into the new one"
+
+
+def test_a_log_that_is_not_what_it_was_is_loaded_again() -> None:
+    """As when the partition was given a new log directory in between."""
+    world = active()
+    world.log.leads_on = False
     world.runtime.load(PARTITION, 2)
     world.clock.run_due()
     assert len(world.shards) == 2
     assert world.shards[0].unloaded == 1
-    world.runtime.unload(PARTITION, 3)
-    assert error_of(world.put("a", 1)) is ErrorCode.NOT_COORDINATOR
+    assert world.runtime.leader_epoch(PARTITION) == 2
 
 
 def test_a_load_that_is_overtaken_does_nothing_more() -> None:
@@ -278,14 +334,16 @@ def test_state_is_always_the_log_replayed(seed: int) -> None:
         elif action < 0.95:
             log.fail_with = None if log.fail_with else ErrorCode.NOT_ENOUGH_REPLICAS
         else:
-            log.lose()
-            log.truncate(rng.choice(log.boundaries()))
-            log.high_watermark = min(log.high_watermark, log.log_end_offset)
             epoch += 1
+            if rng.random() < 0.6:
+                log.lose()
+                log.truncate(rng.choice(log.boundaries()))
+                log.high_watermark = min(log.high_watermark, log.log_end_offset)
             world.runtime.load(PARTITION, epoch)
             world.clock.run_due()
-        log_only = active(_copy(log, log.high_watermark))
-        assert dict(world.shard.values.committed_items()) == dict(log_only.shard.values.items())
+        if world.runtime.leader_epoch(PARTITION) is not None:
+            log_only = active(_copy(log, log.high_watermark))
+            assert dict(world.shard.values.committed_items()) == dict(log_only.shard.values.items())
     log.fail_with = None
     world.clock.run_due()
     log.commit(log.log_end_offset)
@@ -347,16 +405,56 @@ def test_a_partition_that_is_lost_while_it_is_loaded_is_not_coordinated() -> Non
     assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_reply_waits_for_what_was_loaded_and_is_not_committed() -> None:
+def test_nothing_is_served_before_all_that_was_loaded_is_committed() -> None:
+    """The former leader may have acknowledged what this one's high watermark has not reached yet."""
+    log = MemoryLog(auto_commit=False)
+    before = active(log)
+    before.put("a", 1)
+    before.clock.run_due()
+    before.put("a", 2)
+    before.clock.run_due()
+    log.commit(1)
+    world = active(log)
+    assert error_of(world.put("b", 1)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    with pytest.raises(KafkaError) as caught:
+        world.committed("a")
+    assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    with pytest.raises(KafkaError) as caught:
+        world.runtime.read_all(lambda shard: shard)
+    assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.runtime.each_active(lambda shard: shard) == []
+    assert (world.shard.loaded, world.runtime.leader_epoch(PARTITION)) == (0, None)
+    log.commit(2)
+    assert world.shard.loaded == 1
+    assert world.committed("a") == 2
+
+
+def test_what_was_loaded_and_is_lost_before_its_commit_is_never_served() -> None:
     log = MemoryLog(auto_commit=False)
     before = active(log)
     before.put("a", 1)
     before.clock.run_due()
     world = active(log)
-    reply = world.runtime.write(PARTITION, lambda shard: CoordinatorResult([], shard.values.get("a")))
-    assert not reply.done
-    log.commit(log.log_end_offset)
-    assert reply.result() == 1
+    world.runtime.load(PARTITION, 2)
+    log.lose()
+    assert log.listeners == 0
+    log.commit(1)
+    assert error_of(world.put("b", 1)) is ErrorCode.NOT_COORDINATOR
+    assert world.shard.loaded == 0
+
+
+def test_what_somebody_else_wrote_meanwhile_is_loaded_as_well() -> None:
+    log = MemoryLog(auto_commit=False)
+    before = active(log)
+    before.put("a", 1)
+    before.clock.run_due()
+    world = active(log)
+    before.put("a", 2)
+    before.clock.run_due()
+    log.commit(2)
+    world.clock.run_due()
+    assert world.committed("a") == 2
+    assert [shard.loaded for shard in world.shards] == [0, 1]
 
 
 def test_a_reply_waits_for_what_took_too_long() -> None:

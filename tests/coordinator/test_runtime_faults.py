@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
 from odradek.coordinator.partitioning import partition_of
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import CoordinatorResult
@@ -12,6 +15,16 @@ from odradek.protocol.messages.group_records import LegacyOffsetCommitKey
 from odradek.records.batch import encode_batch
 from tests.coordinator.support import PARTITION, MemoryLog, Table, commit_record
 from tests.coordinator.test_runtime import World, active, error_of
+
+
+def written() -> MemoryLog:
+    """A log that there is something to load from."""
+    log = MemoryLog()
+    world = active(log)
+    world.put("a", 1)
+    world.clock.run_due()
+    return log
+
 
 # -- leadership ----------------------------------------------------------------------------------------------------------------------
 
@@ -33,18 +46,49 @@ def test_after_close_nothing_is_loaded() -> None:
     assert error_of(world.put("a", 1)) is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_shard_whose_partition_somebody_else_writes_to_stops_and_can_be_loaded_again() -> None:
+def test_a_shard_whose_partition_somebody_else_writes_to_is_loaded_again() -> None:
     world = active()
-    world.log.log_end_offset += 1
-    disturbed = world.put("a", 1)
+    stranger = active(world.log)
+    stranger.put("a", 1)
+    stranger.clock.run_due()
+    disturbed = world.put("a", 2)
     world.clock.run_due()
     assert error_of(disturbed) is ErrorCode.NOT_COORDINATOR
-    assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
-    world.runtime.load(PARTITION, 1)
-    world.clock.run_due()
+    assert world.shards[0].unloaded == 1
     reply = world.put("a", 3)
     world.clock.run_due()
-    assert reply.result() == 1, "what was appended counts, wherever it lies"
+    assert reply.result() == 2, "what was appended counts, wherever it lies"
+    assert dict(world.shard.values.items()) == {"a": 3}
+
+
+@pytest.mark.parametrize("marker", [True, False])
+def test_a_transaction_does_not_go_into_a_shard_that_has_to_be_loaded_again(marker: bool) -> None:
+    world = active()
+    stranger = active(world.log)
+    stranger.put("a", 1)
+    stranger.clock.run_due()
+    world.put("a", 2)
+    if marker:
+        answer: Any = world.runtime.end_transaction(PARTITION, 7, 0, 3, committed=True, version=2)
+    else:
+        answer = world.runtime.write_transactional(PARTITION, 7, 0, None, lambda shard: shard.put("a", 4))
+    assert error_of(answer) is ErrorCode.NOT_COORDINATOR
+    assert len(world.log.batches) == 2
+    world.clock.run_due()
+    assert dict(world.shard.values.items()) == {"a": 2}
+
+
+def test_a_load_that_failed_is_tried_again_when_the_leadership_is_told_again() -> None:
+    log = written()
+    log.reads = []
+    world = World(log)
+    world.runtime.load(PARTITION, 1)
+    log.reads[0].fail(OSError("as the test wanted"))
+    assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
+    log.reads = None
+    world.runtime.load(PARTITION, 1)
+    world.clock.run_due()
+    assert world.runtime.leader_epoch(PARTITION) == 1
 
 
 def test_what_is_still_being_loaded_is_not_left_out_in_silence() -> None:
@@ -192,30 +236,6 @@ def test_a_marker_comes_after_all_that_was_decided_before_it() -> None:
 # -- loading -------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_loaded_before_it_is_committed_is_not_shown() -> None:
-    log = MemoryLog(auto_commit=False)
-    before = active(log)
-    before.put("a", 1)
-    before.clock.run_due()
-    world = active(log)
-    assert world.shard.values.get("a") == 1
-    assert world.committed("a") is None
-    log.commit(log.log_end_offset)
-    assert world.committed("a") == 1
-
-
-def test_a_marker_that_is_loaded_before_it_is_committed_ends_nothing_for_readers() -> None:
-    log = MemoryLog(auto_commit=False)
-    before = active(log)
-    before.runtime.write_transactional(PARTITION, 7, 0, None, lambda shard: shard.put("a", 1))
-    log.commit(log.log_end_offset)
-    before.runtime.end_transaction(PARTITION, 7, 0, 3, committed=True, version=2)
-    world = active(log)
-    assert world.committed("a") is None
-    log.commit(log.log_end_offset)
-    assert world.committed("a") == 1
-
-
 def test_a_log_of_which_nothing_is_left_is_loaded() -> None:
     log = MemoryLog()
     log.log_end_offset = log.high_watermark = 5
@@ -237,6 +257,72 @@ def test_a_load_lets_the_loop_go_on_after_each_slice() -> None:
         world.clock.turn()
         assert len(world.shard.replayed) == loaded
     assert world.shard.loaded == 1
+
+
+def test_a_few_loads_run_at_a_time_in_the_order_in_which_they_came() -> None:
+    log = written()
+    log.reads = []
+    world = World(log, loads_at_once=2)
+    partitions = [TopicPartition("__consumer_offsets", number) for number in range(5)]
+    for partition in partitions:
+        world.runtime.load(partition, 1)
+    assert len(log.reads) == 2
+    world.runtime.unload(partitions[0], None)
+    world.runtime.unload(partitions[2], None)
+    world.clock.run_due()
+    assert len(log.reads) == 2, "a load that was given up keeps its place until its read is over"
+    log.reads[0].complete([])
+    log.reads[1].complete([])
+    world.clock.run_due()
+    assert len(log.reads) == 4
+    for read in log.reads[2:]:
+        read.complete([])
+    world.clock.run_due()
+    led = [partition for partition in partitions if world.runtime.leader_epoch(partition) is not None]
+    assert led == [partitions[1], partitions[3], partitions[4]]
+    assert [shard.loaded for shard in world.shards] == [0, 1, 0, 1, 1]
+
+
+def test_a_partition_that_comes_and_goes_leaves_one_load() -> None:
+    """Leader, follower and leader again, before the first load has read anything."""
+    log = written()
+    log.reads = []
+    world = World(log, loads_at_once=1)
+    for epoch in range(1, 40, 2):
+        world.runtime.load(PARTITION, epoch)
+        world.runtime.unload(PARTITION, epoch + 1)
+    world.runtime.load(PARTITION, 41)
+    assert len(world.runtime._queue) == 1
+    world.clock.run_due()
+    assert len(log.reads) == 1
+    log.reads[0].complete([])
+    world.clock.run_due()
+    assert len(log.reads) == 2
+    assert world.runtime.leader_epoch(PARTITION) is None
+    log.reads[1].complete([])
+    world.clock.run_due()
+    assert world.runtime.leader_epoch(PARTITION) == 41
+    assert sum(shard.loaded for shard in world.shards) == 1
+
+
+def test_a_load_that_fails_or_stops_lets_the_next_one_begin() -> None:
+    log = MemoryLog()
+    before = active(log)
+    for number in range(10):
+        before.put(f"k{number}", number)
+    before.clock.run_due()
+    world = World(log, loads_at_once=1, load_slice_records=2)
+    partitions = [TopicPartition("__consumer_offsets", number) for number in range(3)]
+    for partition in partitions:
+        world.runtime.load(partition, 1)
+    world.clock.turn()
+    world.runtime.unload(partitions[0], None)
+    log.reads = []
+    world.clock.run_due()
+    log.reads[0].fail(OSError("as the test wanted"))
+    log.reads = None
+    world.clock.run_due()
+    assert [world.runtime.leader_epoch(partition) for partition in partitions] == [None, None, 1]
 
 
 def test_a_record_of_a_later_release_is_left_alone() -> None:

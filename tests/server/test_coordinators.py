@@ -12,7 +12,11 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.partition_log import open_partition_log
+from odradek.coordinator.transaction.records import encoded_transaction
+from odradek.coordinator.transaction.state import Transaction
+from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from odradek.records.batch import encode_batch
 from odradek.replication.verification import Again, Support
 from odradek.server.coordinators import Coordinators, partition_count
 from tests.handlers.support import NODE, Broker, batch, run_inline
@@ -148,6 +152,10 @@ def test_a_coordinator_of_a_former_leadership_writes_nothing_and_hears_of_it() -
     assert "lost" in told
     assert code_of(lambda: log.append(batch(), 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert broker.log_end(GROUPS) == 0
+    assert not log.lead_on(1), "that was another's"
+    assert code_of(lambda: log.high_watermark) is ErrorCode.FENCED_LEADER_EPOCH
+    assert log.lead_on(2)
+    assert log.append(batch(), 2) == 0
 
 
 @pytest.mark.parametrize(("messages", "flushed"), [("1", 1), ("100", 0)])
@@ -160,6 +168,83 @@ def test_flush_messages_holds_for_coordinators(messages: str, flushed: int) -> N
     log = broker.manager.partition(partition).log
     assert log is not None
     assert log.recovery_point == flushed
+
+
+def test_what_was_copied_as_a_follower_is_flushed_before_its_coordinator_serves() -> None:
+    """Under flush.messages only what is durable counts, and a coordinator that is not active yet writes nothing that would flush it."""
+    broker = node()
+    id_ = broker.create_topic(GROUPS, leader=2, replicas=(NODE, 2), flush_messages="1")
+    partition = broker.manager.partition(TopicPartition(GROUPS, 0))
+    unknown = encode_batch([(0, (99).to_bytes(2, "big") + b"of a later release", b"", ())])
+    partition.append_as_follower(memoryview(unknown), 0, high_watermark=0, log_start_offset=0)
+    assert partition.log is not None
+    assert partition.log.recovery_point == 0
+    broker.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, leader=NODE, isr=[NODE]))
+    broker.clock.run_due()
+    assert partition.log.high_watermark == 1
+    assert broker.services.groups.runtime.leader_epoch(TopicPartition(GROUPS, 0)) == 1
+
+
+@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
+def test_a_leader_that_leads_on_keeps_its_shards_and_one_that_led_in_between_ends_them(topic: str) -> None:
+    broker = node()
+    id_ = broker.create_topic(topic)
+    broker.clock.run_due()
+    runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
+    home = TopicPartition(topic, 0)
+    [first] = runtime.each_active(lambda shard: shard)
+    broker.move_leader(id_, NODE)
+    broker.clock.run_due()
+    assert runtime.leader_epoch(home) == 1
+    assert runtime.each_active(lambda shard: shard) == [first]
+    # Two epochs at once: another was elected, and this broker has never followed it.
+    change = PartitionChangeRecord(partition_id=0, topic_id=id_, leader=2)
+    broker.apply(change, PartitionChangeRecord(partition_id=0, topic_id=id_, leader=NODE))
+    broker.clock.run_due()
+    assert runtime.leader_epoch(home) == 3
+    assert runtime.each_active(lambda shard: shard) == [first]
+    broker.move_leader(id_, 2)
+    assert runtime.leader_epoch(home) is None
+    broker.move_leader(id_, NODE)
+    broker.clock.run_due()
+    assert runtime.leader_epoch(home) == 5
+    assert runtime.each_active(lambda shard: shard) != [first]
+
+
+def test_a_load_is_begun_anew_after_a_term_of_another_leader() -> None:
+    """Leader, follower and leader again, while the first read is under way: what it finds may have been cut off since."""
+    broker = node()
+    jobs: list[tuple[Callable[[], None], Deferred[None]]] = []
+
+    def run_job(job: Callable[[], None]) -> Deferred[None]:
+        jobs.append((job, Deferred()))
+        return jobs[-1][1]
+
+    coordinators = broker.services.coordinators = Coordinators(broker.services, run_job)
+    broker.manager.changes.on_leadership = [coordinators.leadership_changed]
+    home = TopicPartition(TRANSACTIONS, 0)
+
+    def known(name: str, leader_epoch: int) -> memoryview:
+        encoded = encoded_transaction(Transaction(name, 7, 0, 60_000), 2)
+        return memoryview(encode_batch([(0, *encoded, ())], partition_leader_epoch=leader_epoch))
+
+    id_ = broker.create_topic(TRANSACTIONS, leader=2, replicas=(NODE, 2))
+    partition = broker.manager.partition(home)
+    partition.append_as_follower(known("cut", 0), 0, high_watermark=0, log_start_offset=0)
+    broker.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, leader=NODE, isr=[NODE]))
+    (first, first_done), *_ = jobs
+    first()
+    broker.move_leader(id_, 2)
+    assert partition.log is not None
+    partition.log.truncate_to(0)
+    partition.append_as_follower(known("kept", 2), 2, high_watermark=0, log_start_offset=0)
+    broker.move_leader(id_, NODE)
+    first_done.complete(None)
+    (second, second_done), *_ = jobs[1:]
+    second()
+    second_done.complete(None)
+    broker.clock.run_due()
+    assert [each.transactional_id for each in broker.services.transactions.all()] == ["kept"]
 
 
 def test_partitions_are_counted_in_the_topic_or_in_the_settings() -> None:

@@ -185,9 +185,14 @@ class Cluster:
     # -- the controller --------------------------------------------------------------------------------------------------------------
 
     def elect(self, partition: TopicPartition, leader: int, *told: int) -> None:
-        """Another leader; `told` hear of it now, the others later."""
+        """A leader, perhaps the same one, of the next epoch; `told` hear of it now, the others later."""
         self.leaders[partition] = leader
         self.records.append(PartitionChangeRecord(partition_id=partition.partition, topic_id=TOPIC_IDS[partition.topic], leader=leader))
+        self.tell(*told)
+
+    def change_isr(self, partition: TopicPartition, isr: Sequence[int], *told: int) -> None:
+        """Other replicas in sync, in the same leader epoch."""
+        self.records.append(PartitionChangeRecord(partition_id=partition.partition, topic_id=TOPIC_IDS[partition.topic], isr=list(isr)))
         self.tell(*told)
 
     def tell(self, *nodes: int) -> None:
@@ -212,7 +217,9 @@ class Cluster:
 
     def _copy(self, node: ClusterNode, topic_partition: TopicPartition) -> None:
         follower = node.partition(topic_partition)
-        if follower.role is not Role.FOLLOWER or not self.network.reaches(node.id, follower.leader_id):
+        if follower.role is not Role.FOLLOWER or follower.leader_id not in self.nodes:
+            return
+        if not self.network.reaches(node.id, follower.leader_id):
             return
         leader = self.nodes[follower.leader_id]
         log = node.log(topic_partition)

@@ -2,6 +2,7 @@
 
 At the end, when all is well again: what a producer was told is committed can be read, exactly once and in order, what it was told is
 aborted cannot; a transaction is visible in all of its partitions or in none, offsets included; nothing hangs; replicas are equal.
+Meanwhile: an offset that was acknowledged to a group is what its coordinator answers from then on, or a later one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -235,6 +237,64 @@ class Producer:
         self._ask(self._coordinator, request, 5 if bumps else 4, answered)
 
 
+class Group:
+    """Somebody who commits offsets outside of transactions, each higher than the last, and asks for them."""
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self.value = 0
+        self.acknowledged = -1
+        self.waiting: object | None = None
+        self.problems: list[str] = []
+        self.reads = 0
+
+    def step(self) -> None:
+        if self.waiting is None:
+            (self._commit if self.story.rng.random() < 0.5 else self._read)()
+
+    def _ask(self, node: int, request: Message, version: int, then: Then) -> None:
+        token = self.waiting = object()
+
+        def over(done: Any | None = None) -> None:
+            if self.waiting is token:
+                self.waiting = None
+                if done is not None:
+                    then(done.result())
+
+        self.story.cluster.clock.call_later(PATIENCE_S, over)
+        self.story.cluster.ask(node, request, version).add_callback(over)
+
+    def _commit(self) -> None:
+        self.value = value = self.value + 1
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=1, committed_offset=value, committed_metadata="")
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=DATA, partitions=[partition])
+
+        def answered(answer: Any) -> None:
+            if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
+                self.acknowledged = max(self.acknowledged, value)
+
+        self._ask(self.story.leader(GROUPS), OffsetCommitRequest(group_id="plain", topics=[topic]), 8, answered)
+
+    def _read(self) -> None:
+        """From the one that leads all the while: a coordinator that was deposed and does not know it yet answers what it had."""
+        story, least = self.story, self.acknowledged
+        node = story.leader(GROUPS)
+        known = len(story.cluster.records)
+        sure = node == story.cluster.leaders[GROUPS] and story.cluster.nodes[node].told == known
+        wanted = OffsetFetchRequest.OffsetFetchRequestTopics(name=DATA, partition_indexes=[1])
+        request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id="plain", topics=[wanted])])
+
+        def answered(answer: Any) -> None:
+            (group,) = answer.groups
+            if group.error_code == ErrorCode.NONE and sure and len(story.cluster.records) == known:
+                self.reads += 1
+                found = group.topics[0].partitions[0].committed_offset
+                if found < least:
+                    self.problems.append(f"node {node} answers the offset {found} after {least} was acknowledged")
+
+        self._ask(node, request, 8, answered)
+
+
 class Story:
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
@@ -250,6 +310,7 @@ class Story:
         self.values = 0
         self.moves = 0
         self.producers = [Producer(self, name, 0) for name in ("a", "b")]
+        self.group = Group(self)
 
     def next_value(self) -> int:
         self.values += 1
@@ -268,6 +329,7 @@ class Story:
         for _ in range(steps):
             for producer in self.producers:
                 producer.step()
+            self.group.step()
             if self.rng.random() < 0.07:
                 self._happen()
             for node in NODES:
@@ -280,12 +342,15 @@ class Story:
         roll = rng.random()
         if roll < 0.35:
             partition = rng.choice([STATE, STATE, GROUPS, *LEADERS])
-            leader = rng.choice(NODES)
-            if leader != cluster.leaders[partition]:
-                self.moves += 1
-                # Before transaction version 2 epochs do not tell a repetition from the end of the next transaction.
-                sure = self.version < 2 and partition == STATE
-                cluster.elect(partition, leader, *[node for node in NODES if sure or rng.random() < 0.6])
+            leader = rng.choice((*NODES, cluster.leaders[partition]))
+            # Before transaction version 2 epochs do not tell a repetition from the end of the next transaction.
+            sure = self.version < 2 and partition == STATE
+            told = [node for node in NODES if sure or rng.random() < 0.6]
+            if rng.random() < 0.2:
+                cluster.change_isr(partition, NODES, *told)
+            else:
+                self.moves += leader != cluster.leaders[partition]
+                cluster.elect(partition, leader, *told)
         elif roll < 0.60:
             cluster.tell(*NODES)
         elif roll < 0.70:
@@ -317,7 +382,7 @@ class Story:
     # -- what is found -----------------------------------------------------------------------------------------------------------
 
     def problems(self) -> list[str]:
-        found: list[str] = []
+        found = list(self.group.problems)
         visible: dict[str, set[int]] = {}
         hidden: dict[str, set[int]] = {}
         read: dict[int, list[int]] = {}

@@ -73,6 +73,21 @@ def offset(cluster: Cluster, node: int = 2) -> int:
     return int(group.topics[0].partitions[0].committed_offset)
 
 
+def plain_commit(value: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=value, committed_metadata="")
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=DATA, partitions=[partition])
+    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
+
+
+def plain_offset(cluster: Cluster, node: int) -> tuple[ErrorCode, int]:
+    """As consumers ask that do not care for open transactions: what is committed by now, without waiting."""
+    group = cluster.nodes[node].services.groups
+    topic = OffsetFetchRequest.OffsetFetchRequestTopics(name=DATA, partition_indexes=[0])
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[topic])
+    answer = group.fetch_offsets(asked, require_stable=False).result()
+    return ErrorCode(answer.error_code), answer.topics[0].partitions[0].committed_offset if answer.topics else -1
+
+
 def state(cluster: Cluster, node: int = 1) -> str:
     return cluster.nodes[node].services.transactions.describe("x").state.label
 
@@ -234,22 +249,85 @@ def test_who_waits_in_a_rebalance_is_sent_to_the_next_coordinator(cluster: Clust
     assert again.result().generation_id >= 1
 
 
-def test_an_offset_that_was_never_committed_is_not_there_afterwards(cluster: Cluster) -> None:
-    def commit(value: int) -> OffsetCommitRequest:
-        partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=value, committed_metadata="")
-        topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=DATA, partitions=[partition])
-        return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
+def test_an_offset_that_was_acknowledged_is_seen_whatever_the_next_coordinators_high_watermark(cluster: Cluster) -> None:
+    assert cluster.answer(2, plain_commit(100), 9).topics[0].partitions[0].error_code == 0
+    cluster.run(0.1)
+    acknowledged = cluster.ask(2, plain_commit(200), 9)
+    cluster.advance_ms(2)
+    # The first fetch gets the records; with the second the leader learns that they are there, and its followers not yet.
+    cluster.copy(1, 3)
+    cluster.copy(1, 3)
+    cluster.advance_ms(2)
+    assert acknowledged.result().topics[0].partitions[0].error_code == 0
+    next_log = cluster.nodes[1].log(GROUPS)
+    assert next_log.high_watermark < next_log.log_end_offset
+    cluster.elect(GROUPS, 1, 1, 2, 3)
+    cluster.advance_ms(50)
+    assert plain_offset(cluster, 1)[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.run(0.1)
+    assert plain_offset(cluster, 1) == (ErrorCode.NONE, 200)
 
-    assert cluster.answer(2, commit(1), 9).topics[0].partitions[0].error_code == 0
+
+def test_members_stay_when_their_coordinator_leads_on_in_the_next_epoch(cluster: Cluster) -> None:
+    member_id, joined = member(cluster, 2)
+    cluster.run(0.5)
+    assert joined.result().generation_id == 1
+    parked_id, parked = member(cluster, 2)
+    cluster.run(0.1)
+    cluster.elect(GROUPS, 2, 1, 2, 3)
+    cluster.run(0.1)
+    assert not parked.done
+    again = cluster.ask(2, join(member_id), 9)
+    cluster.run(0.5)
+    assert (again.result().error_code, again.result().generation_id) == (0, 2)
+    assert (parked.result().error_code, parked.result().member_id) == (0, parked_id)
+
+
+@pytest.mark.parametrize("epoch_rises", [True, False])
+def test_markers_go_on_when_their_coordinator_does(cluster: Cluster, epoch_rises: bool) -> None:
+    """Each change of the in-sync replicas tells the leader of its leadership again, in the same epoch."""
+    who = begin(cluster)
+    assert code_of(cluster.answer(3, produce(who), 12)) is ErrorCode.NONE
+    cluster.network.on_request = lambda source, target, key: (
+        cluster.network.cut.add(frozenset((1, 3))) if (source, key) == (1, ApiKey.WRITE_TXN_MARKERS) else None
+    )
+    assert cluster.answer(1, end(who), 5).error_code == 0
+    cluster.run(0.5)
+    cluster.network.on_request = None
+    assert state(cluster) == "PrepareCommit"
+    if epoch_rises:
+        cluster.elect(STATE, 1, 1, 2, 3)
+    else:
+        cluster.change_isr(STATE, (1, 2), 1, 2, 3)
+    cluster.run(0.1)
+    cluster.network.cut.clear()
+    cluster.run(31)
+    assert state(cluster) == "CompleteCommit"
+    assert last_stable_lag(cluster, AFAR) == 0
+    assert len(cluster.nodes[1].services.transactions._markers) == 0
+
+
+def test_markers_wait_for_a_leader_and_go_on_after_the_election(cluster: Cluster) -> None:
+    who = begin(cluster)
+    assert code_of(cluster.answer(3, produce(who), 12)) is ErrorCode.NONE
+    cluster.elect(AFAR, -1, 1, 2, 3)
+    assert cluster.answer(1, end(who), 5).error_code == 0
+    cluster.run(5)
+    assert state(cluster) == "PrepareCommit"
+    cluster.elect(AFAR, 2, 1, 2, 3)
+    cluster.run(0.5)
+    assert state(cluster) == "CompleteCommit"
+    assert last_stable_lag(cluster, AFAR) == 0
+
+
+def test_an_offset_that_was_never_committed_is_not_there_afterwards(cluster: Cluster) -> None:
+    assert cluster.answer(2, plain_commit(1), 9).topics[0].partitions[0].error_code == 0
     cluster.network.cut |= {frozenset((1, 2)), frozenset((2, 3))}
-    lost = cluster.ask(2, commit(2), 9)
+    lost = cluster.ask(2, plain_commit(2), 9)
     cluster.run(0.1)
     assert not lost.done
     # With the deposed one nothing but what is committed is to be seen, either.
-    group = cluster.nodes[2].services.groups
-    topic = OffsetFetchRequest.OffsetFetchRequestTopics(name=DATA, partition_indexes=[0])
-    plain = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[topic])
-    assert group.fetch_offsets(plain, require_stable=False).result().topics[0].partitions[0].committed_offset == 1
+    assert plain_offset(cluster, 2) == (ErrorCode.NONE, 1)
     cluster.elect(GROUPS, 3, 1, 3)
     cluster.network.cut.clear()
     cluster.tell(2)

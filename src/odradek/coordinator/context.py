@@ -6,6 +6,8 @@
 3. Replies wait for the high watermark. An operation without records waits for all that it may have seen, loaded records included.
 4. When the append fails, everything from the batch's first record on is taken back and its operations fail; when the partition is lost,
    all that is not committed fails with NOT_COORDINATOR.
+5. A new leader's high watermark may be behind what its predecessor has acknowledged. What was loaded is therefore shown to nobody, and no
+   operation runs, before the high watermark has reached the end that was loaded. (Kafka 4.3.1 answers from the older state meanwhile.)
 
 (CoordinatorRuntime.CoordinatorContext)
 """
@@ -31,7 +33,7 @@ from odradek.records.batch import HEADER_SIZE, encode_keyed
 from odradek.records.compression import Compression
 
 if TYPE_CHECKING:
-    from odradek.metadata.image import MetadataImage
+    pass
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +45,11 @@ _RECORD_OVERHEAD = 32
 
 
 class ShardState(Enum):
-    """INITIAL -> LOADING -> ACTIVE or FAILED; all of them -> CLOSED."""
+    """LOADING -> LOADED -> ACTIVE, or FAILED from the first two; all of them -> CLOSED."""
 
-    INITIAL = "initial"
     LOADING = "loading"
+    LOADED = "loaded"
+    """The log has been replayed to its end, and not all of it is committed."""
     ACTIVE = "active"
     FAILED = "failed"
     CLOSED = "closed"
@@ -55,7 +58,7 @@ class ShardState(Enum):
 class RuntimeOptions:
     """What the shards of one coordinator share. Times in milliseconds, sizes in bytes."""
 
-    __slots__ = ("compression", "linger_ms", "load_buffer_bytes", "load_slice_records", "write_timeout_ms")
+    __slots__ = ("compression", "linger_ms", "load_buffer_bytes", "load_slice_records", "loads_at_once", "write_timeout_ms")
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class RuntimeOptions:
         linger_ms: int = -1,
         load_buffer_bytes: int = 5 * 1024 * 1024,
         load_slice_records: int = 2_000,
+        loads_at_once: int = 2,
         write_timeout_ms: int = 5_000,
     ) -> None:
         self.compression = compression
@@ -71,7 +75,8 @@ class RuntimeOptions:
         """How long a batch is gathered; -1: until the end of the loop's turn."""
         self.load_buffer_bytes = load_buffer_bytes
         self.load_slice_records = load_slice_records
-        """Records replayed in one turn of the loop while loading."""
+        """Records of one load that are replayed in one turn of the loop."""
+        self.loads_at_once = loads_at_once
         self.write_timeout_ms = write_timeout_ms
 
 
@@ -112,7 +117,7 @@ class ShardContext(Generic[S]):
     ) -> None:
         self.topic_partition = topic_partition
         self.leader_epoch = leader_epoch
-        self.state = ShardState.INITIAL
+        self.state = ShardState.LOADING
         self.log = log
         self._clock = clock
         self._serde = serde
@@ -132,19 +137,50 @@ class ShardContext(Generic[S]):
         self._flush_timer: TimerHandle | None = None
         self._timeout: TimerHandle | None = None
         self._stop_listening: Callable[[], None] | None = None
+        self._on_active: Callable[[], object] | None = None
+        self._on_diverged: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
         return f"ShardContext({self.topic_partition}, {self.state.value}, epoch {self.leader_epoch}, next offset {self.next_offset})"
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
-    def activate(self, image: MetadataImage, on_lost: Callable[[], object]) -> None:
-        """The log has been replayed up to its end; from now on operations are served."""
+    def loaded(self, on_active: Callable[[], object], on_lost: Callable[[], object], on_diverged: Callable[[], object]) -> None:
+        """The log has been replayed up to its end. Operations are served from `on_active` on: once all of that is committed.
+
+        `on_lost` is called when the partition is led here no more, `on_diverged` when somebody else has written to it: the state has to be
+        loaded again. KafkaError when the partition is lost already.
+        """
+        self._on_active, self._on_diverged = on_active, on_diverged
         self.next_offset = self.log.log_end_offset
-        self.journal.commit_to(self.log.high_watermark)
+        self.state = ShardState.LOADED
         self._stop_listening = self.log.listen(self.on_high_watermark, on_lost)
+        self.on_high_watermark(self.log.high_watermark)
+
+    def _activate(self) -> None:
+        on_active, self._on_active = self._on_active, None
+        assert on_active is not None
+        if self.log.log_end_offset != self.next_offset:
+            self._diverged()
+            return
         self.state = ShardState.ACTIVE
-        self.shard.on_loaded(image)
+        on_active()
+
+    def _diverged(self) -> None:
+        assert self._on_diverged is not None
+        self._on_diverged()
+
+    def lead_on(self, leader_epoch: int) -> bool:
+        """The partition is led here in a later epoch, without having followed in between, so that its log is as this shard knows it.
+
+        False when that is not so, and the partition has to be loaded again.
+        """
+        if self.state in (ShardState.FAILED, ShardState.CLOSED) or not self.log.lead_on(leader_epoch):
+            return False
+        self.leader_epoch = leader_epoch
+        if self.state is ShardState.ACTIVE:
+            self.shard.on_new_epoch()
+        return True
 
     def close(self, error: KafkaError) -> None:
         """Fails everything that is not committed. Idempotent."""
@@ -195,6 +231,8 @@ class ShardContext(Generic[S]):
     ) -> Deferred[T]:
         """As `write`, the records in a batch of their own as part of the producer's transaction."""
         self.flush()
+        if self.state is not ShardState.ACTIVE:
+            return Deferred.failed(self._reloading())
         try:
             result = self._decide(operation)
         except KafkaError as error:
@@ -211,6 +249,8 @@ class ShardContext(Generic[S]):
         from odradek.coordinator.markers import marker_batch
 
         self.flush()
+        if self.state is not ShardState.ACTIVE:
+            return Deferred.failed(self._reloading())
         offset = self.next_offset
         self.journal.offset = offset
         self.shard.replay_end_transaction(offset, producer_id, producer_epoch, committed=committed)
@@ -358,13 +398,16 @@ class ShardContext(Generic[S]):
         if base_offset != offset:
             # Somebody else writes to the partition: what was replayed stands at other offsets than in the log.
             logger.error("%s: records expected at offset %d were appended at %d", self.topic_partition, offset, base_offset)
-            self._revert(offset, gathered, KafkaError(ErrorCode.NOT_COORDINATOR, "the state has to be loaded again"))
-            self.state = ShardState.FAILED
+            self._revert(offset, gathered, self._reloading())
+            self._diverged()
             return
         self._waiting.extend(gathered)
         self.on_high_watermark(self.log.high_watermark)
         if self._waiting:
             self._limit_waiting()
+
+    def _reloading(self) -> KafkaError:
+        return KafkaError(ErrorCode.NOT_COORDINATOR, f"the state of {self.topic_partition} has to be loaded again")
 
     def _revert(self, offset: int, gathered: list[_Waiting], error: KafkaError) -> None:
         self.journal.revert_to(offset)
@@ -374,7 +417,11 @@ class ShardContext(Generic[S]):
 
     def on_high_watermark(self, offset: int) -> None:
         """Everything below `offset` is committed."""
-        if self.state is ShardState.CLOSED:
+        if self.state is ShardState.LOADED:
+            if offset >= self.next_offset:
+                self._activate()
+            return
+        if self.state is not ShardState.ACTIVE:
             return
         self.journal.commit_to(offset)
         waiting = self._waiting

@@ -1,7 +1,11 @@
-"""Replaying a partition into a new shard: read in an executor, replayed on the loop in short slices (CoordinatorLoaderImpl).
+"""Replaying partitions into new shards: read in an executor, replayed on the loop in short slices (CoordinatorLoaderImpl).
 
-What is read as a run, committed values of keys that were seen before are put into the shard's tables by the compiled codec, and only what
-is left over comes here.
+Of what is read as a run, the values of keys that were seen before are put into the shard's tables by the compiled codec, and only the rest
+comes here. All of the log counts as committed: nobody sees the shard before it is (`context.ShardState.LOADED`), and when its partition
+goes to another leader before that, the shard is thrown away.
+
+After a failover a broker may have dozens of partitions to load. A few are loaded at a time, so that the executor's threads, the memory for
+what is read and the turns of the loop are left to everybody else; the rest wait in the order in which they came.
 """
 
 from __future__ import annotations
@@ -26,20 +30,72 @@ logger = logging.getLogger(__name__)
 S = TypeVar("S", bound=CoordinatorShard)
 
 
-class Loader:
-    """One load of one shard. `stop` makes it end at its next step; `done` is told None, or the exception that ended it."""
+class LoadQueue:
+    """Lets `limit` loads run at a time. A load that was stopped keeps its place until what it reads has come: nothing piles up behind."""
 
-    __slots__ = ("_clock", "_context", "_done", "_end", "_options", "_position", "_replay_encoded", "_serde", "_stopped", "loaded_records")
+    __slots__ = ("_clock", "_limit", "_running", "_waiting")
+
+    def __init__(self, clock: Clock, limit: int) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._running = 0
+        self._waiting: dict[Loader, None] = {}
+
+    def __len__(self) -> int:
+        """How many loads wait for their turn."""
+        return len(self._waiting)
+
+    def enter(self, loader: Loader) -> None:
+        """Begins the load, now or when its turn has come."""
+        if self._running < self._limit:
+            self._running += 1
+            loader.begin()
+        else:
+            self._waiting[loader] = None
+
+    def withdraw(self, loader: Loader) -> None:
+        """The load is not to begin any more, should it still wait."""
+        self._waiting.pop(loader, None)
+
+    def leave(self) -> None:
+        """A load that ran is over."""
+        self._running -= 1
+        if self._waiting:
+            following = next(iter(self._waiting))
+            del self._waiting[following]
+            self._running += 1
+            # Not from here: loads that are read without waiting would nest.
+            self._clock.call_later(0, following.begin)
+
+
+class Loader:
+    """One load of one shard, from the log's start to its end. `done` is told None, or the exception that ended it; nothing after `stop`."""
+
+    __slots__ = (
+        "_clock",
+        "_context",
+        "_done",
+        "_end",
+        "_options",
+        "_position",
+        "_queue",
+        "_replay_encoded",
+        "_serde",
+        "_stopped",
+        "loaded_records",
+    )
 
     def __init__(
         self,
         context: ShardContext[S],
+        queue: LoadQueue,
         clock: Clock,
         serde: RecordSerde,
         options: RuntimeOptions,
         done: Callable[[BaseException | None], object],
     ) -> None:
         self._context = context
+        self._queue = queue
         self._clock = clock
         self._serde = serde
         self._options = options
@@ -48,47 +104,73 @@ class Loader:
         self._replay_encoded = context.shard.replay_encoded if isinstance(context.shard, EncodedReplay) else None
         self._stopped = False
         self.loaded_records = 0
-        self._end = context.log.log_end_offset
-        self._position = context.log.log_start_offset
+        self._position = self._end = 0
 
     def start(self) -> None:
-        self._read()
+        self._queue.enter(self)
 
     def stop(self) -> None:
+        """Ends the load at its next step."""
         self._stopped = True
+        self._queue.withdraw(self)
 
-    def _read(self) -> None:
-        if self._stopped:
-            return
-        if self._position >= self._end:
-            self._done(None)
+    def begin(self) -> None:
+        """Called by the queue when it is this load's turn."""
+        # Nothing of this load can be taken back by itself: no closures for it.
+        self._context.journal.recording = False
+        if self._gives_up():
             return
         try:
-            self._context.log.read(self._position, self._end, self._options.load_buffer_bytes).add_callback(self._was_read)
+            self._position, self._end = self._context.log.log_start_offset, self._context.log.log_end_offset
+        except KafkaError as error:
+            self._finish(error)
+            return
+        self._read()
+
+    def _gives_up(self) -> bool:
+        """Whether the load was stopped; then its place in the queue is free from here on. Each step that was waited for asks once."""
+        if self._stopped:
+            self._queue.leave()
+        return self._stopped
+
+    def _finish(self, error: BaseException | None) -> None:
+        self._context.journal.recording = True
+        self._queue.leave()
+        self._done(error)
+
+    def _read(self) -> None:
+        if self._position >= self._end:
+            self._finish(None)
+            return
+        try:
+            read = self._context.log.read(self._position, self._end, self._options.load_buffer_bytes)
         except Exception as error:
-            self._done(error)
+            self._finish(error)
+            return
+        read.add_callback(self._was_read)
 
     def _was_read(self, read: Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]) -> None:
-        if self._stopped:
+        if self._gives_up():
             return
         if read.error is not None:
-            self._done(read.error)
+            self._finish(read.error)
             return
         batches = read.result()
         if isinstance(batches, LoadedRun):
             self._begin_run(batches)
-            return
-        if not batches:
+        elif batches:
+            self._replay(batches, 0, 0)
+        else:
             # Nothing but what compaction left out lies up to the end.
             self._position = self._end
             self._read()
-            return
-        self._replay(batches, 0, 0)
+
+    def _replay_on(self, batches: Sequence[LoadedBatch], index: int, start: int) -> None:
+        if not self._gives_up():
+            self._replay(batches, index, start)
 
     def _replay(self, batches: Sequence[LoadedBatch], index: int, start: int) -> None:
         """Replays a slice and goes on with the next on the loop's next turn, so that other partitions are served meanwhile."""
-        if self._stopped:
-            return
         left = self._options.load_slice_records
         try:
             while index < len(batches):
@@ -107,33 +189,34 @@ class Loader:
                 if left <= 0:
                     break
         except Exception as error:
-            self._done(error)
+            self._finish(error)
             return
         if index < len(batches):
-            self._clock.call_later(0, self._replay, batches, index, start)
+            self._clock.call_later(0, self._replay_on, batches, index, start)
         else:
             self._read()
 
     def _begin_run(self, run: LoadedRun) -> None:
         shard = self._context.shard
         if not isinstance(shard, EncodedReplay):
-            self._done(TypeError(f"{type(shard).__name__} cannot be loaded from runs"))
+            self._finish(TypeError(f"{type(shard).__name__} cannot be loaded from runs"))
             return
-        cursor = native.codec.KeyedRun(run.data, min(self._context.log.high_watermark, self._end), *shard.load_values)
-        start = self._position
-        self._replay_run(run, shard, cursor, start)
+        cursor = native.codec.KeyedRun(run.data, self._end, *shard.load_values)
+        self._replay_run(run, shard, cursor, self._position)
+
+    def _replay_run_on(self, run: LoadedRun, shard: EncodedReplay, cursor: KeyedRun, start: int) -> None:
+        if not self._gives_up():
+            self._replay_run(run, shard, cursor, start)
 
     def _replay_run(self, run: LoadedRun, shard: EncodedReplay, cursor: KeyedRun, start: int) -> None:
         """A slice of a run that begins at offset `start`, and then the next, as `_replay`."""
-        if self._stopped:
-            return
         try:
             more = self._replay_slice(run, shard, cursor)
         except Exception as error:
-            self._done(error)
+            self._finish(error)
             return
         if more:
-            self._clock.call_later(0, self._replay_run, run, shard, cursor, start)
+            self._clock.call_later(0, self._replay_run_on, run, shard, cursor, start)
             return
         if self._position == start:
             # Nothing but what compaction left out lies up to the end.
@@ -149,7 +232,7 @@ class Loader:
             self.loaded_records += cursor.count
             self._position = max(self._position, cursor.next_offset)
             if ended_by == native.codec.KEYED_OTHER:
-                self._replay_other(shard, cursor)
+                self._replay_one(cursor.offset, -1, -1, cursor.key, cursor.value)
             elif ended_by == native.codec.KEYED_BATCH:
                 decoded = run.decode(run.data, cursor.batch_end)
                 if decoded is None:
@@ -170,19 +253,16 @@ class Loader:
                 )
         return True
 
-    def _replay_other(self, shard: EncodedReplay, cursor: KeyedRun) -> None:
-        """One committed record."""
-        context = self._context
-        journal = context.journal
-        journal.offset = cursor.offset
-        journal.recording = False
-        try:
-            if not shard.replay_encoded(cursor.offset, -1, cursor.key, cursor.value):
-                self._replay_decoded(cursor.offset, -1, -1, cursor.key, cursor.value)
-        finally:
-            journal.recording = True
+    def _replay_records(self, batch: LoadedBatch, start: int, stop: int) -> None:
+        producer_id, producer_epoch = batch.producer_id, batch.producer_epoch
+        for offset, key, value in batch.records[start:stop]:
+            self._replay_one(offset, producer_id, producer_epoch, key, value)
+        self.loaded_records += stop - start
 
-    def _replay_decoded(self, offset: int, producer_id: int, producer_epoch: int, key: bytes | None, value: bytes | None) -> None:
+    def _replay_one(self, offset: int, producer_id: int, producer_epoch: int, key: bytes | None, value: bytes | None) -> None:
+        replay_encoded = self._replay_encoded
+        if replay_encoded is not None and replay_encoded(offset, producer_id, key, value):
+            return
         try:
             record = self._serde.decode(key, value)
         except UnknownRecordTypeError as error:
@@ -191,25 +271,5 @@ class Loader:
         self._context.shard.replay(offset, producer_id, producer_epoch, record)
 
     def _replay_marker(self, batch: LoadedBatch) -> None:
-        context = self._context
-        context.journal.offset = batch.base_offset
-        context.journal.recording = batch.base_offset >= context.log.high_watermark
         assert batch.committed is not None
-        context.shard.replay_end_transaction(batch.base_offset, batch.producer_id, batch.producer_epoch, committed=batch.committed)
-        context.journal.recording = True
-
-    def _replay_records(self, batch: LoadedBatch, start: int, stop: int) -> None:
-        context = self._context
-        journal = context.journal
-        producer_id, producer_epoch = batch.producer_id, batch.producer_epoch
-        replay_encoded = self._replay_encoded
-        # What is committed can never be taken back: no closures for it.
-        journal.recording = batch.next_offset > context.log.high_watermark
-        try:
-            for offset, key, value in batch.records[start:stop]:
-                journal.offset = offset
-                if replay_encoded is None or not replay_encoded(offset, producer_id, key, value):
-                    self._replay_decoded(offset, producer_id, producer_epoch, key, value)
-        finally:
-            journal.recording = True
-        self.loaded_records += stop - start
+        self._context.shard.replay_end_transaction(batch.base_offset, batch.producer_id, batch.producer_epoch, committed=batch.committed)

@@ -28,7 +28,8 @@ ALL_IN_SYNC = -1
 
 
 class PartitionLog:
-    """Implements `coordinator.shard.CoordinatorLog` for as long as this broker leads the partition in the epoch it was opened in."""
+    """Implements `coordinator.shard.CoordinatorLog` for as long as this broker leads the partition in the epoch it was opened in, or has
+    been told of since (`lead_on`)."""
 
     def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, *, runs: bool = False) -> None:
         """With `runs` the log is read as LoadedRun, else as decoded batches."""
@@ -64,9 +65,7 @@ class PartitionLog:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not led in epoch {leader_epoch} any more")
         verified = guard if isinstance(guard, VerificationGuard) else None
         info, _ = partition.append_as_leader(memoryview(batch), ALL_IN_SYNC, AppendOrigin.COORDINATOR, verified, transaction_version)
-        log = partition.log
-        if log is not None and log.log_end_offset - log.recovery_point >= log.config.flush_messages:
-            self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
+        self._flush_if_due()
         # The shard itself looks after the high watermark: only whoever reads the partition has to be told.
         delayed = self._manager.delayed
         delayed.log_end_moved(partition.topic_partition)
@@ -99,17 +98,32 @@ class PartitionLog:
         return result
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
+        """See CoordinatorLog. What this broker had copied as a follower may still have to be flushed before it counts (flush.messages)."""
         partition = self._partition
-        epoch = self._leader_epoch
 
         def changed() -> None:
             log = partition.log
-            if log is None or not partition.is_leader or partition.leader_epoch != epoch:
+            if log is None or not partition.is_leader or partition.leader_epoch != self._leader_epoch:
                 on_lost()
             else:
                 on_high_watermark(log.high_watermark)
 
+        self._flush_if_due()
         return self._manager.delayed.listen(partition.topic_partition, changed)
+
+    def lead_on(self, leader_epoch: int) -> bool:
+        """See CoordinatorLog."""
+        partition = self._partition
+        if not partition.is_leader or partition.leader_epoch != leader_epoch:
+            return False
+        self._leader_epoch = leader_epoch
+        return True
+
+    def _flush_if_due(self) -> None:
+        partition = self._partition
+        log = partition.log
+        if log is not None and log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
 
 
 def open_partition_log(manager: ReplicaManager, run_job: RunJob, *, runs: bool = False) -> Callable[[TopicPartition], PartitionLog]:

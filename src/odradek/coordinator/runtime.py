@@ -15,7 +15,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.undo import UndoJournal
 from odradek.coordinator.context import RuntimeOptions, ShardContext, ShardState
-from odradek.coordinator.loading import Loader
+from odradek.coordinator.loading import Loader, LoadQueue
 from odradek.coordinator.records import RecordSerde
 from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult, CoordinatorShard
 from odradek.coordinator.timers import Timers
@@ -56,46 +56,66 @@ class CoordinatorRuntime(Generic[S]):
         self._image = image
         self._contexts: dict[TopicPartition, ShardContext[S]] = {}
         self._loaders: dict[TopicPartition, Loader] = {}
+        self._queue = LoadQueue(clock, options.loads_at_once)
         self._closed = False
 
     # -- leadership --------------------------------------------------------------------------------------------------------------
 
     def load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
-        """This broker leads the partition in this epoch: its state is loaded, unless it is there already or the epoch is old news."""
+        """This broker leads the partition in this epoch; it may be told so of the same epoch again.
+
+        Its state is loaded, unless it is there already: a leader that goes on in a later epoch has it, as nobody else has changed the log.
+        """
         current = self._contexts.get(topic_partition)
-        if self._closed or (current is not None and current.leader_epoch >= leader_epoch and current.state is not ShardState.FAILED):
+        if self._closed:
             return
         if current is not None:
+            failed = current.state is ShardState.FAILED
+            if not failed and (current.leader_epoch >= leader_epoch or current.lead_on(leader_epoch)):
+                return
             self._drop(current)
+        self._load(topic_partition, leader_epoch)
+
+    def _load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
         try:
             log = self._open_log(topic_partition)
         except KafkaError as error:
             logger.error("%s: %s cannot be loaded: %s", self.name, topic_partition, error)
             return
         context = ShardContext(topic_partition, leader_epoch, log, self._clock, self._serde, self._options, self._new_shard)
-        context.state = ShardState.LOADING
         self._contexts[topic_partition] = context
         started = self._clock.monotonic()
-        loader = Loader(context, self._clock, self._serde, self._options, lambda error: self._loaded(context, error, started))
+        loader = Loader(context, self._queue, self._clock, self._serde, self._options, lambda error: self._loaded(context, error, started))
         self._loaders[topic_partition] = loader
         loader.start()
 
     def _loaded(self, context: ShardContext[S], error: BaseException | None, started: float) -> None:
+        topic_partition = context.topic_partition
+        loader = self._loaders.pop(topic_partition)
+        if error is not None:
+            logger.error("%s: loading %s failed", self.name, topic_partition, exc_info=error)
+            context.state = ShardState.FAILED
+            return
+        if loader.loaded_records:
+            milliseconds = (self._clock.monotonic() - started) * 1000
+            logger.info("%s: loaded %d records of %s in %.0f ms", self.name, loader.loaded_records, topic_partition, milliseconds)
+        try:
+            context.loaded(
+                on_active=lambda: context.shard.on_loaded(self._image()),
+                on_lost=lambda: self.unload(topic_partition, None),
+                on_diverged=lambda: self._load_again(context),
+            )
+        except KafkaError as lost:
+            logger.warning("%s: %s was lost while it was loaded: %s", self.name, topic_partition, lost)
+            context.state = ShardState.FAILED
+
+    def _load_again(self, context: ShardContext[S]) -> None:
+        """Somebody else has written to the partition."""
         if self._contexts.get(context.topic_partition) is not context:
             return
-        loader = self._loaders.pop(context.topic_partition, None)
-        if error is not None:
-            logger.error("%s: loading %s failed", self.name, context.topic_partition, exc_info=error)
-            context.state = ShardState.FAILED
-            return
-        try:
-            context.activate(self._image(), lambda: self.unload(context.topic_partition, None))
-        except KafkaError as lost:
-            logger.warning("%s: %s was lost while it was loaded: %s", self.name, context.topic_partition, lost)
-            context.state = ShardState.FAILED
-        if loader is not None and loader.loaded_records:
-            milliseconds = (self._clock.monotonic() - started) * 1000
-            logger.info("%s: loaded %d records of %s in %.0f ms", self.name, loader.loaded_records, context.topic_partition, milliseconds)
+        logger.error("%s: the state of %s is not that of its log any more, and is loaded again", self.name, context.topic_partition)
+        self._drop(context)
+        self._load(context.topic_partition, context.leader_epoch)
 
     def unload(self, topic_partition: TopicPartition, leader_epoch: int | None) -> None:
         """This broker leads the partition no more (in this epoch, or whatever the epoch): all that is not committed fails."""
@@ -201,8 +221,9 @@ class CoordinatorRuntime(Generic[S]):
 
     def read_all(self, operation: Callable[[S], T]) -> list[T]:
         """`read` on every active shard; COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
-        if self._loaders:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{len(self._loaders)} partition(s) are still being loaded")
+        loading = [context for context in self._contexts.values() if context.state in (ShardState.LOADING, ShardState.LOADED)]
+        if loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{len(loading)} partition(s) are still being loaded")
         return [operation(context.shard) for context in self._active()]
 
 

@@ -56,11 +56,15 @@ class CoordinatorShard(Protocol):
         ...
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """The log has been replayed; timers may be set. Called once, before any operation."""
+        """The log has been replayed and is committed; timers may be set. Called once, before any operation."""
         ...
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """The cluster changed."""
+        ...
+
+    def on_new_epoch(self) -> None:
+        """This broker leads the partition on in a later epoch: what has gone out under the former one may have to be begun anew."""
         ...
 
     def on_unloaded(self) -> None:
@@ -143,4 +147,8 @@ class CoordinatorLog(Protocol):
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
         """Has the two called when the high watermark rises and when the partition is no longer led here; returns how to end that."""
+        ...
+
+    def lead_on(self, leader_epoch: int) -> bool:
+        """Takes a later epoch, in which this broker still leads the same log; False, and nothing is taken, when it does not."""
         ...

@@ -33,8 +33,8 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 Changed = Mapping[TopicPartition, "PartitionInfo"]
 
 
-class _Coordinator(Protocol):
-    """What both have in common."""
+class _Runtime(Protocol):
+    """What the runtimes of all coordinators have in common."""
 
     def load(self, topic_partition: TopicPartition, leader_epoch: int, /) -> None: ...
 
@@ -87,25 +87,25 @@ class Coordinators:
             self._verifier = _new_verifier(self._services, self._turns)
         return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support, again)
 
-    def _made(self, topic: str, *, make: bool) -> _Coordinator | None:
-        """The coordinator whose state the topic holds, if it is there or to be made."""
+    def _made(self, topic: str, *, make: bool) -> _Runtime | None:
+        """The runtime of the coordinator whose state the topic holds, if it is there or to be made."""
         if topic == GROUP_METADATA_TOPIC:
             return self.groups.runtime if make or self._groups is not None else None
         if topic == TRANSACTION_STATE_TOPIC:
-            return self.transactions if make or self._transactions is not None else None
+            return self.transactions.runtime if make or self._transactions is not None else None
         return None
 
     def leadership_changed(self, leaders: Changed, followers: Changed, deleted: Collection[TopicPartition] = ()) -> None:
         """This broker leads some partitions and follows others, since now or in a new epoch; deleted ones it may lead anew, empty."""
         for topic_partition in sorted(deleted):
-            if (coordinator := self._made(topic_partition.topic, make=False)) is not None:
-                coordinator.unload(topic_partition, None)
+            if (runtime := self._made(topic_partition.topic, make=False)) is not None:
+                runtime.unload(topic_partition, None)
         for topic_partition, info in leaders.items():
-            if (coordinator := self._made(topic_partition.topic, make=True)) is not None:
-                coordinator.load(topic_partition, info.partition.leader_epoch)
+            if (runtime := self._made(topic_partition.topic, make=True)) is not None:
+                runtime.load(topic_partition, info.partition.leader_epoch)
         for topic_partition, info in followers.items():
-            if (coordinator := self._made(topic_partition.topic, make=False)) is not None:
-                coordinator.unload(topic_partition, info.partition.leader_epoch)
+            if (runtime := self._made(topic_partition.topic, make=False)) is not None:
+                runtime.unload(topic_partition, info.partition.leader_epoch)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """After the partitions have taken their roles."""

@@ -171,18 +171,20 @@ class GroupStory:
         return context
 
     def move(self) -> None:
-        """Another broker leads the partition, and the old one may not know yet; or the same one does in a new epoch."""
+        """Another broker leads the partition, and the old one may not know yet; or the same one does again, or leads on in a new epoch."""
         log, rng = self.log, self.rng
         before = self.nodes[-1] if self.nodes else None
         log.depose()
-        cut = rng.choice(log.boundaries())
+        leads_on = before is not None and rng.random() < 0.15
+        cut = log.log_end_offset if leads_on else rng.choice(log.boundaries())
         log.truncate(cut)
         expected: object | None = None
         if before is not None and rng.random() < 0.5:
             expected = self._undone(before, cut)
-        if before is not None and rng.random() < 0.6:
+        stays = leads_on or (before is not None and rng.random() < 0.3)
+        if before is not None and not leads_on and (stays or rng.random() < 0.6):
             before.runtime.unload(HOME, log.leader_epoch)
-        if before is None or rng.random() < 0.7:
+        if not stays:
             self.nodes.append(Node(self, self.clock))
         if expected is not None:
             self._equal(expected, self.replayed(), "state-equals-replay-of-the-log")

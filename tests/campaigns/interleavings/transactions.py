@@ -324,20 +324,22 @@ class Story:
         return self.nodes[-1] if self.version < 2 or len(self.nodes) == 1 or self.rng.random() < 0.85 else self.nodes[-2]
 
     def move(self, truncate_to: int | None = None) -> None:
-        """Another broker leads the partition, and the old one does not know yet, or the same one does in a new epoch."""
+        """Another broker leads the partition, and the old one does not know yet, or the same one does again, or leads on in a new epoch."""
         log, rng = self.log, self.rng
         before = self.nodes[-1] if self.nodes else None
         log.depose()
-        cut = rng.choice(log.boundaries()) if truncate_to is None else log.log_end_offset
+        leads_on = before is not None and rng.random() < 0.15
+        cut = rng.choice(log.boundaries()) if truncate_to is None and not leads_on else log.log_end_offset
         log.truncate(cut)
         expected = None if before is None or rng.random() < 0.5 else self._undone(before, cut)
-        if before is not None and rng.random() < 0.6:
-            before.unload(HOME, log.leader_epoch)
-        if before is None or rng.random() < 0.7:
+        stays = leads_on or (before is not None and rng.random() < 0.3)
+        if before is not None and not leads_on and (stays or rng.random() < 0.6):
+            before.runtime.unload(HOME, log.leader_epoch)
+        if not stays:
             self.nodes.append(self.new_node())
         if expected is not None:
             self._equal(expected, self.replayed(), "state-equals-replay-of-the-log")
-        self.nodes[-1].load(HOME, log.leader_epoch)
+        self.nodes[-1].runtime.load(HOME, log.leader_epoch)
 
     def _undone(self, node: TransactionCoordinator, cut: int) -> object | None:
         """The state of a coordinator as it was at an offset, which is what another one has to find in the log."""
@@ -571,7 +573,12 @@ class Story:
 
         def new_shard(partition: TopicPartition, journal: UndoJournal, _: Timers) -> TransactionShard:
             return TransactionShard(
-                partition, journal, now_ms=self.clock.time_ms, server_version=lambda: self.version, on_prepared=lambda *_: None
+                partition,
+                journal,
+                now_ms=self.clock.time_ms,
+                server_version=lambda: self.version,
+                on_prepared=lambda *_: None,
+                on_unloaded=lambda _: None,
             )
 
         runtime = CoordinatorRuntime(

@@ -261,6 +261,10 @@ class View:
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]]:
         return Deferred.of([batch for batch in self._log.batches if batch.next_offset > start_offset and batch.base_offset < end_offset])
 
+    def lead_on(self, leader_epoch: int) -> bool:
+        self.leader_epoch = leader_epoch
+        return True
+
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
         self.on_high_watermark, self.on_lost = on_high_watermark, on_lost
         self._log.enter(self)

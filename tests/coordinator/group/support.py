@@ -93,7 +93,9 @@ class World:
         return any(f"{kind}\0{group_id}\0{member_id}" in self.timers[-1] for kind in ("heartbeat", "session"))
 
     def load(self) -> None:
+        """As after a term of another broker."""
         self.epoch += 1
+        self.runtime.unload(PARTITION, None)
         self.runtime.load(PARTITION, self.epoch)
         self.settle()
 

@@ -303,6 +303,8 @@ class Story:
         roll = rng.random()
         if roll < 0.02:
             self.world.epoch += 1
+            if rng.random() < 0.5:
+                self.world.runtime.unload(self.world.shard.topic_partition, None)
             self.world.runtime.load(self.world.shard.topic_partition, self.world.epoch)
         elif roll < 0.04:
             log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS

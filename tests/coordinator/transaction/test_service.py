@@ -126,8 +126,10 @@ class World:
         return TransactionSettings(max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=False)
 
     def load(self) -> World:
+        """As after a term of another broker."""
         self.epoch += 1
-        self.coordinator.load(HOME, self.epoch)
+        self.coordinator.runtime.unload(HOME, None)
+        self.coordinator.runtime.load(HOME, self.epoch)
         self.clock.run_due()
         return self
 
@@ -418,13 +420,73 @@ def test_a_new_leadership_writes_the_markers_under_its_own_epoch_and_a_lost_one_
     world.add(again, P0)
     world.leaders.answer = lambda: "lost"
     world.end(again, commit=True)
-    world.coordinator.unload(HOME, 1)
+    world.coordinator.runtime.unload(HOME, 1)
     asked = world.leaders.requests
     world.clock.advance_s(1)
     assert world.leaders.requests > asked, "old news"
-    world.coordinator.unload(HOME, 3)
+    world.coordinator.runtime.unload(HOME, 3)
     world.clock.advance_s(0.2)
     asked = world.leaders.requests
+    world.clock.advance_s(10)
+    assert world.leaders.requests == asked
+
+
+def held_up_world(version: int = 2) -> tuple[World, Transaction]:
+    """A transaction that is decided, and whose markers get lost."""
+    world = World(version=version).load()
+    who = world.begin()
+    world.add(who, P0, P1)
+    world.leaders.answer = lambda: "lost"
+    world.end(who, commit=True)
+    return world, who
+
+
+def test_news_of_the_same_leadership_do_not_stop_the_markers() -> None:
+    """As each change of the in-sync replicas brings them."""
+    world, who = held_up_world()
+    world.coordinator.runtime.load(HOME, 1)
+    world.leaders.answer = lambda: "yes"
+    world.clock.advance_s(1)
+    assert world.leaders.markers == {each: [(who.producer_id, 1, True, 1)] for each in (P0, P1)}
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_coordinator_that_leads_on_in_a_later_epoch_sends_its_markers_under_that() -> None:
+    world, who = held_up_world()
+    world.coordinator.runtime.load(HOME, 4)
+    world.leaders.answer = lambda: "yes"
+    world.clock.advance_s(1)
+    assert world.leaders.markers == {each: [(who.producer_id, 1, True, 4)] for each in (P0, P1)}
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+
+
+def test_markers_that_were_all_written_are_not_written_again_in_a_later_epoch() -> None:
+    """Below transaction version 2 they would end the producer's next transaction."""
+    world = World(version=0).load()
+    who = world.begin()
+    world.add(who, P0)
+
+    def answer() -> str:
+        world.log.auto_commit = False
+        return "yes"
+
+    world.leaders.answer = answer
+    world.end(who, commit=True)
+    world.clock.run_due()
+    assert world.leaders.requests == 1
+    assert world.coordinator.describe("x").state is TransactionState.PREPARE_COMMIT, "its completion is not committed yet"
+    world.coordinator.runtime.load(HOME, 2)
+    world.clock.advance_s(1)
+    assert world.leaders.requests == 1
+    world.log.commit(world.log.log_end_offset)
+    assert world.coordinator.describe("x").state is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_coordinator_whose_partition_is_lost_sends_no_markers() -> None:
+    world, _ = held_up_world()
+    world.log.lose()
+    asked = world.leaders.requests
+    world.leaders.answer = lambda: "yes"
     world.clock.advance_s(10)
     assert world.leaders.requests == asked
 

@@ -139,6 +139,9 @@ class GroupShard:
         """Classic groups look at nothing of it."""
         self.consumer.on_metadata(delta, image)
 
+    def on_new_epoch(self) -> None:
+        """Nothing of groups carries the epoch: members and rebalances go on."""
+
     def on_unloaded(self) -> None:
         self.classic.unloaded()
 

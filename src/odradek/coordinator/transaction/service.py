@@ -87,21 +87,15 @@ class TransactionCoordinator:
 
     def _new_shard(self, topic_partition: TopicPartition, journal: UndoJournal, _: Timers) -> TransactionShard:
         return TransactionShard(
-            topic_partition, journal, now_ms=self._clock.time_ms, server_version=self._server_version, on_prepared=self._write_markers
+            topic_partition,
+            journal,
+            now_ms=self._clock.time_ms,
+            server_version=self._server_version,
+            on_prepared=self._write_markers,
+            on_unloaded=self._markers.forget,
         )
 
-    # -- leadership --------------------------------------------------------------------------------------------------------------
-
-    def load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
-        """This broker leads a partition of the topic."""
-        self._markers.forget(topic_partition)
-        self.runtime.load(topic_partition, leader_epoch)
-
-    def unload(self, topic_partition: TopicPartition, leader_epoch: int | None) -> None:
-        """Another does, or nobody."""
-        self.runtime.unload(topic_partition, leader_epoch)
-        if self.runtime.leader_epoch(topic_partition) is None:
-            self._markers.forget(topic_partition)
+    # -- the cluster -------------------------------------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """A new image of the cluster."""

@@ -39,9 +39,11 @@ class TransactionShard:
         now_ms: Callable[[], int],
         server_version: Callable[[], int],
         on_prepared: Callable[[TopicPartition, Transaction], object],
+        on_unloaded: Callable[[TopicPartition], object],
     ) -> None:
         """`server_version` is the finalized transaction.version; `on_prepared` is called for each transaction whose end is decided and
-        committed, so that its markers are due: as it happens, and for those that a load finds in that state.
+        committed, so that its markers are due: as it happens, and for those that a load or a new leader epoch finds in that state.
+        `on_unloaded` is told that they are no business of this broker any more.
         """
         self.topic_partition = topic_partition
         self.transactions: VersionedDict[str, Transaction] = VersionedDict(journal)
@@ -49,6 +51,7 @@ class TransactionShard:
         self._now_ms = now_ms
         self._server_version = server_version
         self._on_prepared = on_prepared
+        self._on_unloaded = on_unloaded
 
     # -- replay ------------------------------------------------------------------------------------------------------------------
 
@@ -72,16 +75,26 @@ class TransactionShard:
         """Nobody writes to this topic in a transaction."""
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """Transactions that were decided go on to their markers; what is not committed yet does so with its commit."""
-        for _, transaction in list(self.transactions.committed_items()):
-            if transaction.state in PREPARED:
+        """Transactions that were decided go on to their markers."""
+        self._prepare_markers()
+
+    def _prepare_markers(self) -> None:
+        for transactional_id, transaction in list(self.transactions.committed_items()):
+            # Markers that are all written, as one whose completion is under way tells, are not written again: the next transaction may
+            # have begun.
+            if transaction.state in PREPARED and self.transactions.get(transactional_id) is transaction:
                 self._on_prepared(self.topic_partition, transaction)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Nothing here depends on other topics."""
 
+    def on_new_epoch(self) -> None:
+        """Markers carry the coordinator's epoch: those under way are sent anew. What is not committed yet goes out under the new one."""
+        self._prepare_markers()
+
     def on_unloaded(self) -> None:
-        """The markers under way are the sender's."""
+        """The next coordinator writes the markers."""
+        self._on_unloaded(self.topic_partition)
 
     # -- operations --------------------------------------------------------------------------------------------------------------
 
