@@ -2,7 +2,7 @@
 
 At the end, when all is well again: what a producer was told is committed can be read, exactly once and in order, what it was told is
 aborted cannot; a transaction is visible in all of its partitions or in none, offsets included; nothing hangs; replicas are equal.
-Meanwhile: an offset that was acknowledged to a group is what its coordinator answers from then on, or a later one.
+Meanwhile: an offset that was acknowledged to a group, or shown, is what its coordinator answers from then on, or a later one.
 """
 
 from __future__ import annotations
@@ -243,14 +243,14 @@ class Group:
     def __init__(self, story: Story) -> None:
         self.story = story
         self.value = 0
-        self.acknowledged = -1
+        self.acknowledged = self.seen = -1
         self.waiting: object | None = None
         self.problems: list[str] = []
         self.reads = 0
 
     def step(self) -> None:
         if self.waiting is None:
-            (self._commit if self.story.rng.random() < 0.5 else self._read)()
+            (self._commit if not self.story.slow and self.story.rng.random() < 0.5 else self._read)()
 
     def _ask(self, node: int, request: Message, version: int, then: Then) -> None:
         token = self.waiting = object()
@@ -272,12 +272,14 @@ class Group:
         def answered(answer: Any) -> None:
             if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
                 self.acknowledged = max(self.acknowledged, value)
+                if self.story.rng.random() < 0.3:
+                    self.story.replace_leader(GROUPS)
 
         self._ask(self.story.leader(GROUPS), OffsetCommitRequest(group_id="plain", topics=[topic]), 8, answered)
 
     def _read(self) -> None:
         """From the one that leads all the while: a coordinator that was deposed and does not know it yet answers what it had."""
-        story, least = self.story, self.acknowledged
+        story, least = self.story, max(self.acknowledged, self.seen)
         node = story.leader(GROUPS)
         known = len(story.cluster.records)
         sure = node == story.cluster.leaders[GROUPS] and story.cluster.nodes[node].told == known
@@ -289,8 +291,9 @@ class Group:
             if group.error_code == ErrorCode.NONE and sure and len(story.cluster.records) == known:
                 self.reads += 1
                 found = group.topics[0].partitions[0].committed_offset
+                self.seen = max(self.seen, found)
                 if found < least:
-                    self.problems.append(f"node {node} answers the offset {found} after {least} was acknowledged")
+                    self.problems.append(f"node {node} answers the offset {found} after {least} was acknowledged or seen")
 
         self._ask(node, request, 8, answered)
 
@@ -309,6 +312,8 @@ class Story:
         self.offsets: dict[str, list[tuple[str, int]]] = {}
         self.values = 0
         self.moves = 0
+        self.slow = 0
+        """For how many steps nobody copies: a new leader's high watermark stays behind what was acknowledged."""
         self.producers = [Producer(self, name, 0) for name in ("a", "b")]
         self.group = Group(self)
 
@@ -332,8 +337,9 @@ class Story:
             self.group.step()
             if self.rng.random() < 0.07:
                 self._happen()
+            self.slow = max(self.slow - 1, 0)
             for node in NODES:
-                if self.rng.random() < 0.7:
+                if not self.slow and self.rng.random() < 0.7:
                     self.cluster.copy(node)
             self.cluster.advance_ms(self.rng.choice((1, 5, 20, 100)))
 
@@ -378,6 +384,13 @@ class Story:
             cluster.advance_ms(3_000)
             cluster.abort_timed_out()
         cluster.run(1.0)
+
+    def replace_leader(self, partition: TopicPartition) -> None:
+        """Its leader has gone at this very moment: the next one does not know what was acknowledged last, and nobody copies yet."""
+        cluster = self.cluster
+        self.moves += 1
+        self.slow = 15
+        cluster.elect(partition, self.rng.choice([node for node in NODES if node != cluster.leaders[partition]]), *NODES)
 
     # -- what is found -----------------------------------------------------------------------------------------------------------
 
