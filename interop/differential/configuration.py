@@ -166,6 +166,12 @@ def broker_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:
         yield on("null", broker, ("log.retention.ms", SET, None))
         yield on("key twice", broker, ("log.retention.ms", SET, "6"), ("log.retention.ms", SET, "7"))
         yield on("operation 7", broker, ("log.retention.ms", 7, "7"))
+        # With eligible leader replicas all brokers have one min.insync.replicas, and the cluster always has it.
+        yield on("min isr", broker, ("min.insync.replicas", SET, "2"))
+        yield on("min isr, good and bad", broker, ("log.retention.ms", SET, value), ("min.insync.replicas", DELETE, None))
+        yield on("min isr only validated", broker, ("min.insync.replicas", SET, "3"), validate_only=True)
+        yield described(f"min isr '{broker}' v{version}", BROKER, "1", "min.insync.replicas", "log.retention.ms")
+        yield on("min isr back", broker, ("min.insync.replicas", SET, "1"))
         yield on("ssl without a listener", broker, ("ssl.protocol", SET, "TLSv1.3"), validate_only=True)
         yield on("listeners", broker, ("listeners", SET, "PLAINTEXT://127.0.0.1:1"))
         yield on("connections per ip zero", broker, ("max.connections.per.ip", SET, "0"))

@@ -88,25 +88,6 @@ def invalid_topic(answer: Any) -> bool:
     return isinstance(answer, dict) and bool(answer["topics"] == topics)
 
 
-def default_of_elr(*, synonyms_too: bool) -> Callable[[Any], bool]:
-    """The entry for min.insync.replicas that JVM Kafka wrote when it formatted; type and documentation come with version 3."""
-    shown = synonyms(3) if synonyms_too else []
-    expected = {
-        "name": "min.insync.replicas",
-        "value": "1",
-        "read_only": False,
-        "config_source": 3,
-        "is_sensitive": False,
-        "synonyms": shown,
-    }
-    return lambda entry: any(entry == {**expected, "config_type": kind, "documentation": text} for kind, text in ((0, ""), (3, None)))
-
-
-def synonyms(*sources: int) -> list[dict[str, Any]]:
-    """The synonyms of min.insync.replicas, all with the default value, from these sources."""
-    return [{"name": "min.insync.replicas", "value": "1", "source": source} for source in sources]
-
-
 def advertised(entry: Any) -> bool:
     """An API of ours to come, with the versions that Kafka 4.3 has of it."""
     if not isinstance(entry, dict) or entry.get("api_key") not in API_KEYS_TO_COME:
@@ -177,10 +158,6 @@ def _recompressed(build: str) -> tuple[str, str]:
     return (f"zstd|{topics}", rf"a topic of zstd|({cases}): what is stored") if codec == "zstd" else (topics, f"({cases}): what is stored")
 
 
-_ELR = (
-    "JVM Kafka formats with eligible.leader.replicas.version=1, and then its controller writes min.insync.replicas=1 as a dynamic default "
-    "of all brokers; Odradek does not serve that feature yet and so does not finalize it"
-)
 _UNSERVED = "a setting that needs what is not served yet (odradek.config.unserved) is refused, never accepted and ignored"
 _PLUGINS = "Kafka keeps keys that it does not know for plugins; there are no plugins here"
 _CRASH = (
@@ -198,7 +175,6 @@ _PREPARED = "JVM Kafka 4.3 keeps no prepared transaction yet (KIP-939); we do"
 _PRODUCED = r"responses\[[^]]+\]\.partition_responses\[0\]\.error_code"
 _UNSERVED_CONFIG = r"CREATE_TOPICS v\d+ config 'follower\.replication\.throttled\.replicas' = '0:1'"
 _ODD_TOPIC = r"topics\[create-more-\d-odd\]"
-_MIN_ISR = r"configs\[min\.insync\.replicas\]"
 _PAYLOAD = r"responses\[0\]\.partitions\[0\]\.records\.batches\[\d+\]\.payload"
 _TXN_PARTITIONS = r"results_by_transaction\[[^] ]+\]\.topic_results\[transactional\]\.results_by_partition"
 _DEFAULT_OF_A_GIVEN_KEY = r"synonyms\[1\]\.value"
@@ -227,14 +203,6 @@ EXCEPTIONS: tuple[Excepted, ...] = (
             "a feature that is not served yet is not supported",
         )
         for name in FEATURES_TO_COME
-    ),
-    # The feature eligible.leader.replicas.version.
-    Excepted(r"CREATE_TOPICS v[567] .*", rf"topics\[create[^]]+\]\.{_MIN_ISR}\.config_source", 5, 3, _ELR),
-    Excepted(r"DESCRIBE_CONFIGS v\d+ .*", rf"results\[0\]\.{_MIN_ISR}\.config_source", 5, 3, _ELR),
-    Excepted(r"DESCRIBE_CONFIGS v\d+ .*", rf"results\[0\]\.{_MIN_ISR}\.synonyms", synonyms(5), synonyms(3, 5), _ELR),
-    *(
-        Excepted(rf"DESCRIBE_CONFIGS v\d+ ({case})", rf"results\[{result}\]\.{_MIN_ISR}", MISSING, default_of_elr(synonyms_too=shown), _ELR)
-        for case, result, shown in (("default broker|after .*, all brokers", 0, True), ("topics and brokers", 2, False))
     ),
     # Our own defaults: the table with their reasons is odradek.config.deviations. Listeners are given, and only their default differs.
     *(

@@ -194,6 +194,8 @@ class Quorum:
         format_storage(
             self.disks[node],
             self.config(node),
+            # With it a new controller would set min.insync.replicas, and a new cluster would hold more than tests write.
+            feature_levels={"eligible.leader.replicas.version": 0},
             cluster_id=CLUSTER_ID,
             rng=random.Random(node),
             now_ms=self.clock.time_ms(),

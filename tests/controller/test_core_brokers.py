@@ -86,6 +86,26 @@ def test_a_second_process_with_the_same_id_is_refused_while_the_first_lives() ->
     assert controller.register(1, incarnation=2, dirs=2) == len(controller.log) - 1
 
 
+def test_a_fenced_broker_that_is_heard_of_keeps_its_id_as_well() -> None:
+    controller = Controller()
+    controller.register(1)
+    controller.register(1, incarnation=2, dirs=2)  # the first one has never been heard of
+    controller.heartbeat(1, current_metadata_offset=-1)
+    assert controller.core.state.brokers[1].fenced
+    assert refusal(controller.register, 1, incarnation=3, dirs=1) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    controller.now_s += 10
+    controller.register(1, incarnation=3, dirs=1)
+
+
+def test_a_new_controller_waits_for_no_fenced_broker() -> None:
+    controller = Controller()
+    controller.join(1, 2)
+    controller.heartbeat(1, want_fence=True)
+    controller.core.activate(controller.now_s)
+    controller.register(1, incarnation=2, dirs=2)
+    assert refusal(controller.register, 2, incarnation=2, dirs=2) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
 def test_a_broker_that_comes_back_to_its_directories_and_addresses_need_not_wait_for_its_old_session() -> None:
     controller = Controller()
     controller.join(1, 2)
@@ -293,6 +313,23 @@ def test_producer_ids_come_in_blocks_and_never_twice() -> None:
     assert controller.ask(allocate_producer_ids, request).producer_id_start == 3000
 
 
+def test_the_next_controller_goes_on_behind_the_last_committed_block() -> None:
+    """What was not committed is taken back with the append, and nobody has been told of it: the next block may be the same one."""
+    controller = Controller()
+    controller.join(0)
+    request = AllocateProducerIdsRequest(broker_id=0, broker_epoch=controller.core.state.brokers[0].epoch)
+    assert controller.ask(allocate_producer_ids, request).producer_id_start == 0
+    committed = len(controller.log)
+    controller.journal.commit_to(committed)
+    assert controller.ask(allocate_producer_ids, request).producer_id_start == 1000
+    controller.journal.revert_to(committed)
+    del controller.log[committed:]
+    successor = controller.replica()
+    for core in (controller.core, successor):
+        context = core.begin(now_s=controller.now_s, next_offset=committed, kraft_version=0)
+        assert allocate_producer_ids(context, request, 0).response.producer_id_start == 1000
+
+
 def test_the_last_block_of_producer_ids_fits_its_field() -> None:
     controller = Controller()
     controller.join(0)
@@ -348,6 +385,32 @@ class TestRegistrations:
         assert refusal(controller.register, 1, features=[*others, wrong]) is ErrorCode.UNSUPPORTED_VERSION
         assert refusal(controller.register, 1, features=others) is ErrorCode.UNSUPPORTED_VERSION
         controller.register(1, features=[*others, right])
+
+    def test_a_broker_has_to_name_its_metadata_version_and_to_know_the_quorum_s(self) -> None:
+        controller = Controller()
+        feature = BrokerRegistrationRequest.Feature
+        names = [name for name, _ in controller.core.state.features.items() if name != "metadata.version"]
+        others = [feature(name=name, min_supported_version=0, max_supported_version=100) for name in names]
+        assert refusal(controller.register, 1, features=others) is ErrorCode.INVALID_REGISTRATION
+        whole = [*others, feature(name="metadata.version", min_supported_version=7, max_supported_version=30)]
+        controller.register(1, features=whole)
+        controller.kraft_version = 1
+        assert refusal(controller.register, 2, features=whole) is ErrorCode.UNSUPPORTED_VERSION
+        controller.register(2, features=[*whole, feature(name="kraft.version", min_supported_version=0, max_supported_version=1)])
+
+    def test_a_feature_that_is_not_finalized_must_be_optional(self) -> None:
+        controller = Controller()
+        known = [(name, 0, 100) for name, _ in controller.core.state.features.items()]
+        feature = BrokerRegistrationRequest.Feature
+        for least, refused in ((1, True), (0, False)):
+            named = [
+                feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, low, high in [*known, ("to.come", least, 2)]
+            ]
+            if refused:
+                assert refusal(controller.register, 1, features=named) is ErrorCode.UNSUPPORTED_VERSION
+            else:
+                controller.register(1, features=named)
 
     def test_a_restart_is_clean_only_with_the_epoch_of_the_life_before(self) -> None:
         for offset, eligible in ((0, (1,)), (-1, ()), (1, ())):
@@ -437,6 +500,18 @@ class TestControlledShutdown:
 
 
 class TestDirectories:
+    def test_a_broker_does_not_come_with_a_directory_that_goes(self) -> None:
+        """One that has just failed is reported with the heartbeat that would unfence it."""
+        controller = Controller(elr=False)
+        controller.join(1)
+        controller.create("a")
+        controller.heartbeat(1, want_fence=True)
+        controller.core.state.brokers[1] = controller.core.state.brokers[1]._replace(directories=(directory(1), directory(1, 1)))
+        assert controller.partition("a").directory(1) == directory(1)
+        assert controller.heartbeat(1, offline_log_dirs=[directory(1)]).is_fenced
+        assert not controller.heartbeat(1, offline_log_dirs=[directory(1)]).is_fenced
+        assert controller.partition("a").leader == -1
+
     def test_only_the_partitions_of_the_directory_that_failed_move(self) -> None:
         controller = Controller()
         controller.register(0, dirs=2)

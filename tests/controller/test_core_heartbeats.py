@@ -39,6 +39,15 @@ class TestSessions:
         assert not heartbeats.has_valid_session(1, 0.0)
         assert heartbeats.state_of(1) is ControlState.FENCED
 
+    def test_it_begins_with_a_heartbeat_and_not_with_a_registration(self, heartbeats: Heartbeats) -> None:
+        heartbeats.register(1, fenced=True)
+        assert not heartbeats.has_valid_session(1, 0.0)
+        heartbeats.touch(1, fenced=True, metadata_offset=0, now_s=0.0)
+        assert heartbeats.has_valid_session(1, TIMEOUT_S), "fenced or not"
+        heartbeats.touch(1, fenced=False, metadata_offset=7, now_s=1.0)
+        heartbeats.register(1, fenced=False)
+        assert heartbeats.next_check_s() == 1.0 + TIMEOUT_S, "the same registration again"
+
     def test_who_is_not_registered_has_none(self, heartbeats: Heartbeats) -> None:
         live(heartbeats, 1)
         heartbeats.remove(1)

@@ -61,6 +61,7 @@ def test_every_directory_gets_an_identity_and_the_bootstrap_records() -> None:
     for directory in ("/a", "/b"):
         assert [record.message for record in read_bootstrap(disk, directory)] == [
             FeatureLevelRecord(name="metadata.version", feature_level=30),
+            FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
             FeatureLevelRecord(name="group.version", feature_level=1),
             FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]

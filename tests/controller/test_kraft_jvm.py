@@ -26,7 +26,7 @@ from tests.controller.kraft_cluster import set_config
 
 LIBS = os.environ.get("ODRADEK_JVM_LIBS") or str(Path(__file__).parents[2] / ".cache" / "jvm" / "libs")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-UNSERVED = ("eligible.leader.replicas.version", "share.version", "streams.version")
+UNSERVED = ("share.version", "streams.version")
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 

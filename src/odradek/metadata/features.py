@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 METADATA_VERSION = "metadata.version"
@@ -77,7 +78,7 @@ FEATURES: dict[str, tuple[FeatureVersion, ...]] = {
 """Every production feature of Kafka 4.3 besides metadata.version, lowest level first."""
 
 SERVED_LEVELS: dict[str, int] = {
-    ELIGIBLE_LEADER_REPLICAS_VERSION: 0,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
     "group.version": 1,
     "share.version": 0,
     "streams.version": 0,
@@ -103,7 +104,7 @@ def is_served(name: str, level: int) -> bool:
 
 
 def supported_features() -> dict[str, VersionRange]:
-    """The levels that Odradek serves: what it tells clients, and what it registers with controllers.
+    """The levels that Odradek serves: what it tells clients, and the basis of what it registers.
 
     A feature of which only level 0 is served is left out, as Kafka leaves out its own that are not in production yet.
     """
@@ -112,6 +113,21 @@ def supported_features() -> dict[str, VersionRange]:
         for name, levels in known_features().items()
         if (highest := min(levels.maximum, SERVED_LEVELS.get(name, levels.maximum))) > 0
     }
+
+
+def registered_features(finalized: Mapping[str, int]) -> dict[str, VersionRange]:
+    """What a broker registers in a cluster that has finalized these levels: those that it serves, and those that are finalized without it.
+
+    A controller refuses a broker that does not name a finalized level (ClusterControlManager.processRegistrationFeature), and JVM Kafka
+    formats with levels of share.version and streams.version that Odradek does not serve. They are named where they are finalized already,
+    and not otherwise, so that no JVM controller raises them because our brokers say that they serve them.
+    """
+    registered = supported_features()
+    for name, levels in known_features().items():
+        level = finalized.get(name, 0)
+        if level in levels and not is_served(name, level):
+            registered[name] = VersionRange(levels.minimum, level)
+    return registered
 
 
 def default_feature_level(name: str, metadata_version: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import UUID
 
@@ -23,7 +23,7 @@ from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError, code_of
 from odradek.handlers.scopes import TO_CONTROLLER
-from odradek.metadata.features import directory_assignment_supported, supported_features
+from odradek.metadata.features import directory_assignment_supported, registered_features
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
@@ -86,12 +86,16 @@ class BrokerRegistrar:
         heartbeat_interval_s: float,
         session_timeout_s: float,
         metadata_offset: Callable[[], int],
+        finalized: Callable[[], Mapping[str, int]] = dict,
         offline_log_dirs: Callable[[], list[UUID]],
         cordoned_log_dirs: Callable[[], list[UUID]] = list,
         failure_timeout_s: float = 30.0,
         on_fatal: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
-        """`failure_timeout_s` (log.dir.failure.timeout.ms): `on_fatal` when the controller could not be told of a failed directory."""
+        """`finalized` gives the finalized levels of features.
+
+        `failure_timeout_s` (log.dir.failure.timeout.ms): `on_fatal` when the controller could not be told of a failed directory.
+        """
         self._identity = identity
         self._channel = channel
         self._clock = clock
@@ -101,6 +105,7 @@ class BrokerRegistrar:
         self._timeout_s = session_timeout_s / 2
         self._longest_retry_s = session_timeout_s / 2
         self._metadata_offset = metadata_offset
+        self._finalized = finalized
         self._offline_log_dirs = offline_log_dirs
         self._cordoned_log_dirs = cordoned_log_dirs
         self._failure_timeout_s = failure_timeout_s
@@ -249,7 +254,7 @@ class BrokerRegistrar:
             ],
             features=[
                 BrokerRegistrationRequest.Feature(name=name, min_supported_version=levels.minimum, max_supported_version=levels.maximum)
-                for name, levels in supported_features().items()
+                for name, levels in registered_features(self._finalized()).items()
             ],
             rack=identity.rack,
             log_dirs=sorted(identity.log_dirs, key=lambda directory_id: directory_id.int),
@@ -407,6 +412,7 @@ def new_registrar(
         heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
         session_timeout_s=config.broker_session_timeout_ms / 1000,
         metadata_offset=lambda: node.services.metadata.image.offset,
+        finalized=lambda: node.services.metadata.image.features.levels,
         offline_log_dirs=lambda: directories.offline_ids,
         cordoned_log_dirs=lambda: directories.cordoned_ids,
         failure_timeout_s=config.integer("log.dir.failure.timeout.ms") / 1000,

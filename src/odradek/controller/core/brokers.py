@@ -3,7 +3,8 @@
     registered, fenced --caught up, wants no fence--> unfenced --wants to shut down--> controlled shutdown --leads nothing--> may go
                        <--silent for the session timeout, or wants it--
 
-A registration's epoch is the offset of its record: a request with an older one comes from a past life.
+A registration's epoch is the offset of its record: a request with an older one comes from a past life. While a broker's session lasts,
+fenced or not, its id is nobody else's.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def register_broker(
         context.heartbeats.remove(request.broker_id)
         record.broker_epoch = context.next_offset
     records.append(VersionedRecord(record, features.register_broker_record_version(state.metadata_version)))
-    context.heartbeats.touch(request.broker_id, fenced=record.fenced, metadata_offset=-1, now_s=context.now_s)
+    context.heartbeats.register(request.broker_id, fenced=record.fenced)
     return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch), atomic=True)
 
 
@@ -123,25 +124,36 @@ def _check_directories(context: ControllerContext, request: BrokerRegistrationRe
 
 
 def _registered_features(context: ControllerContext, request: BrokerRegistrationRequest) -> list[RegisterBrokerRecord.BrokerFeature]:
-    """What the broker supports; UNSUPPORTED_VERSION when a finalized level is not in it.
+    """What the broker supports; UNSUPPORTED_VERSION when a finalized level is not in it, INVALID_REGISTRATION without metadata.version.
 
     Levels that this controller does not serve itself were finalized by another implementation and are kept: no broker has to serve them.
     """
     supported = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features}
-    for name, level in context.state.features.items():
-        if not features.is_served(name, level):
-            continue
-        minimum, maximum = supported.get(name, (0, 0))
-        if not minimum <= level <= maximum:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"Unable to register because the broker does not support finalized version {level} of {name}. "
-                f"The broker wants a version between {minimum} and {maximum}, inclusive.",
-            )
+    finalized = dict(context.state.features.items()) | {
+        features.METADATA_VERSION: context.state.metadata_version,
+        features.KRAFT_VERSION: context.kraft_version,
+    }
+    for name, levels in supported.items():
+        _check_finalized(name, finalized.get(name, 0), levels)
+    if features.METADATA_VERSION not in supported:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
+    for name, level in finalized.items():
+        if name not in supported:
+            _check_finalized(name, level, (0, 0))
     return [
         RegisterBrokerRecord.BrokerFeature(name=name, min_supported_version=levels[0], max_supported_version=levels[1])
         for name, levels in supported.items()
     ]
+
+
+def _check_finalized(name: str, level: int, supported: tuple[int, int]) -> None:
+    minimum, maximum = supported
+    if features.is_served(name, level) and not minimum <= level <= maximum:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"Unable to register because the broker does not support finalized version {level} of {name}. "
+            f"The broker wants a version between {minimum} and {maximum}, inclusive.",
+        )
 
 
 def _records_for_past_life(
@@ -221,6 +233,10 @@ def broker_heartbeat(
     registered_at = state.registration_offsets.get(broker_id) or 0
     current = context.heartbeats.state_of(broker_id)
     following = _next_state(context, request, current, registered_at)
+    failed = _newly_offline(context, broker, request.offline_log_dirs)
+    if failed and current is ControlState.FENCED and following is ControlState.UNFENCED:
+        # Not both at once: it would be elected for what lies in the failed directory, too. (Kafka 4.3.1 does that.)
+        following = ControlState.FENCED
     records: list[VersionedRecord] = []
     if following is not current:
         if following.fenced:
@@ -230,7 +246,7 @@ def broker_heartbeat(
         else:
             records += _controlled_shutdown_records(context, broker)
     context.heartbeats.touch(broker_id, fenced=following.fenced, metadata_offset=request.current_metadata_offset, now_s=context.now_s)
-    records += _offline_directory_records(context, broker, request.offline_log_dirs)
+    records += _offline_directory_records(context, broker, failed)
     records += _cordoned_directory_records(context, broker, request.cordoned_log_dirs)
     if following is ControlState.CONTROLLED_SHUTDOWN:
         context.heartbeats.begin_shutdown(broker_id, context.next_offset + len(records) - 1)
@@ -260,9 +276,12 @@ def _next_state(context: ControllerContext, request: BrokerHeartbeatRequest, cur
     return ControlState.SHUTDOWN_NOW
 
 
-def fence_stale_broker(context: ControllerContext) -> ControllerResult[int | None]:
-    """Fences the broker that has been silent longest, if beyond its session; the response is its id. Call again until it is None."""
-    for broker_id in context.heartbeats.stale_brokers(context.now_s):
+def fence_stale_broker(context: ControllerContext, as_of_s: float | None = None) -> ControllerResult[int | None]:
+    """Fences the broker that has been silent longest, if beyond its session; the response is its id. Call again until it is None.
+
+    `as_of_s` is when the question was asked, if not now: heartbeats that came after it may still wait to be noted.
+    """
+    for broker_id in context.heartbeats.stale_brokers(context.now_s if as_of_s is None else as_of_s):
         broker = context.state.brokers.get(broker_id)
         if broker is None:
             context.heartbeats.remove(broker_id)
@@ -303,10 +322,13 @@ def _controlled_shutdown_records(context: ControllerContext, broker: BrokerRegis
 # -- log directories ----------------------------------------------------------------------------------------------------------------------
 
 
-def _offline_directory_records(context: ControllerContext, broker: BrokerRegistration, offline: list[UUID]) -> list[VersionedRecord]:
+def _newly_offline(context: ControllerContext, broker: BrokerRegistration, offline: list[UUID]) -> list[UUID]:
     if not features.directory_assignment_supported(context.state.metadata_version):
         return []
-    newly = [directory for directory in broker.directories if directory in offline]
+    return [directory for directory in broker.directories if directory in offline]
+
+
+def _offline_directory_records(context: ControllerContext, broker: BrokerRegistration, newly: list[UUID]) -> list[VersionedRecord]:
     if not newly:
         return []
     affected = [
@@ -315,7 +337,7 @@ def _offline_directory_records(context: ControllerContext, broker: BrokerRegistr
         if broker.broker_id in each.partition.replicas and each.partition.directory(broker.broker_id) in newly
     ]
     records = partitions.leader_and_isr_records(context, affected, remove=broker.broker_id)
-    online = [directory for directory in broker.directories if directory not in offline]
+    online = [directory for directory in broker.directories if directory not in newly]
     change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online)
     records.append(VersionedRecord(change, 2))
     return records

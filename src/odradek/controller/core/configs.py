@@ -17,9 +17,11 @@ from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOP
 from odradek.metadata.topic_names import check_topic_name
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from odradek.protocol.messages.metadata_records import ConfigRecord
+from odradek.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
 
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
@@ -66,7 +68,7 @@ def incremental_alter_configs(
                 resource_name=resource.resource_name,
             )
         )
-    return ControllerResult([] if request.validate_only else records, response, atomic=True)
+    return _altered(context, records, response, validate_only=request.validate_only)
 
 
 def alter_configs(context: ControllerContext, request: AlterConfigsRequest, version: int) -> ControllerResult[AlterConfigsResponse]:
@@ -90,7 +92,27 @@ def alter_configs(context: ControllerContext, request: AlterConfigsRequest, vers
                 resource_name=resource.resource_name,
             )
         )
-    return ControllerResult([] if request.validate_only else records, response, atomic=True)
+    return _altered(context, records, response, validate_only=request.validate_only)
+
+
+def _altered(
+    context: ControllerContext, records: list[VersionedRecord], response: Response, *, validate_only: bool
+) -> ControllerResult[Response]:
+    if validate_only:
+        return ControllerResult([], response, atomic=True)
+    return ControllerResult(records + _clear_elr_records(context, records), response, atomic=True)
+
+
+def _clear_elr_records(context: ControllerContext, records: list[VersionedRecord]) -> list[VersionedRecord]:
+    """With another min.insync.replicas nobody knows who has all that was committed: eligible leader replicas begin anew (KIP-966)."""
+    if not context.state.elr_enabled:
+        return []
+    cleared: list[VersionedRecord] = []
+    for record, _ in records:
+        if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS:
+            topic = record.resource_name if record.resource_type == RESOURCE_TOPIC else ""
+            cleared.append(VersionedRecord(ClearElrRecord(topic_name=topic), 0))
+    return cleared
 
 
 def incremental_alter_configs_error(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
@@ -138,6 +160,8 @@ def _resource_records(
     records: list[VersionedRecord] = []
     for operation in operations:
         value = new_value(definition, current, operation)
+        if operation.name == MIN_INSYNC_REPLICAS and resource_type == RESOURCE_BROKER and context.state.elr_enabled:
+            _check_min_isr_of_brokers(resource_name, value)
         if value is None:
             wanted.pop(operation.name, None)
         else:
@@ -156,6 +180,14 @@ def _resource_records(
                 check_setting(operation.name, wanted[operation.name])
     _check_existence(context, resource_type, resource_name)
     return records
+
+
+def _check_min_isr_of_brokers(resource_name: str, value: str | None) -> None:
+    """Eligible leader replicas need one min.insync.replicas that the controller and all brokers see (KIP-966)."""
+    if resource_name:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.")
+    if value is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled.")
 
 
 def _definition(resource_type: int) -> ConfigDef:

@@ -113,9 +113,9 @@ class PartitionChange:
         if not self.elr_enabled:
             return
         before = self.partition
-        if record.isr is not None and not record.isr and before.last_known_elr != (before.leader,):
+        if record.leader == NO_LEADER and before.leader != NO_LEADER and not before.last_known_elr:
             record.last_known_elr = [before.leader]  # the partition has just lost its last leader
-        elif before.last_known_elr and (record.leader >= 0 or (before.leader != NO_LEADER and record.leader != NO_LEADER)):
+        elif record.leader >= 0 and before.last_known_elr:
             record.last_known_elr = []
 
     # -- election ---------------------------------------------------------------------------------------------------------------------

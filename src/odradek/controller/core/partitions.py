@@ -261,12 +261,11 @@ def _round_of_elections(
 
 
 def balance_leaders(context: ControllerContext) -> ControllerResult[bool]:
-    """Gives leadership back to preferred replicas; the response is True when there is more to do at once."""
-    imbalanced = [
-        each
-        for each in context.state.all_partitions()
-        if each.partition.has_leader and each.partition.leader != each.partition.preferred_replica
-    ]
+    """Gives leadership back to preferred replicas; the response is True when there is more to do at once.
+
+    Partitions without a leader are looked at as well: one may have come into reach, as with a log directory, without any broker's coming.
+    """
+    imbalanced = [each for each in context.state.all_partitions() if each.partition.leader != each.partition.preferred_replica]
     return _round_of_elections(context, imbalanced, Election.PREFERRED)
 
 

@@ -36,8 +36,11 @@ class QuorumControllerCore:
         self.state.replay(record, offset)
 
     def activate(self, now_s: float) -> None:
-        """Begins a term as the active controller: every registered broker counts as heard of now."""
+        """Begins a term as the active controller: every broker that is not fenced counts as heard of now."""
         heartbeats = self.context.heartbeats
         heartbeats.clear()
         for broker_id, broker in self.state.brokers.items():
-            heartbeats.touch(broker_id, fenced=broker.fenced, metadata_offset=-1, now_s=now_s)
+            if broker.fenced:
+                heartbeats.register(broker_id, fenced=True)
+            else:
+                heartbeats.touch(broker_id, fenced=False, metadata_offset=-1, now_s=now_s)

@@ -24,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 AGAIN_AT_ONCE_S = 0.01
 """How soon a task that did not finish its work in one operation runs again (PeriodicTask's immediate period)."""
+_LATE_S = 0.05
+"""So late is no timer of a loop that runs."""
+_GRACE_TURNS = 4
+"""Two bring at least one whole turn of reading, whichever part of a turn runs timers; two more serve what connections put by."""
 
 
 class Submit(Protocol):
@@ -72,13 +76,28 @@ class PeriodicTasks:
             return
         at_s = heartbeats.next_check_s()
         if at_s is not None:
-            delay_s = max(at_s - self._clock.monotonic(), AGAIN_AT_ONCE_S)
-            self._timers["fenceStaleBroker"] = self._clock.call_later(delay_s, self._check_heartbeats)
+            now_s = self._clock.monotonic()
+            due_s = max(at_s, now_s + AGAIN_AT_ONCE_S)
+            self._timers["fenceStaleBroker"] = self._clock.call_later(due_s - now_s, self._session_due, heartbeats, due_s)
 
-    def _check_heartbeats(self) -> None:
+    def _session_due(self, heartbeats: Heartbeats, due_s: float) -> None:
+        """Brokers are not silent because nobody listens: time in which this process stood still does not count, and what waits in sockets
+        by now is served first. (In Kafka heartbeats count from when another thread has received them.)
+        """
+        now_s = self._clock.monotonic()
+        if now_s - due_s > _LATE_S:
+            heartbeats.stood_still(now_s - due_s, now_s)
+        self._check_heartbeats(_GRACE_TURNS)
+
+    def _check_heartbeats(self, grace: int) -> None:
+        if grace:
+            self._timers["fenceStaleBroker"] = self._clock.call_later(0, self._check_heartbeats, grace - 1)
+            return
         self._timers.pop("fenceStaleBroker", None)
+        as_of_s = self._clock.monotonic()
         # The operation itself, like every other, has `watch_heartbeats` called after it.
-        self._report("fenceStaleBroker", self._submit(lambda context: _widen(fence_stale_broker(context)), "fenceStaleBroker"))
+        fenced = self._submit(lambda context: _widen(fence_stale_broker(context, as_of_s)), "fenceStaleBroker")
+        self._report("fenceStaleBroker", fenced)
 
     def _every(self, name: str, interval_s: float, operation: Callable[[ControllerContext], ControllerResult[object]]) -> None:
         def run() -> None:
