@@ -298,6 +298,14 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "coordinator/group/test_loading.py -k test_a_log_of_which_nothing_is_left_is_loaded",
     ),
     Mutant(
+        "decoded-counts-as-any-other",
+        "coordinator/loading.py",
+        "        return _DECODED_COST\n",
+        "        return 1\n",
+        "a load of groups keeps the loop for a tenth of a second at a time",
+        "coordinator/group/test_loading.py -k test_records_that_have_to_be_decoded_make_a_slice_shorter",
+    ),
+    Mutant(
         "all-loads-at-once",
         "coordinator/loading.py",
         "        if self._running < self._limit:\n",

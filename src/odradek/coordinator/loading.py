@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=CoordinatorShard)
 
+_DECODED_COST = 10
+"""So many times as long takes a record of which messages have to be made as one that the compiled codec puts away."""
+
 
 class LoadQueue:
     """Lets `limit` loads run at a time. A load that was stopped keeps its place until what it reads has come: nothing piles up behind."""
@@ -232,7 +235,7 @@ class Loader:
             self.loaded_records += cursor.count
             self._position = max(self._position, cursor.next_offset)
             if ended_by == native.codec.KEYED_OTHER:
-                self._replay_one(cursor.offset, -1, -1, cursor.key, cursor.value)
+                left -= self._replay_one(cursor.offset, -1, -1, cursor.key, cursor.value) - 1
             elif ended_by == native.codec.KEYED_BATCH:
                 decoded = run.decode(run.data, cursor.batch_end)
                 if decoded is None:
@@ -259,16 +262,18 @@ class Loader:
             self._replay_one(offset, producer_id, producer_epoch, key, value)
         self.loaded_records += stop - start
 
-    def _replay_one(self, offset: int, producer_id: int, producer_epoch: int, key: bytes | None, value: bytes | None) -> None:
+    def _replay_one(self, offset: int, producer_id: int, producer_epoch: int, key: bytes | None, value: bytes | None) -> int:
+        """What it cost: how many records of the bulk it counts for."""
         replay_encoded = self._replay_encoded
         if replay_encoded is not None and replay_encoded(offset, producer_id, key, value):
-            return
+            return 1
         try:
             record = self._serde.decode(key, value)
         except UnknownRecordTypeError as error:
             logger.warning("%s, offset %d: %s; it is left alone", self._context.topic_partition, offset, error)
-            return
-        self._context.shard.replay(offset, producer_id, producer_epoch, record)
+        else:
+            self._context.shard.replay(offset, producer_id, producer_epoch, record)
+        return _DECODED_COST
 
     def _replay_marker(self, batch: LoadedBatch) -> None:
         assert batch.committed is not None

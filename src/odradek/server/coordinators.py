@@ -223,7 +223,11 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
     config = services.config
     return TransactionCoordinator(
         clock=clock,
-        options=RuntimeOptions(load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size")),
+        options=RuntimeOptions(
+            load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
+            # Each of them is decoded, which takes the loop ten times as long as the bulk of a group coordinator's records.
+            load_slice_records=200,
+        ),
         settings=TransactionSettings(
             max_timeout_ms=config.integer("transaction.max.timeout.ms"),
             expiration_ms=config.integer("transactional.id.expiration.ms"),

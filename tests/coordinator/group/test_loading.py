@@ -9,7 +9,8 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.coordinator.group.records import SERDE, offset_commits, offset_tombstone
+from odradek.coordinator.context import RuntimeOptions
+from odradek.coordinator.group.records import SERDE, group_tombstone, offset_commits, offset_tombstone
 from odradek.coordinator.markers import marker_batch
 from odradek.coordinator.partition_log import decode_one
 from odradek.coordinator.shard import LoadedBatch, LoadedRun
@@ -77,6 +78,23 @@ def test_runs_and_batches_load_the_same(seed: int) -> None:
     batches = random_batches(rng)
     committed = rng.choice([1, 1, 0.5, 0])
     assert loaded(RunLog(), batches, committed) == loaded(MemoryLog(), batches, committed)
+
+
+def test_records_that_have_to_be_decoded_make_a_slice_shorter() -> None:
+    """A slice is so long because others wait meanwhile: ten times as long for each record of which messages are made."""
+    log = RunLog()
+    log.append(encode_batch([(0, *SERDE.encode(group_tombstone(f"g{number}")), ()) for number in range(100)]), 0)
+    world = World(RunLog())
+    world.log = log
+    world.runtime._options = RuntimeOptions(load_slice_records=200)
+    home = world.coordinator.partition_for("g")
+    world.runtime.unload(home, None)
+    world.runtime.load(home, 9)
+    turns = 1
+    while world.runtime.leader_epoch(home) is None:
+        world.clock.turn()
+        turns += 1
+    assert turns == 6, "twenty of them a turn, and one to find the end"
 
 
 def test_a_malformed_batch_fails_the_load() -> None:
