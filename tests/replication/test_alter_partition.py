@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition
@@ -74,6 +76,18 @@ def test_no_answer_and_a_refusal_of_the_whole_are_tried_again() -> None:
     world.clock.advance_ms(50)
     world.answer((0, ErrorCode.NONE))
     assert change.done
+
+
+def test_codes_of_a_later_kafka_end_nothing_but_the_change() -> None:
+    world = World()
+    change, other = world.submit(0), world.submit(1)
+    world.clock.run_due()
+    world.answer(error=cast(ErrorCode, 9999))
+    world.clock.advance_ms(50)
+    world.answer((0, cast(ErrorCode, 9999)), (1, ErrorCode.NONE))
+    assert isinstance(change.error, KafkaError)
+    assert change.error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert other.error is None
 
 
 def test_a_partition_the_answer_forgets_fails() -> None:
