@@ -355,7 +355,7 @@ class Partition:
         log end.
 
         False means: we do not have that epoch and fell back to an earlier one, the next fetch will tell whether that is far enough.
-        The cut is not durable yet (`Log.truncate_to`).
+        The truncation is not durable yet (`Log.truncate_to`).
         """
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:
@@ -371,8 +371,8 @@ class Partition:
         return False
 
     def truncate_to_high_watermark(self) -> None:
-        """Before following a leader with a log that knows no leader epochs: what may not be committed goes, since nothing will tell where
-        the logs part (as before KIP-101). The cut is not durable yet.
+        """Truncates a log without leader epochs to its high watermark, before it is fetched: no epoch tells where it differs from the
+        leader's (as before KIP-101). The truncation is not durable yet.
         """
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:
@@ -381,8 +381,10 @@ class Partition:
             log.truncate_to(log.high_watermark, durable=False)
 
     def reset(self, leader_start_offset: int, leader_end_offset: int) -> None:
-        """The leader has nothing at our log end: ends where its log ends, or starts over where it starts, or else stays as it is, because
-        the leader has gone on meanwhile (AbstractFetcherThread.fetchOffsetAndTruncate). The cut is not durable yet.
+        """Brings the log into the range of the leader's after OFFSET_OUT_OF_RANGE (AbstractFetcherThread.fetchOffsetAndTruncate).
+
+        A log that ends beyond the leader's is truncated to its end; one that ends before the leader's start begins anew there; else nothing
+        changes, because the leader has moved on in the meantime. The truncation is not durable yet.
         """
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:

@@ -1,8 +1,8 @@
-"""Batches that come with their offsets: what a leader has sent to its follower, and what a Raft leader appends to its own log.
+"""Checks batches that carry their offsets already: those that a leader sent to a follower, and those of a Raft leader's own.
 
-Whoever sends them has validated their records and given them offsets. What is left to see to is that each batch is what was sent (its
-CRC), that it does not come from a leader epoch later than the sender's, and that offsets rise. Then the bytes are written as they are, and
-all else that the log keeps (indexes, epochs, producers) follows from the headers, which are read once.
+Their sender has validated the records and assigned the offsets. Three checks are left: the CRC of each batch, that its leader epoch is not
+later than the sender's, and that offsets rise. The log then writes the bytes as they are, and takes index entries, epochs and producers
+from the headers, which are read once (`records.scan`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from odradek.storage.append import UnexpectedAppendOffsetError
 
 _MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 _MOST_BATCHES = 8192
-"""A scan, which bounds its columns to 704 KiB."""
+"""The most batches of one scan, which bounds its columns to 704 KiB."""
 
 
 def read_given(records: memoryview, next_offset: int, leader_epoch: int, name: str, *, exact: bool) -> list[Scan]:
-    """The batches that may be appended to the log `name`, which goes on at `next_offset`: back to back from the beginning of `records`.
+    """The batches at the beginning of `records` that may be appended to the log `name`, whose end is `next_offset`.
 
     A batch that is cut off at the end is left out, and so is everything from the first batch with an epoch above `leader_epoch` on
     (KAFKA-18723). With `exact` no offset may be missing between batches.
 
-    KafkaError CORRUPT_MESSAGE when a batch is not what was sent, UnexpectedAppendOffsetError for offsets that do not continue the log:
-    nothing is to be appended then.
+    Raises KafkaError CORRUPT_MESSAGE for a damaged batch and UnexpectedAppendOffsetError for offsets that do not continue the log; then
+    nothing may be appended.
     """
     found: list[Scan] = []
     position = 0
@@ -46,7 +46,7 @@ def read_given(records: memoryview, next_offset: int, leader_epoch: int, name: s
             continue
         if scan.reason is ScanEnd.LEGACY and scan.needed > len(records) - position:
             return found
-        # A message of before Kafka 0.11, or a batch that is wrong in some way.
+        # Either a message of magic 0 or 1, or a batch that is damaged or out of order.
         header = _header(records, position, name)
         if not check_given(records, position, header, next_offset, leader_epoch, name, exact=exact):
             return found
@@ -74,13 +74,13 @@ def check_given(
 
 
 def _likely_batches(records: memoryview, position: int) -> int:
-    """How many there are if the others are as large as the first, with room for twice as many."""
+    """Twice the number of batches that fit if all are as large as the first."""
     size = int.from_bytes(records[position + 8 : position + LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
     return min(_MOST_BATCHES, 2 * (len(records) - position) // max(size, LOG_OVERHEAD) + 2)
 
 
 def _of_epochs_up_to(leader_epoch: int, scan: Scan) -> int:
-    """How many batches there are before the first of a later epoch."""
+    """The number of batches before the first one of a later epoch."""
     if max(scan.leader_epochs) <= leader_epoch:
         return scan.batches
     return next(index for index, epoch in enumerate(scan.leader_epochs) if epoch > leader_epoch)

@@ -1,15 +1,15 @@
-"""Making truncations durable, those of many logs at a time and off the loop.
+"""Makes truncations durable: those of many logs in one job, off the event loop.
 
-A follower that finds its log to differ from its leader's cuts it, and when a broker dies that may happen to hundreds of logs at once. A
-cut takes effect in memory and in the files at once; what takes long is to make it durable, and until then nothing may be written in its
-place (`Log.truncate_to`):
+A follower truncates its log where it differs from the leader's. When a broker dies that may happen to hundreds of logs at once. A
+truncation changes memory and files immediately; the fsyncs that make it durable take long, and nothing may be written in place of the
+truncated records before they are done (`Log.truncate_to`):
 
-1. The logs are cut with `durable=False`.
+1. The logs are truncated with `durable=False`; such a log is called cut.
 2. `LogManager.begin_hardening` plans a flush of each, and one writing of each log directory's checkpoints for all of them.
 3. `Hardening.run` does that in any thread: file, snapshots, epochs and names of each log, then the checkpoints. Both must be on the disk
    before the log is written to: under a stored recovery point from before the cut, what is written in its place would count as flushed.
-4. `LogManager.finish_hardening` takes over what is durable by then. A log that could not wait (it was chosen to lead, or it is closed)
-   has done the same by itself meanwhile.
+4. `LogManager.finish_hardening` marks the logs as durable. A log that could not wait, because it was elected leader or closed, has done
+   steps 2 and 3 by itself in the meantime, on the event loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Hardening:
-    """See the module's text. `failed` and `failed_directories` say after `run` what could not be made durable."""
+    """One job; see the module's text. After `run`, `failed` and `failed_directories` hold the errors."""
 
     __slots__ = ("_checkpoints", "_disk", "cuts", "failed", "failed_directories")
 
@@ -38,7 +38,7 @@ class Hardening:
         self.failed_directories: list[tuple[str, OSError]] = []
 
     def run(self) -> None:
-        """Blocks; may be called in any thread."""
+        """Does all fsyncs and writes; blocks, and may be called in any thread."""
         for log, flush in self.cuts:
             try:
                 flush.run(self._disk)

@@ -135,7 +135,7 @@ class Log:
         self._deletions: list[str] = []
         self._closed = False
         self._cut = False
-        """Cut, and the cut is not known to be durable yet."""
+        """Whether the log was truncated and that is not durable yet."""
         self._rested_end = -1
 
     def __repr__(self) -> str:
@@ -560,7 +560,7 @@ class Log:
         )
 
     def _append_one_given(self, batch: memoryview, header: BatchHeader, leader_epoch: int, *, exact: bool) -> AppendInfo:
-        """The same for one batch, at less than half the cost: what a follower of a topic with little traffic gets."""
+        """Appends a single batch, without a scan, at less than half its cost."""
         if not check_given(batch, 0, header, self.log_end_offset, leader_epoch, self.name, exact=exact):
             return AppendInfo(-1, -1, self.log_start_offset)
         base_offset, last_offset, size = header.base_offset, header.last_offset, len(batch)
@@ -578,7 +578,7 @@ class Log:
         )
 
     def _write_given(self, records: memoryview, scan: Scan, now_ms: int) -> int:
-        """Writes the batches that go into one segment, rolling before them where needed; how many these are."""
+        """Writes as many batches as fit into one segment, after a roll where needed; returns how many."""
         if self._closed:
             raise self._gone()
         segments = self.segments
@@ -689,12 +689,13 @@ class Log:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it was truncated and that is not known to be durable yet: the next write has to wait for it."""
+        """Whether the log was truncated and that is not durable yet; the next write makes it durable first."""
         return self._cut
 
     def hardened(self, flush: Flush) -> bool:
-        """A flush of the cut log ran without error, and so did the writing of the checkpoints after it: takes its result over as
-        `finish_flush` does. True when the cut is durable; False when the log was cut once more, renamed or closed meanwhile.
+        """Takes over a flush of a truncated log that ran without error, as `finish_flush` does, after its checkpoints were written.
+
+        Returns whether the truncation is durable now: False when the log was truncated again, renamed or closed in the meantime.
         """
         if flush.generation == self.generation:
             self._cut = False
@@ -702,8 +703,8 @@ class Log:
         return not self._cut
 
     def _harden(self) -> None:
-        """Makes a cut durable on this thread: the file, the names, the epochs, and then the checkpoints. The stored recovery point must
-        not stay above the end: what is written from now on up to it would count as flushed.
+        """Makes a truncation durable on this thread: file, names and epochs, then the checkpoints. A stored recovery point above the
+        log end would make records that are written up to it count as flushed.
         """
         self.flush()
         if self._options.write_checkpoints is not None:
@@ -713,8 +714,8 @@ class Log:
         self._cut = False
 
     def _truncate(self, offset: int) -> None:
-        # Asked of the log before it is cut. Without markers the producers of what goes are taken back in memory; else the state is rebuilt
-        # from the last snapshot on, which may mean to read a whole segment.
+        # Without markers among the truncated batches the producers are rolled back in memory. With markers their state is rebuilt from the
+        # last snapshot on, which may read a whole segment.
         markers = bool(self.producer_state.producers) and may_hold_markers(self.segments, offset)
         removed = self.bases[-1] > offset
         while self.bases[-1] > offset:

@@ -412,7 +412,9 @@ class LogManager:
     # -- truncations ---------------------------------------------------------------------------------------------------------------
 
     def begin_hardening(self, logs: Iterable[Log]) -> Hardening | None:
-        """What makes the cuts of these logs durable (`Hardening`); None when none of them was cut. To be begun in the turn of the cuts."""
+        """The job that makes the truncations of these logs durable; None when none of them is pending. Call it in the turn of the loop in
+        which the logs were truncated.
+        """
         cuts: list[tuple[Log, Flush]] = []
         for log in logs:
             if not log.is_cut or log.closed:
@@ -431,7 +433,7 @@ class LogManager:
         return Hardening(self._disk, cuts, checkpoints) if cuts else None
 
     def finish_hardening(self, hardening: Hardening) -> None:
-        """It ran. A directory in which something failed goes offline; the logs that were cut once more meanwhile stay cut."""
+        """Takes over a job that ran. A directory in which something failed goes offline."""
         failed = {path for path, _ in hardening.failed_directories}
         for log, flush in hardening.cuts:
             error = hardening.failed.get(log)

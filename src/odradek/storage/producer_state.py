@@ -372,9 +372,9 @@ class ProducerStateManager:
             self._ongoing[offset] = producer_id
 
     def retreat(self, offset: int) -> bool:
-        """Takes back the data batches from `offset` on, where the log ends now; no control batch may have been among what was cut.
+        """Rolls the producers back to `offset`, the new log end; there must be no control batch among the truncated ones.
 
-        False, and nothing changes, when a producer has no batch left here: what came before is known to its log only.
+        Returns False, and changes nothing, when none of a producer's last batches is left: only its log knows the earlier ones.
         """
         kept: dict[int, list[BatchMetadata]] = {}
         for producer_id, entry in self.producers.items():

@@ -1,10 +1,10 @@
-"""What a follower's next fetch says: the client's side of an incremental fetch session (KIP-227, KIP-516; the leader's is `fetch_session`).
+"""Plans a follower's next fetch: the client side of incremental fetch sessions (KIP-227, KIP-516; `fetch_session` is the leader's).
 
 1. The first request is full: it names all partitions, with session epoch 0, and asks for a session.
 2. When the leader grants one, each further request names what is new since the last: partitions whose log has changed, new ones, and those
    to be forgotten. Its epoch is one higher each time. The cost of a request is that of what is new, not of all that is followed.
-3. When the leader knows the session no more (evicted, restarted) or is not where we think, or a request was lost on the way, the next one
-   is full again; it names the old session, so that the leader closes that.
+3. After a session error (the leader evicted the session, restarted, or expects another epoch) and after a lost request the next request
+   is full again. It names the old session where that may still exist, so that the leader closes it.
 4. A leader that grants no session (its cache is full) gets full requests.
 
 (org.apache.kafka.clients.FetchSessionHandler, kafka.server.RemoteLeaderEndPoint)
@@ -65,7 +65,7 @@ class FollowerSession:
         return self._session_epoch == INITIAL_EPOCH
 
     def next_request(self, table: FetchTable, replica_id: int, broker_epoch: int, limits: FetchLimits) -> FetchRequest | None:
-        """The next request; None while there is nothing to fetch and nothing to forget. What it says counts as said."""
+        """The next request, which counts as sent; None while there is nothing to fetch and nothing to forget."""
         if self.is_full:
             named = [followed for followed in table if followed.state is FetchState.FETCHING]
             forgotten: list[PartitionKey] = []

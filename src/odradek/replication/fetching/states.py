@@ -1,4 +1,4 @@
-"""What a follower copies from one leader, partition by partition (the partition states of kafka.server.AbstractFetcherThread).
+"""The partitions that a follower copies over one connection, and their states (kafka.server.AbstractFetcherThread).
 
 | state      | meaning                                                                   | fetched | left when |
 |------------|---------------------------------------------------------------------------|---------|-----------|
@@ -8,11 +8,10 @@
 | DELAYED    | the leader cannot serve it now, or sent what is damaged                   | no      | replica.fetch.backoff.ms is over |
 | FAILED     | it makes no sense to go on in this leader epoch                           | no      | metadata brings another one |
 
-Each partition is followed in one leader epoch. When metadata brings another it is stopped and started again, as a new `Followed`: whatever
-comes back for the old one finds it gone.
+A `Followed` is one partition in one leader epoch. A new leader epoch replaces it by a new one, so late answers find the old one gone.
 
-`Followed.asked` is the log end that the leader was last told of. An answer counts only while that is still the log end of a partition that
-is FETCHING: whatever happened to it since the request (a cut, a restart) has set it to NOT_ASKED.
+`Followed.asked` is the log end that the leader was last told. An answer counts only while the partition is FETCHING and this is still its
+log end; every change of state sets it to NOT_ASKED.
 """
 
 from __future__ import annotations
@@ -92,8 +91,9 @@ class Followed:
 
 
 class FetchTable:
-    """The partitions that are followed over one connection. `news` are those of which the leader has to be told something, in the order
-    in which that came up: new positions, new partitions, and those that are not fetched any more.
+    """The partitions that are followed over one connection.
+
+    `news` holds the keys that the next request may have to name, oldest first: of partitions that moved, came or are no longer fetched.
     """
 
     __slots__ = ("_delayed", "_keys", "_number", "by_key", "news", "unsettled")
