@@ -1537,6 +1537,30 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "A metadata batch holds one record more than Kafka allows itself.",
         "controller/test_kraft_durability.py -k as_many_records_as_it_may",
     ),
+    Mutant(
+        "old-voter-is-taken-for-one-that-is-away",
+        "controller/kraft/wire.py",
+        "error.code is ErrorCode.UNSUPPORTED_VERSION and isinstance",
+        "False and isinstance",
+        "with voters that know no pre-vote nobody is ever elected",
+        "controller/test_kraft_node.py -k pre_vote",
+    ),
+    Mutant(
+        "leader-leaves-at-once",
+        "controller/kraft/node.py",
+        "            or not (raft.is_leader or raft.role is Role.RESIGNED)\n",
+        "            or True\n",
+        "a leader that stops does not wait until the others elect, who need its vote",
+        "controller/test_kraft_node.py -k leaves",
+    ),
+    Mutant(
+        "leaders-are-not-told-of",
+        "controller/kraft/node.py",
+        "        for told in self.on_leader:\n            told(leader)\n",
+        "",
+        "requests to the controller wait out their pauses after every election",
+        "controller/test_kraft_node.py -k told",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT

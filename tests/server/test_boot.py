@@ -24,6 +24,7 @@ from odradek.server.lifecycle import TRANSITIONS, BrokerState, BrokerStateMachin
 from odradek.server.node import StartError
 from odradek.server.step import Step
 from odradek.server.tasks import RunTasks
+from odradek.storage.meta_properties import NotFormatted
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
 
@@ -412,6 +413,27 @@ def test_a_controller_says_what_keeps_it_from_its_quorum(
     assert any(remark in line for line in caplog.messages)
     assert sum("Waiting for a leader of the metadata quorum" in line for line in caplog.messages) == 2, "after 5 s, then every minute"
     assert sum("cannot be reached" in line for line in caplog.messages) <= 2, "once for each address"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"controller_quorum_voters": "1@127.0.0.1:9093,2@127.0.0.1:9193"},
+        {"controller_quorum_bootstrap_servers": "127.0.0.1:9093,127.0.0.1:9193"},
+    ],
+)
+def test_a_node_among_others_does_not_format_itself(others: dict[str, str]) -> None:
+    """It would be in a cluster of its own, with an id that the others do not have."""
+
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk, **others)
+        with pytest.raises(NotFormatted):
+            await broker.start()
+        await broker.stop()
+        assert not disk.exists(f"{DATA}/meta.properties")
+
+    run(main)
 
 
 def test_the_only_voter_with_another_metadata_directory_is_not_this_node() -> None:

@@ -178,6 +178,32 @@ def test_a_controller_that_stops_in_order_leaves_no_gap() -> None:
     story(main)
 
 
+def test_a_new_controller_hears_of_every_broker_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from odradek.controller.core import brokers
+
+    heard: list[tuple[float, int]] = []
+    real = brokers.broker_heartbeat
+
+    async def main(loop: SimulatedLoop) -> None:
+        def heartbeat(context: Any, request: Any, version: int) -> Any:
+            heard.append((loop.time(), request.broker_id))
+            return real(context, request, version)
+
+        monkeypatch.setattr(brokers, "broker_heartbeat", heartbeat)
+        patience = {"broker_heartbeat_interval_ms": "60000", "broker_session_timeout_ms": "180000"}
+        cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BOTH}, **patience)
+        await cluster.start()
+        await asyncio.sleep(5)
+        active = cluster.active()
+        cluster.nodes[active].kill()
+        await cluster.until(lambda: cluster.has_leader(but=active))
+        elected = loop.time()
+        await asyncio.sleep(1)
+        assert {broker for at, broker in heard if at > elected - 0.2} == {1, 2, 3} - {active}
+
+    story(main)
+
+
 def test_brokers_and_controllers_may_be_different_nodes() -> None:
     async def main(loop: SimulatedLoop) -> None:
         roles = {1: CONTROLLER, 2: CONTROLLER, 3: CONTROLLER, 4: BROKER, 5: BROKER}
