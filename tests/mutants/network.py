@@ -512,14 +512,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "network/test_peers.py",
     ),
     Mutant(
-        "dead-connection-is-sent-to",
-        "network/peers.py",
-        '            self._lost(line, link, link.connection, ConnectionLost("the other side closed the connection"))\n',
-        "            pass\n",
-        "who sends again from the callback of a lost request waits behind a connection that is gone, and backs off nowhere",
-        "network/test_peers.py",
-    ),
-    Mutant(
         "harmless-end-backs-off",
         "network/peers.py",
         "if opened and not busy:",

@@ -15,7 +15,9 @@ import pytest
 from odradek.base.ids import uuid_to_string
 from odradek.config.broker import standalone_config
 from odradek.controller.format import format_storage
+from odradek.handlers.table import APIS
 from odradek.network.transport import dial
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -40,9 +42,17 @@ class Cluster:
     """
 
     def __init__(
-        self, loop: SimulatedLoop, roles: dict[int, str], *, dynamic: bool = False, joining: Iterable[int] = (), **settings: str
+        self,
+        loop: SimulatedLoop,
+        roles: dict[int, str],
+        *,
+        dynamic: bool = False,
+        joining: Iterable[int] = (),
+        release: str | None = None,
+        **settings: str,
     ) -> None:
         self.loop = loop
+        self.release = release
         self.nodes: dict[int, SimulatedBroker] = {}
         self.joining = set(joining)
         voters = {node: f"n{node}:9093" for node, role in roles.items() if CONTROLLER in role and node not in self.joining}
@@ -62,14 +72,15 @@ class Cluster:
             self._format(disk, config, initial if dynamic and node not in self.joining else None, dynamic)
             self.nodes[node] = SimulatedBroker(loop, seed=node, host=f"n{node}", settings=config, disk=disk)
 
-    def _format(self, disk: VirtualDisk, settings: dict[str, str], initial: str | None, dynamic: bool, cluster: str = CLUSTER) -> None:
+    def _format(self, disk: VirtualDisk, settings: dict[str, str], initial: str | None, dynamic: bool) -> None:
         config = standalone_config({"log.dirs": DATA, **settings})
         format_storage(
             disk,
             config,
-            cluster_id=cluster,
+            cluster_id=CLUSTER,
             rng=random.Random(config.node_id),
             now_ms=0,
+            release_version=self.release,
             initial_controllers=initial if config.is_controller else None,
             no_initial_controllers=dynamic and initial is None and config.is_controller,
         )
@@ -246,6 +257,19 @@ def test_a_controller_node_answers_from_the_metadata_and_not_from_nothing() -> N
             1, DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, 4, 9093
         )
         assert [(each.error_code, [c.name for c in each.configs]) for each in configs.results] == [(0, ["retention.ms"])]
+
+    story(main)
+
+
+def test_controllers_of_an_older_release_hear_nothing_that_they_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of 4.2 know BrokerHeartbeat 1, which has no field for cordoned log directories."""
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER}, release="4.2", server_max_startup_time_ms="30000")
+        heartbeat = next(api for api in APIS if api.api_key is ApiKey.BROKER_HEARTBEAT)
+        monkeypatch.setattr(heartbeat, "max_version", 1)
+        await cluster.start()
+        assert await cluster.create(4, "a") == [0]
 
     story(main)
 

@@ -231,9 +231,6 @@ class Peers:
         line = Line(node, purpose)
         now_s = self._clock.monotonic()
         link = self._links.get(line)
-        if link is not None and link.versions is not None and link.connection is not None and link.connection.closed:
-            # Who waited for an answer hears of the end before `_lost` does, and may send again at once.
-            self._lost(line, link, link.connection, ConnectionLost("the other side closed the connection"))
         verdict = self._table.ask(line, now_s)
         if verdict is Verdict.REFUSE:
             result.fail(_network(f"{node}: {link.reason if link is not None else 'too many connections to other nodes'}"))

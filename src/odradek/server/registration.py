@@ -23,7 +23,7 @@ from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError, code_of
 from odradek.handlers.scopes import TO_CONTROLLER
-from odradek.metadata.features import directory_assignment_supported, registered_features
+from odradek.metadata.features import cordoned_log_dirs_supported, directory_assignment_supported, registered_features
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
@@ -88,11 +88,12 @@ class BrokerRegistrar:
         metadata_offset: Callable[[], int],
         finalized: Callable[[], Mapping[str, int]] = dict,
         offline_log_dirs: Callable[[], list[UUID]],
-        cordoned_log_dirs: Callable[[], list[UUID]] = list,
+        cordoned_log_dirs: Callable[[], list[UUID] | None] = list,
         failure_timeout_s: float = 30.0,
         on_fatal: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
-        """`finalized` gives the finalized levels of features.
+        """`finalized` gives the finalized levels of features; `cordoned_log_dirs` is None while the metadata.version knows of no cordons:
+        controllers of its time do not read them.
 
         `failure_timeout_s` (log.dir.failure.timeout.ms): `on_fatal` when the controller could not be told of a failed directory.
         """
@@ -414,7 +415,9 @@ def new_registrar(
         metadata_offset=lambda: node.services.metadata.image.offset,
         finalized=lambda: node.services.metadata.image.features.levels,
         offline_log_dirs=lambda: directories.offline_ids,
-        cordoned_log_dirs=lambda: directories.cordoned_ids,
+        cordoned_log_dirs=lambda: (
+            directories.cordoned_ids if cordoned_log_dirs_supported(node.services.metadata.image.features.metadata_version or 0) else None
+        ),
         failure_timeout_s=config.integer("log.dir.failure.timeout.ms") / 1000,
         on_fatal=node.fatal,
     )
