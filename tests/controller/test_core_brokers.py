@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.controller.core.brokers import fence_stale_broker, unregister_broker
+from odradek.controller.core.brokers import fence_broker, fence_stale_broker, unregister_broker
 from odradek.controller.core.partitions import (
     MAX_ELECTIONS_PER_ROUND,
     alter_partition,
@@ -146,6 +146,26 @@ def test_a_silent_broker_is_fenced_and_loses_its_leaderships() -> None:
     for number in range(4):
         assert controller.partition("a", number).leader == 0
         assert controller.partition("a", number).isr == (0,)
+
+
+def test_a_broker_that_is_known_to_be_gone_is_fenced_and_no_later_life_of_it() -> None:
+    controller = Controller()
+    controller.join(0, 1)
+    controller.create("a", 4, 2)
+    former = controller.core.state.brokers[1].epoch
+    assert controller.run(lambda context: fence_broker(context, 1, former)) is True
+    assert all(controller.partition("a", number).leader == 0 for number in range(4))
+    assert controller.core.state.brokers[1].fenced
+    end = len(controller.log)
+    assert controller.run(lambda context: fence_broker(context, 1, former)) is False, "fenced already"
+    assert controller.run(lambda context: fence_broker(context, 7, 1)) is False, "unknown"
+    assert len(controller.log) == end
+    controller.register(1, incarnation=2)
+    controller.heartbeat(1)
+    assert controller.run(lambda context: fence_broker(context, 1, former)) is False
+    assert not controller.core.state.brokers[1].fenced
+    controller.now_s += 1
+    assert controller.run(fence_stale_broker) is None, "its session is not that of its former life"
 
 
 def test_after_an_unclean_stop_the_last_leader_leads_again_and_recovers() -> None:

@@ -1066,6 +1066,14 @@ CORE: Final[tuple[Mutant, ...]] = (
         "Every heartbeat of a broker writes its cordoned directories into the metadata log.",
         "controller/test_core_brokers.py -k cordoned",
     ),
+    Mutant(
+        "later-life-is-fenced",
+        "controller/core/brokers.py",
+        "if broker is None or broker.epoch != broker_epoch or broker.fenced:",
+        "if broker is None or broker.fenced:",
+        "a broker that was restarted is fenced for the end of its former life",
+        "controller/test_core_brokers.py -k known_to_be_gone",
+    ),
 )
 
 _DURABILITY = "controller/test_kraft_durability.py"

@@ -338,6 +338,48 @@ def test_a_node_whose_controllers_are_gone_stops_within_a_session() -> None:
     story(main)
 
 
+@pytest.mark.parametrize(("grace_ms", "least_s", "most_s"), [("1000", 1.0, 2.6), ("-1", 6.9, 9.2)])
+def test_a_broker_whose_process_is_gone_is_fenced_without_its_session(grace_ms: str, least_s: float, most_s: float) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER, 5: BROKER}, broker_session_disconnect_timeout_ms=grace_ms)
+        await cluster.start()
+        await cluster.create(5, "a")
+        cluster.nodes[4].kill()
+        took = await cluster.until(lambda: cluster.registered(1)[4])
+        assert least_s <= took <= most_s
+        assert not cluster.registered(1)[5]
+        await cluster.start(4)
+        assert not cluster.registered(1)[4]
+
+    story(main)
+
+
+def test_a_broker_that_comes_back_over_another_connection_keeps_its_leaderships() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER})
+        await cluster.start()
+        seen: list[bool] = []
+        for _ in range(5):
+            loop.network.reset_connections("n4")
+            for _ in range(30):
+                await asyncio.sleep(0.1)
+                seen.append(cluster.registered(1)[4])
+        assert not any(seen)
+
+    story(main)
+
+
+def test_a_broker_that_is_cut_off_has_its_session() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER})
+        await cluster.start()
+        loop.network.cut("n4", "n1")
+        loop.network.cut("n1", "n4")
+        assert 6.9 <= await cluster.until(lambda: cluster.registered(1)[4]) <= 9.2
+
+    story(main)
+
+
 def test_a_follower_that_was_away_loads_the_snapshot_of_the_leader() -> None:
     async def main(loop: SimulatedLoop) -> None:
         tight = {"metadata_log_max_record_bytes_between_snapshots": "2000", "internal_metadata_log_segment_bytes": "4096"}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from odradek.config.deviations import OWN_DEFAULTS
 from odradek.config.dynamic import DYNAMIC_KEYS, unserved_at_run_time
+from odradek.config.keys import own
 from odradek.config.unserved import UNSERVED, UNSERVED_PREFIXES, UNSERVED_SECURITY, UNSERVED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON
 
@@ -22,6 +23,11 @@ This page is written by `python -m odradek.config.document > docs/configuration.
 _DEFAULTS = """
 ## Defaults that are not Kafka's
 DescribeConfigs shows Odradek's default. A key that is given is taken as it is.
+"""
+
+_OWN = """
+## Keys that Kafka has not
+A JVM broker that finds one in its file warns of an unknown key and goes on.
 """
 
 _REFUSED = """
@@ -53,7 +59,7 @@ with a warning.
 
 def document() -> str:
     """The whole page, in Markdown."""
-    return "".join((_HEAD, *_defaults(), *_refused(), *_without_effect(), *_at_run_time()))
+    return "".join((_HEAD, *_defaults(), *_own(), *_refused(), *_without_effect(), *_at_run_time()))
 
 
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
@@ -66,6 +72,11 @@ def _defaults() -> Iterator[str]:
     yield _DEFAULTS
     rows = ((f"`{name}`", f"`{own.default}`", f"`{own.kafka}`", own.reason) for name, own in sorted(OWN_DEFAULTS.items()))
     yield from _table(("Key", "Odradek", "Kafka", "Why"), rows)
+
+
+def _own() -> Iterator[str]:
+    yield _OWN
+    yield from _table(("Key", "Default", "What it does"), ((f"`{key.name}`", f"`{key.default}`", key.doc) for key in own.KEYS))
 
 
 def _refused() -> Iterator[str]:

@@ -154,7 +154,7 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.DESCRIBE_CLUSTER, (0, 2), broker="cluster.describe_cluster", controller="cluster.describe_cluster"),
     Api(ApiKey.DESCRIBE_PRODUCERS, (0, 0), broker="transaction.describe_producers"),
     Api(ApiKey.BROKER_REGISTRATION, (0, 4), decided="brokers:register_broker"),
-    Api(ApiKey.BROKER_HEARTBEAT, (0, 2), decided="brokers:broker_heartbeat"),
+    Api(ApiKey.BROKER_HEARTBEAT, (0, 2), controller="cluster.broker_heartbeat"),
     Api(ApiKey.UNREGISTER_BROKER, (0, 0), decided="brokers:unregister_broker", forwarded=True),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0), broker="transaction.describe_transactions"),
     Api(ApiKey.LIST_TRANSACTIONS, (0, 2), broker="transaction.list_transactions"),

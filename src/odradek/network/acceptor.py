@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 from typing import Protocol
 
 from odradek.base.clock import Clock, TimerHandle
@@ -93,6 +94,8 @@ class Acceptor:
         self.pool = BufferPool(limits.request_memory)
         self.owed: OwedAnswers[Connection] = OwedAnswers(limits.response_memory, clock, self._close_debtor)
         self.quiet_log = QuietLog(logger, clock)
+        self.on_disconnect: Callable[[str], object] | None = None
+        """Told the id of each connection that has ended."""
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
@@ -227,6 +230,8 @@ class Acceptor:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
+        if self.on_disconnect is not None:
+            self.on_disconnect(connection.connection_id)
         host = connection.peer_host
         left = self._per_ip.get(host, 0) - 1
         if left > 0:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.handlers.scopes import BROKER, CONTROLLER
+from odradek.handlers.scopes import BROKER, CONTROLLER, LOOPBACK
 from odradek.handlers.table import APIS, Api
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.framing import frame_chunks
@@ -248,7 +248,7 @@ class Dispatcher:
         listener_name: str,
         peer_host: str,
         principal: str = ANONYMOUS,
-        connection_id: str = "loopback",
+        connection_id: str = LOOPBACK,
         forwarded: bool = False,
     ) -> tuple[RequestHeader, Answer]:
         """Serves a request (header and body, no size) that came in an Envelope (`forwarded`: then NOT_CONTROLLER is raised, or fails the
@@ -283,7 +283,7 @@ class Dispatcher:
             version,
             0,
             client_id,
-            connection_id="loopback",
+            connection_id=LOOPBACK,
             listener_name=listener_name,
             listener_scope=scope,
             peer_host=peer_host,

@@ -8,10 +8,13 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError
 from odradek.config.listeners import SECURITY_PROTOCOLS
+from odradek.controller.core.brokers import fence_broker
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
+from odradek.server.disconnects import HeartbeatConnections
 from odradek.server.dispatch import Dispatcher
 from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState
@@ -107,9 +110,21 @@ class ServeControllers(Step[None]):
         self._kraft = kraft
 
     async def start(self) -> None:
+        node, kraft = self._node, self._kraft
+        grace_ms = node.config.integer("broker.session.disconnect.timeout.ms")
+        if node.config.is_controller and grace_ms >= 0:
+
+            def fence(broker_id: int, broker_epoch: int) -> Deferred[bool]:
+                return kraft.submit(lambda controller: fence_broker(controller, broker_id, broker_epoch), "fenceDisconnectedBroker")
+
+            connections = HeartbeatConnections(node.clock, fence, grace_ms / 1000, node.config.broker_heartbeat_interval_ms / 1000)
+            node.services.heartbeat_connections = connections
+            self._listeners.acceptor.on_disconnect = connections.disconnected
         await self._listeners.serve(CONTROLLER)
 
     async def stop(self) -> None:
+        if self._node.services.heartbeat_connections is not None:
+            self._node.services.heartbeat_connections.close()
         # Who can be asked at all has answered by the time that a request may take.
         patience_s = self._node.config.integer("controller.quorum.request.timeout.ms") / 1000
         try:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.coordinators import Coordinators
+    from odradek.server.disconnects import HeartbeatConnections
     from odradek.server.dispatch import ApiRange, Dispatcher
     from odradek.server.forwarding import Forwarder
     from odradek.server.metadata_cache import MetadataCache
@@ -58,6 +59,8 @@ class Services:
     producer_ids: ProducerIdManager
     coordinators: Coordinators
     bound_listeners: list[BoundListener]
+    heartbeat_connections: HeartbeatConnections | None = None
+    """On controllers, unless broker.session.disconnect.timeout.ms says that only sessions count."""
 
     api_ranges: dict[str, list[ApiRange]]
     """Listener scope -> what ApiVersions names there."""

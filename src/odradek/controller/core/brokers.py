@@ -292,6 +292,15 @@ def fence_stale_broker(context: ControllerContext, as_of_s: float | None = None)
     return ControllerResult([], None)
 
 
+def fence_broker(context: ControllerContext, broker_id: int, broker_epoch: int) -> ControllerResult[bool]:
+    """Fences a broker that is known to be gone; whether it did. Not a later life of it, nor one that is fenced already."""
+    broker = context.state.brokers.get(broker_id)
+    if broker is None or broker.epoch != broker_epoch or broker.fenced:
+        return ControllerResult([], False)
+    context.heartbeats.fence(broker_id)
+    return ControllerResult(fencing_records(context, broker), True)
+
+
 def fencing_records(context: ControllerContext, broker: BrokerRegistration) -> list[VersionedRecord]:
     """The broker leaves every ISR, then is fenced."""
     affected = partitions.partitions_with(context, broker.broker_id)

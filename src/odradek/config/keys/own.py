@@ -1,0 +1,18 @@
+"""Keys that Kafka has not; DescribeConfigs does not show them."""
+
+from __future__ import annotations
+
+from odradek.config.definition import INT, MEDIUM, Key, at_least
+
+KEYS: tuple[Key, ...] = (
+    Key(
+        "broker.session.disconnect.timeout.ms",
+        INT,
+        "1000",
+        MEDIUM,
+        "A broker whose heartbeat connection to the active controller has ended, and that has not beaten over another one for this long, "
+        "in ms, is fenced before its session is over; -1 leaves it to the session alone, as Kafka does.",
+        at_least(-1),
+        internal=True,
+    ),
+)
