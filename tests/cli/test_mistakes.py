@@ -51,6 +51,8 @@ FILES: dict[str, str | bytes] = {
     "broker.properties": NODE.replace("broker,controller", "broker").replace(",CONTROLLER://127.0.0.1:0", ""),
     "controllerless.properties": NODE.replace(",CONTROLLER://127.0.0.1:0", ""),
     "quorumless.properties": NODE.replace("controller.quorum.bootstrap.servers=127.0.0.1:9093\n", ""),
+    "twoServers.properties": NODE.replace("servers=127.0.0.1:9093", "servers=127.0.0.1:9093,127.0.0.1:9193"),
+    "twoVoters.properties": NODE + "controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9193\n",
     "voters.properties": NODE + "controller.quorum.voters=2@127.0.0.1:9093\n",
     "everywhere.properties": NODE.replace("PLAINTEXT://127.0.0.1:0", "PLAINTEXT://0.0.0.0:0"),
     "advertised.properties": NODE + "advertised.listeners=PLAINTEXT://0.0.0.0:9092\n",
@@ -278,6 +280,19 @@ MISTAKES = (
         1,
         "odradek start: No meta.properties found in @/data: the log directory is not formatted; format first: "
         "odradek storage format -c @/node.properties -t $(odradek storage random-uuid) --standalone",
+    ),
+    Mistake(
+        "start @/twoServers.properties",
+        1,
+        "odradek start: No meta.properties found in @/data: the log directory is not formatted; format first: "
+        "odradek storage format -c @/twoServers.properties -t CLUSTER_ID --initial-controllers ID@HOST:PORT:DIRECTORY_ID,... "
+        "(the same on all nodes of the cluster)",
+    ),
+    Mistake(
+        "start @/twoVoters.properties",
+        1,
+        "odradek start: No meta.properties found in @/data: the log directory is not formatted; format first: "
+        "odradek storage format -c @/twoVoters.properties -t CLUSTER_ID (the same on all nodes of the cluster)",
     ),
     Mistake(
         "start @/half.properties",
