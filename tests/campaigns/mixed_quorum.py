@@ -39,6 +39,10 @@ KNOWN: tuple[str, ...] = (
     r"Unexpected error handling request .*NotControllerException",
     # UpdateRaftVoter, which a follower of a static quorum sends and we do not serve yet.
     r"UPDATE_RAFT_VOTER|UpdateVoter|UpdateRaftVoter",
+    # A request that comes while a JVM node shuts down finds its metrics gone.
+    r"Exception when handling request .*RequestMetrics\$ErrorMeter",
+    # It stood still.
+    r"Exceptionally slow controller event",
     # Tests with small segments of the metadata log.
     r"Overriding internal.metadata.log.segment.bytes is only supported for testing",
 )

@@ -674,7 +674,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "    await start(ServeControllers(node, listeners, kraft))\n    image = await start(CatchUp(node, quorum))\n",
         "    image = await start(CatchUp(node, quorum))\n    await start(ServeControllers(node, listeners, kraft))\n",
         "voters wait for a leader before they answer one another: no quorum of several ever starts",
-        "server/test_several_nodes.py -k controller_may_be",
+        "server/test_several_nodes.py -k controllers_may_be",
     ),
     Mutant(
         "controller-goes-without-a-word",
