@@ -403,7 +403,7 @@ def test_a_controller_says_what_keeps_it_from_its_quorum(
         formatted(disk, **how)
         broker = make_broker(loop, disk, server_max_startup_time_ms="70000")
         with caplog.at_level(logging.WARNING), pytest.raises(StartError, match=waiting) as refusal:
-            await broker.start()
+            await asyncio.wait_for(broker.start(), 200)
         assert "\n" not in str(refusal.value)
         assert loop.time() == pytest.approx(70, abs=0.1)
         await broker.stop()
@@ -429,7 +429,7 @@ def test_a_node_among_others_does_not_format_itself(others: dict[str, str]) -> N
         disk = VirtualDisk()
         broker = make_broker(loop, disk, **others)
         with pytest.raises(NotFormatted):
-            await broker.start()
+            await asyncio.wait_for(broker.start(), 100)
         await broker.stop()
         assert not disk.exists(f"{DATA}/meta.properties")
 

@@ -64,6 +64,7 @@ class Cluster:
                 "process.roles": role,
                 "listeners": ",".join(listeners),
                 "controller.quorum.bootstrap.servers": ",".join(voters.values()),
+                "server.max.startup.time.ms": "60000",
                 **({} if dynamic else {"controller.quorum.voters": ",".join(f"{voter}@{at}" for voter, at in voters.items())}),
                 **{key.replace("_", "."): value for key, value in settings.items()},
             }
