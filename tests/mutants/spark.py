@@ -82,7 +82,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="aborted-records-read",
         path="spark/batch.py",
-        before="                    aborted=chunk.aborted,\n",
+        before="                    aborted=aborted,\n",
         after="                    aborted=(),\n",
         breaks="kafka.isolation.level=read_committed reads records of aborted transactions.",
         tests="spark/test_without_spark.py -k aborted",

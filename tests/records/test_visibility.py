@@ -8,7 +8,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import encode_batch
-from odradek.records.visibility import visible_batches
+from odradek.records.visibility import AbortedTransactions, visible_batches
 
 
 def data(offset: int, producer_id: int, *, transactional: bool = True) -> bytes:
@@ -33,6 +33,13 @@ def test_without_a_list_everything_but_markers_is_seen() -> None:
 
 def test_a_transaction_that_was_aborted_in_one_piece_is_over_in_the_next() -> None:
     assert seen([data(0, 1) + marker(1, 1, commit=False), data(2, 1) + marker(3, 1, commit=True)], [(1, 0)]) == [2]
+
+
+def test_an_answer_may_be_read_in_several_calls() -> None:
+    # The second one finds neither the beginning of the aborted transactions nor the marker of the first of them.
+    aborted = AbortedTransactions([(2, 1), (1, 0)])
+    calls = [[data(0, 1), data(1, 2), marker(2, 1, commit=False)], [data(3, 1), data(4, 2), marker(5, 2, commit=False), data(6, 2)]]
+    assert [[header.base_offset for _, _, header in visible_batches(call, aborted)] for call in calls] == [[], [3, 6]]
 
 
 def test_what_began_before_the_first_piece_is_left_out() -> None:

@@ -27,7 +27,7 @@ from odradek.records.batch import (
     seal_batch,
 )
 from odradek.records.compression import DEFAULT_LIMIT, Compression
-from odradek.records.visibility import visible_batches
+from odradek.records.visibility import AbortedTransactions, visible_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,14 +44,15 @@ def decode_to_arrow(
     min_offset: int = 0,
     max_offset: int = _INT64_MAX,
     include_headers: bool = False,
-    aborted: Iterable[tuple[int, int]] = (),
+    aborted: Iterable[tuple[int, int]] | AbortedTransactions = (),
     check_crcs: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> pa.RecordBatch:
     """The records with offsets in [min_offset, max_offset) of one partition as Spark's rows.
 
-    Batches cut off at the end of a buffer are ignored; `limit` bounds the uncompressed bytes of one batch. Raises KafkaError
-    (CORRUPT_MESSAGE, INVALID_RECORD, those of decompression); OverflowError when keys or values exceed 2 GiB together: pass fewer buffers.
+    Batches cut off at the end of a buffer are ignored; `limit` bounds the uncompressed bytes of one batch; of `aborted` see
+    `visibility.visible_batches`. Raises KafkaError (CORRUPT_MESSAGE, INVALID_RECORD, those of decompression); OverflowError when keys or
+    values exceed 2 GiB together: pass fewer buffers.
     """
     pieces = cast("Sequence[Buffer]", [buffers] if isinstance(buffers, bytes | bytearray | memoryview) else buffers)
     chunks: list[_Chunk] = []

@@ -10,8 +10,28 @@ from odradek.records.batch import BatchHeader, Buffer, check_crc, decode_batch, 
 _ABORT = b"\0\0"
 
 
+class AbortedTransactions:
+    """The aborted transactions of a Fetch answer on the way through its records: which have begun and are not over.
+
+    For an answer that is read in several calls, which all get the same one; the pieces follow one another.
+    """
+
+    __slots__ = ("active", "waiting")
+
+    def __init__(self, listed: Iterable[tuple[int, int]] = ()) -> None:
+        """(producer id, first offset), in any order, as a Fetch answer with read_committed lists them."""
+        self.waiting = sorted(listed, key=_first_offset, reverse=True)
+        """Those that have not begun, the next one last."""
+        self.active: set[int] = set()
+        """Producers whose transaction has begun and was not seen to end."""
+
+
 def visible_batches(
-    buffers: Iterable[Buffer], aborted: Iterable[tuple[int, int]] = (), *, check_crcs: bool = True, name: object = "the log"
+    buffers: Iterable[Buffer],
+    aborted: Iterable[tuple[int, int]] | AbortedTransactions = (),
+    *,
+    check_crcs: bool = True,
+    name: object = "the log",
 ) -> Iterator[tuple[Buffer, int, BatchHeader]]:
     """(buffer, position, header) of the data batches: no control batches, none of aborted transactions.
 
@@ -21,8 +41,8 @@ def visible_batches(
 
     KafkaError: CORRUPT_MESSAGE for a checksum that does not fit, and what a malformed batch raises.
     """
-    waiting = sorted(aborted, key=_first_offset, reverse=True)
-    active: set[int] = set()
+    transactions = aborted if isinstance(aborted, AbortedTransactions) else AbortedTransactions(aborted)
+    waiting, active = transactions.waiting, transactions.active
     for buffer in buffers:
         for position, header in iter_headers(buffer):
             if check_crcs and not check_crc(buffer, position, header):

@@ -18,6 +18,7 @@ from odradek.client.consumer.blocking import Consumer
 from odradek.client.core.fetcher import OffsetOutOfRange
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import iter_headers
+from odradek.records.visibility import AbortedTransactions
 from odradek.spark.options import ReadOptions
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, resolve, within_log
 
@@ -102,6 +103,7 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
                 continue
             if chunk is None:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no data from offset {position} on within {_SILENCE_MS} ms")
+            aborted = AbortedTransactions(chunk.aborted)
             for buffer in _steps(chunk.buffer):
                 batch = decode_to_arrow(
                     buffer,
@@ -110,7 +112,7 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
                     min_offset=chunk.offset,
                     max_offset=end,
                     include_headers=options.include_headers,
-                    aborted=chunk.aborted,
+                    aborted=aborted,
                 )
                 if batch.num_rows:
                     yield _without_empty_headers(batch) if options.include_headers else batch
