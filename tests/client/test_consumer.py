@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, ProtocolError
 from odradek.client import Consumer, KafkaError, Producer, TopicPartition
 from odradek.client.core.fetcher import Chunk
 from odradek.client.types import ConsumerRecord
@@ -63,6 +63,23 @@ def test_a_batch_that_cannot_be_read_is_not_passed_over(bootstrap: str, filled: 
                 with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
                     consumer.poll(5000)
         assert values(consumer.poll(5000)) == list(range(10))
+
+
+def test_a_broker_is_asked_again_after_an_answer_that_made_no_sense(
+    bootstrap: str, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nonsense(*_: object) -> None:
+        raise ProtocolError("broken on purpose")
+
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([filled])
+        with monkeypatch.context() as patched:
+            patched.setattr("odradek.client.consumer.engine.fetch_answers", nonsense)
+            with pytest.raises(ProtocolError, match="broken on purpose"):
+                consumer.poll(5000)
+        while not (found := consumer.poll(5000)):
+            pass
+        assert values(found) == list(range(10))
 
 
 def test_what_another_assignment_leaves_out_is_not_handed_out(bootstrap: str, filled: TopicPartition) -> None:

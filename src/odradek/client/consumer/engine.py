@@ -203,6 +203,7 @@ class ConsumerEngine:
             if left <= 0:
                 return None
             self._news.clear()
+            self.wake()
             try:
                 async with asyncio.timeout(left):
                     await self._news.wait()
@@ -271,6 +272,10 @@ class ConsumerEngine:
         except (ConnectionLost, KafkaError) as error:
             self.fetcher.on_failure(plan, as_kafka_error(error), now_ms())
             self.cluster.metadata.request_update()
+        except Exception:
+            # Whoever polls hears of it, and asks again with the next poll: the node must not count as asked for ever.
+            self.fetcher.on_response(plan, [None] * len(plan.targets), now_ms())
+            raise
         else:
             if self.fetcher.on_response(plan, answers, now_ms()):
                 self.cluster.metadata.request_update()
