@@ -16,7 +16,7 @@ from odradek.protocol.framing import frame
 from odradek.protocol.headers import decode_request_header, encode_response_header
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.metadata import MetadataResponse
-from odradek.protocol.messages.produce import ProduceResponse
+from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message
 from odradek.testing.clients import SimulatedConsumer, SimulatedProducer
@@ -103,6 +103,15 @@ def produced(error: ErrorCode = ErrorCode.NONE) -> ProduceResponse:
     """The answer for the one partition there is."""
     partition = ProduceResponse.PartitionProduceResponse(index=0, error_code=error, base_offset=-1 if error else 5)
     return ProduceResponse(responses=[ProduceResponse.TopicProduceResponse(name=TOPIC, partition_responses=[partition])])
+
+
+def produced_to(request: ProduceRequest) -> ProduceResponse:
+    """All that a request brought was written."""
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        partitions = [ProduceResponse.PartitionProduceResponse(index=each.index, base_offset=5) for each in topic.partition_data]
+        response.responses.append(ProduceResponse.TopicProduceResponse(name=topic.name, partition_responses=partitions))
+    return response
 
 
 def cluster(loop: SimulatedLoop, **settings: str) -> Cluster:

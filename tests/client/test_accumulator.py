@@ -94,11 +94,15 @@ def test_flushing_and_a_full_buffer_end_lingering() -> None:
     add(accumulator, b"a")
     queue = accumulator.queues[TP]
     assert accumulator.ready_in_ms(queue[0], queue, 0) == 50
-    accumulator.flushing = True
+    accumulator.flushing += 1
     assert accumulator.ready_in_ms(queue[0], queue, 0) == 0
-    accumulator.flushing = False
-    accumulator.used = 100
+    accumulator.flushing -= 1
+    assert accumulator.ready_in_ms(queue[0], queue, 0) == 50
+    assert add(accumulator, b"x" * 60) is None, "there is no room: whoever waits for it would wait for linger.ms"
     assert accumulator.ready_in_ms(queue[0], queue, 0) == 0
+    accumulator.release(queue.popleft())
+    add(accumulator, b"b")
+    assert accumulator.ready_in_ms(queue[0], queue, 0) == 50
 
 
 def test_a_record_larger_than_the_whole_buffer_passes_alone() -> None:

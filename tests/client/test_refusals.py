@@ -16,7 +16,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
 from odradek.testing.loop import SimulatedLoop
-from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, consumer, produced, producer, run
+from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, consumer, produced, produced_to, producer, run
 
 
 def test_a_node_that_is_down_is_dialled_after_longer_and_longer_pauses() -> None:
@@ -187,3 +187,47 @@ def test_a_loop_thread_that_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatc
         assert second.run(asyncio.sleep(0, "runs")) == "runs"
     finally:
         second.call_soon(second.loop.stop)
+
+
+def test_nothing_lingers_while_somebody_waits_for_room() -> None:
+    async def story(loop: SimulatedLoop) -> tuple[float, int]:
+        brokers = ScriptedBrokers(loop, 1, lambda _, request: _leads_and_writes(brokers, request))
+        async with producer(loop, linger_ms="60000", buffer_memory="1000", enable_idempotence="false") as sending:
+            await sending.send(TOPIC, b"x" * 500)
+            begin = loop.time()
+            await sending.send(TOPIC, b"x" * 500)
+            took = loop.time() - begin
+        return took, brokers.count(ProduceRequest)
+
+    took, requests = run(story)
+    assert took < 1
+    assert requests == 2
+
+
+def test_two_flushes_at_once_both_end_lingering() -> None:
+    def answer(brokers: ScriptedBrokers, request: Message) -> Message:
+        if isinstance(request, ProduceRequest):
+            return produced_to(request)
+        metadata = brokers.metadata(leader=1, partitions=2)
+        metadata.topics[0].partitions[1].leader_id = 2
+        return metadata
+
+    async def story(loop: SimulatedLoop) -> float:
+        brokers = ScriptedBrokers(loop, 2, lambda _, request: answer(brokers, request))
+        async with producer(loop, linger_ms="60000", enable_idempotence="false") as sending:
+            await sending.send(TOPIC, b"0", partition=0)
+            await sending.flush()
+            begin = loop.time()
+            await sending.send(TOPIC, b"1", partition=0)
+            first = asyncio.create_task(sending.flush())
+            await asyncio.sleep(0)
+            # To a broker that has to be dialled, by which time the first flush is over.
+            await sending.send(TOPIC, b"2", partition=1)
+            await asyncio.gather(first, sending.flush())
+            return loop.time() - begin
+
+    assert run(story) < 1
+
+
+def _leads_and_writes(brokers: ScriptedBrokers, request: Message) -> Message:
+    return produced() if isinstance(request, ProduceRequest) else brokers.metadata(leader=1)

@@ -367,6 +367,17 @@ class TestGivingUp:
         assert not any(future.done() for *_, future in world.placed)
         assert world.sender.outstanding == 1
 
+    def test_of_a_topic_lets_callbacks_send_again(self) -> None:
+        world = World(1, 0.0, partitions=1)
+        one, other = (world.accumulator.append(TopicPartition("u", number), 0, None, b"u", (), world.now) for number in (0, 1))
+        assert one is not None
+        assert other is not None
+        for target in (TopicPartition("u", 0), TopicPartition("v", 0)):
+            one[0].add_callback(lambda target=target: world.accumulator.append(target, 0, None, b"again", (), world.now))
+        world.sender.fail_topic("u", KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        assert other[0].is_done()
+        assert world.sender.outstanding == 2
+
     def test_of_everything_sends_nothing_more(self) -> None:
         world = World(1, 0.0, partitions=1)
         world.send(2)

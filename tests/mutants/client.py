@@ -195,8 +195,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="other-topics-fail-too",
         path="client/core/sender.py",
-        before="while topic_partition.topic == topic and queue:",
-        after="while queue:",
+        before="            if topic_partition.topic == topic:",
+        after="            if topic:",
         breaks="One topic that may not be written fails the records of all.",
         tests="client/test_splitting.py client/test_sender.py",
     ),
@@ -235,7 +235,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="lingers-never-again",
         path="client/producer/engine.py",
-        before="            self._accumulator.flushing = False",
+        before="            self._accumulator.flushing -= 1",
         after="            pass",
         breaks="After a flush no batch waits for linger.ms any more.",
         tests="client/test_clients.py client/test_consumer.py",

@@ -185,7 +185,7 @@ def _after_all(parts: Sequence[Settled], callback: Callable[[], object]) -> None
 class Accumulator:
     """The batches of all partitions and the memory they take."""
 
-    __slots__ = ("_batch_size", "_limit", "_linger_ms", "flushing", "queues", "used")
+    __slots__ = ("_batch_size", "_exhausted", "_limit", "_linger_ms", "flushing", "queues", "used")
 
     def __init__(self, batch_size: int, linger_ms: int, buffer_memory: int) -> None:
         self._batch_size = max(1, batch_size)
@@ -193,7 +193,9 @@ class Accumulator:
         self._limit = buffer_memory
         self.queues: dict[TopicPartition, deque[Batch]] = {}
         self.used = 0
-        self.flushing = False
+        self.flushing = 0
+        """How many flushes are under way: nothing lingers meanwhile."""
+        self._exhausted = False  # a record found no room since memory was given back: what there is must not linger
 
     def append(
         self,
@@ -232,6 +234,7 @@ class Accumulator:
     def append_encoded(self, topic_partition: TopicPartition, payload: bytes, record_count: int, now_ms: int) -> Batch | None:
         """Queues a whole record batch that is encoded already; None when there is no room."""
         if self.used and self.used + len(payload) > self._limit:
+            self._exhausted = True
             return None
         batch = Batch(topic_partition, now_ms)
         batch.payload = payload
@@ -246,9 +249,13 @@ class Accumulator:
         if queue:
             last = queue[-1]
             if last.size + size <= self._batch_size and not last.has_sequence and last.attempts == 0 and last.payload is None:
-                return last if self.used + size <= self._limit else None
+                if self.used + size <= self._limit:
+                    return last
+                self._exhausted = True
+                return None
         # A record larger than the whole buffer would wait for ever: it is let through alone.
         if self.used and self.used + size + HEADER_SIZE > self._limit:
+            self._exhausted = True
             return None
         batch = Batch(topic_partition, now_ms)
         self.used += batch.size
@@ -262,7 +269,7 @@ class Accumulator:
         if batch.attempts:
             return max(0, batch.retry_at_ms - now_ms)
         full = len(queue) > 1 or batch.size >= self._batch_size or batch.payload is not None
-        if full or self.flushing or self.used >= self._limit:
+        if full or self.flushing or self._exhausted:
             return 0
         return max(0, batch.created_ms + self._linger_ms - now_ms)
 
@@ -281,6 +288,7 @@ class Accumulator:
 
     def release(self, batch: Batch) -> None:
         """Gives back the memory of a batch that is done or replaced."""
+        self._exhausted = False
         self.used -= batch.size
         batch.size = 0
 

@@ -294,9 +294,14 @@ class Sender:
 
     def fail_topic(self, topic: str, error: BaseException) -> None:
         """Fails what waits for a topic that cannot be written."""
+        failed: list[Batch] = []
         for topic_partition, queue in self._accumulator.queues.items():
-            while topic_partition.topic == topic and queue:
-                self._give_up(queue.popleft(), error, certain=False)
+            if topic_partition.topic == topic:
+                failed += queue
+                queue.clear()
+        # Only now: a callback may send again.
+        for batch in failed:
+            self._give_up(batch, error, certain=False)
 
     def _landed(self, dispatch: Dispatch) -> None:
         self._nodes[dispatch.node_id] -= 1

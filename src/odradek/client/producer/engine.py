@@ -196,7 +196,7 @@ class ProducerEngine:
         """Sends what waits without lingering, and returns when all of it is acknowledged or failed."""
         with self.lock:
             batches = self._sender.incomplete()
-            self._accumulator.flushing = True
+            self._accumulator.flushing += 1
         try:
             waiters = [self._loop.create_future() for _ in batches]
             for batch, waiter in zip(batches, waiters, strict=True):
@@ -205,7 +205,7 @@ class ProducerEngine:
             if waiters:
                 await asyncio.gather(*waiters)
         finally:
-            self._accumulator.flushing = False
+            self._accumulator.flushing -= 1
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flushes for at most `timeout_s` seconds, fails the rest, and lets go of the cluster."""
