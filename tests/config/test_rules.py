@@ -7,7 +7,7 @@ import pytest
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.config.definition import INT, LIST, at_least, between, format_double, invalid, parse_value
-from odradek.config.describe import BrokerLayers, DescribedConfig, describe_broker, describe_topic
+from odradek.config.describe import BrokerLayers, DescribedConfig, describe_broker, describe_cluster_default, describe_topic
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
 from odradek.config.group import check_group_overrides
 from odradek.config.listeners import Endpoint
@@ -354,3 +354,11 @@ def test_a_topic_with_a_setting_of_another_version_can_be_described() -> None:
 
 def test_lines_of_a_file() -> None:
     assert parse_properties("a=1,\\\n  !2\nb=c\\\\\nd: e\nd=f") == {"a": "1,!2", "b": "c\\", "d": "f"}
+
+
+def test_what_nobody_knows_may_be_secret() -> None:
+    """A key of a plugin, say, that another implementation has set for all brokers."""
+    known, unknown = describe_cluster_default(BrokerLayers(standalone_config(), {}, {"message.max.bytes": "5", "plugin.key": "hunter2"}))
+    assert (known.name, known.value, known.sensitive) == ("message.max.bytes", "5", False)
+    assert (unknown.name, unknown.value, unknown.sensitive) == ("plugin.key", None, True)
+    assert "hunter2" not in repr(unknown)

@@ -70,6 +70,17 @@ def test_a_registration_is_fenced_and_unfenced_by_changes() -> None:
     assert [each.broker_id for each, _ in alive_nodes(free, "PLAINTEXT")] == [1, 2]
 
 
+def test_the_last_cordon_is_lifted_too() -> None:
+    def cordoned(image: MetadataImage, directories: list[UUID] | None) -> tuple[MetadataImage, tuple[UUID, ...] | None]:
+        image = applied(image, BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=20, cordoned_log_dirs=directories))
+        return image, image.cluster.brokers[2].cordoned_directories
+
+    image, one = cordoned(cluster(), [DIRECTORY])
+    image, still = cordoned(image, None)
+    image, none = cordoned(image, [])
+    assert (one, still, none) == ((DIRECTORY,), (DIRECTORY,), ())
+
+
 def test_a_lost_directory_is_offline() -> None:
     lost = PartitionChangeRecord(partition_id=0, topic_id=TOPIC, directories=[DIRECTORY, DIRECTORY_LOST])
     image = applied(cluster(), lost)
@@ -87,6 +98,20 @@ def test_a_topic_that_comes_and_goes_within_a_delta_leaves_nothing() -> None:
     )
     assert image.configs is EMPTY.configs or "new" not in {name for _, name in image.configs.resources}
     assert image.topics.by_name.keys() == {"flights", "airports"}
+
+
+def test_a_topic_may_be_deleted_and_made_anew_in_one_go() -> None:
+    image = applied(
+        cluster(),
+        RemoveTopicRecord(topic_id=TOPIC),
+        TopicRecord(name="flights", topic_id=NEW),
+        PartitionRecord(partition_id=0, topic_id=NEW, replicas=[1, 2], isr=[1], leader=1, eligible_leader_replicas=[2]),
+        ClearElrRecord(topic_name="flights"),
+    )
+    assert image.topics.topic_id("flights") == NEW
+    assert set(image.topics.by_id) == {NEW, OTHER}
+    assert set(image.topics.by_name["flights"].partitions) == {0}
+    assert (flights(image).elr, flights(image).isr) == ((), (1,))
 
 
 def test_nothing_is_said_about_a_topic_after_its_end() -> None:

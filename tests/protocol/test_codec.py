@@ -275,6 +275,16 @@ def test_a_struct_has_so_many_tagged_fields_and_no_more() -> None:
                     message.decode(body + tags, version)
 
 
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 510, 511, 512, 513, 16_382, 16_383, 16_384])
+def test_texts_and_lists_of_every_size_come_back(size: int) -> None:
+    for version in (0, 4):
+        request = HeartbeatRequest(group_id="g" * size)
+        assert HeartbeatRequest.decode(request.encode(version), version) == request
+    for version in (8, 12):
+        topics = [MetadataRequest.MetadataRequestTopic(name="t")] * size
+        assert MetadataRequest.decode(MetadataRequest(topics=topics).encode(version), version).topics == topics
+
+
 def test_what_is_null_where_it_must_not_be_is_refused_in_every_form() -> None:
     for body, version in ((b"\xff\xff" + bytes(20), 0), (b"\0" + bytes(20), 4)):
         with pytest.raises(ProtocolError, match="group_id: null"):

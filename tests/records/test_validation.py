@@ -214,6 +214,16 @@ def test_offsets_that_do_not_count_up() -> None:
     assert [record.offset for record in decode_records(result.batch)] == [0, 1]
 
 
+def test_a_batch_that_is_numbered_anew_stays_its_producer_s_and_its_transaction_s() -> None:
+    plain = bytearray(encode_batch([(NOW, None, b"v", ())] * 2, producer_id=7, producer_epoch=1, base_sequence=5, transactional=True))
+    plain[len(plain) - 5] = 4
+    seal(plain)
+    result = append(recompress(plain, Compression.GZIP))
+    assert result.rewritten
+    header = result.header
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional) == (7, 1, 5, True)
+
+
 def test_coordinators_write_control_batches() -> None:
     batch = encode_batch([(NOW, b"\0\0\0\1", b"\0" * 6, ())], control=True, base_offset=0, producer_id=1, producer_epoch=0)
     result = append(batch, RULES._replace(compression=Compression.ZSTD), from_client=False)
