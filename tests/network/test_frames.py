@@ -130,6 +130,20 @@ def test_without_memory_every_connection_still_has_its_floor_and_one_may_go_on()
     assert woken[-1]
 
 
+def test_a_connection_that_goes_in_the_middle_of_a_frame_passes_the_right_to_overdraw_on() -> None:
+    pool = BufferPool(300 * 1024)
+    first, second, third = (FrameReceiver(pool, 10 * MIB) for _ in range(3))
+    large = framed(b"b" * 2 * MIB)
+    feed(first, large[: 200 * 1024])
+    for receiver in (second, third):
+        feed(receiver, large[:4096])
+    assert second.reserve()
+    assert not third.reserve()
+    second.release()
+    assert third.reserve()
+    assert feed(third, large[4096:]) == [large[4:]]
+
+
 def test_a_client_that_trusts_its_broker_takes_the_frame_s_size_at_once() -> None:
     receiver = FrameReceiver(BufferPool(1 << 40), 100 * MIB, eager_bytes=64 * MIB)
     feed(receiver, struct.pack(">i", 5 * MIB) + b"x")

@@ -152,3 +152,28 @@ def test_who_owes_less_than_before_closes_nobody() -> None:
     world.owed.owes(large, 2 * MIB)
     assert world.closed == []
     assert still.left == MIB
+
+
+def test_who_owes_more_than_before_has_room_made_like_who_is_new() -> None:
+    world = World()
+    world.ask("still", 2 * MIB)
+    growing = world.ask("growing", MIB)
+    assert world.closed == []
+    growing.left = 3 * MIB
+    world.owed.owes(growing, 3 * MIB)
+    assert world.closed == [("still", 2 * MIB)]
+    assert world.owed.in_memory == 3 * MIB
+
+
+def test_who_took_something_a_moment_ago_does_not_stand_still() -> None:
+    world = World()
+    slow = world.ask("slow", 2 * MIB)
+    world.clock.advance_s(PATIENCE_S)
+    slow.left -= 1000
+    world.ask("second", MIB)
+    world.clock.advance_s(PATIENCE_S - 0.1)
+    world.ask("third", MIB)
+    assert world.closed == []
+    world.clock.advance_s(PATIENCE_S)
+    world.ask("fourth", EXEMPT + 1)
+    assert world.closed[0] == ("slow", 2 * MIB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from uuid import UUID
 
 import pytest
 
@@ -600,6 +601,17 @@ def test_a_log_that_cannot_be_cleaned_is_not_tried_again_after_a_move() -> None:
     made.manager.moved(PARTITION, source, target)
     assert dict(made.manager.uncleanable[source]) == {}
     assert made.manager.uncleanable[target] == {PARTITION: "it makes no sense"}
+
+
+def test_a_topic_made_anew_is_cleaned_although_its_namesake_could_not_be() -> None:
+    made = filled(30)
+    made.manager.mark_uncleanable(made.log, "it makes no sense")
+    assert made.start() is None
+    made.logs.delete_log(PARTITION)
+    made.log = made.logs.create_log(PARTITION, UUID(int=99), made.config)
+    for number in range(30):
+        made.put((f"k{number % 3}", f"v{number}"))
+    assert made.clean() is not None
 
 
 def test_what_is_written_after_a_truncation_is_cleaned_although_it_had_been_cleaned_so_far() -> None:

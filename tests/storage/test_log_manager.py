@@ -45,6 +45,23 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     assert read_partition_metadata(disk, "/a/t-0/partition.metadata") == TOPIC_ID
 
 
+def test_logs_on_their_way_to_a_directory_count_as_being_there() -> None:
+    logs = manager(VirtualDisk(), "/a", "/b")
+    for partition in range(2):
+        logs.create_log(TopicPartition("t", partition), TOPIC_ID, CONFIG)
+    logs.create_future_log(TopicPartition("t", 1), TOPIC_ID, CONFIG, "/a")
+    assert logs.create_log(TopicPartition("t", 2), TOPIC_ID, CONFIG).parent_directory == "/b"
+
+
+def test_of_partitions_that_never_come_only_so_many_are_remembered() -> None:
+    """A client may name any number of them and where they should go."""
+    logs = manager(VirtualDisk(), "/a", "/b")
+    for partition in range(10_001):
+        logs.prefer(TopicPartition("t", partition), "/b")
+    assert logs.create_log(TopicPartition("t", 10_000), TOPIC_ID, CONFIG).parent_directory == "/b"
+    assert logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG).parent_directory == "/a"
+
+
 def test_a_log_belongs_to_one_topic_id() -> None:
     logs = manager(VirtualDisk())
     log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
@@ -402,19 +419,27 @@ def test_a_copy_does_not_replace_a_log_whose_directory_is_offline(note: bool) ->
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_log_made_where_one_was_does_not_inherit_its_recovery_point() -> None:
+@pytest.mark.parametrize("checkpoint", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
+def test_a_log_made_where_one_was_inherits_nothing(checkpoint: str) -> None:
     """Deleted and made again before the checkpoint was written: what the file says of the old log is not true of the new one."""
     disk = VirtualDisk()
     logs = moving(disk)
     log = logs.create_log(PARTITION, TOPIC_ID, CONFIG, directory_id=A_ID)
     log.append_as_leader(batch(20), 0)
+    log.update_high_watermark(20)
+    log.maybe_increment_log_start_offset(20)
     log.flush()
     logs.checkpoint_recovery_points()
+    logs.checkpoint_log_start_offsets()
     logs.on_created = lambda: None  # nothing becomes durable by itself
     logs.delete_log(PARTITION)
-    assert PARTITION in read_offset_checkpoint(disk, "/a/recovery-point-offset-checkpoint")
-    logs.create_log(PARTITION, UUID(int=99), CONFIG, directory_id=A_ID)
-    assert PARTITION not in read_offset_checkpoint(disk, "/a/recovery-point-offset-checkpoint")
+    assert PARTITION in read_offset_checkpoint(disk, f"/a/{checkpoint}")
+    log = logs.create_log(PARTITION, UUID(int=99), CONFIG, directory_id=A_ID)
+    assert PARTITION not in read_offset_checkpoint(disk, f"/a/{checkpoint}")
+    log.append_as_leader(batch(3), 0)
+    again = moving(disk.kill()).get_log(PARTITION)
+    assert again is not None
+    assert (again.log_start_offset, again.log_end_offset) == (0, 3)
 
 
 def test_what_the_cleaner_left_out_is_no_damage_after_the_policy_changed() -> None:
@@ -555,6 +580,39 @@ def test_a_file_that_cannot_be_removed_stops_no_other() -> None:
     assert len(deletion.run()) == 1
     assert [name for name in disk.listdir(log.directory) if name.endswith(".deleted")] == deleted[:1]
     assert not [name for name in disk.listdir("/data") if name.startswith(other.rpartition("/")[2])]
+
+
+def test_a_directory_that_cannot_be_removed_stops_no_other() -> None:
+    disk = VirtualDisk()
+    logs = manager(disk)
+    for partition in range(3):
+        logs.delete_log(logs.create_log(TopicPartition("t", partition), TOPIC_ID, CONFIG).topic_partition)
+    deleted = [name for name in disk.listdir("/data") if name.endswith("-delete")]
+    assert len(deleted) == 3
+    disk.fail(f"/data/{deleted[0]}", "rmdir")
+    deletion = logs.due_deletions(everything=True)
+    assert deletion is not None
+    assert len(deletion.run()) == 1
+    assert [name for name in disk.listdir("/data") if name.endswith("-delete")] == deleted[:1]
+
+
+def test_retention_passes_over_a_log_that_was_deleted_meanwhile() -> None:
+    """It looks at some logs in a turn of the loop, and what it has not come to yet may be gone by then, files and all."""
+    logs = manager(VirtualDisk())
+    config = topic_config(segment_bytes=1000, retention_bytes=1000)
+    made = [logs.create_log(TopicPartition("t", partition), TOPIC_ID, config) for partition in range(2)]
+    for log in made:
+        for _ in range(60):
+            log.append_as_leader(batch(1), 0)
+        log.update_high_watermark(60)
+    steps = logs.cleanup_steps()
+    assert next(steps)[1] > 0
+    logs.delete_log(made[1].topic_partition)
+    deletion = logs.due_deletions(everything=True)
+    assert deletion is not None
+    assert deletion.run() == []
+    assert list(steps) == []
+    assert [log.topic_partition for log in logs.logs] == [made[0].topic_partition]
 
 
 def test_the_marker_that_a_start_took_does_not_come_back_with_a_power_cut() -> None:

@@ -233,6 +233,35 @@ def test_silent_producers_expire() -> None:
     assert list(log.producer_state.producers) == [8]
 
 
+def test_a_transaction_that_is_open_for_longer_than_producers_are_remembered_is_open_after_a_restart() -> None:
+    disk, clock = VirtualDisk(), ManualClock()
+    log = open_log(disk, clock)
+    send(log, 0)
+    send(log, 0, producer_id=8, transactional=True)
+    log.close(durable=True)
+    clock.advance_ms(86_400_001)
+    again = open_log(disk, clock, clean=True)
+    again.update_high_watermark(2)
+    assert list(again.producer_state.producers) == [8]
+    assert again.last_stable_offset == 1
+
+
+def test_a_producer_whose_records_were_deleted_up_to_a_segment_is_known_after_a_crash() -> None:
+    disk, clock = VirtualDisk(), ManualClock()
+    config = topic_config(segment_bytes=500)
+    log = open_log(disk, clock, config)
+    for sequence in range(5):
+        send(log, sequence)
+    start = log.roll().base_offset
+    send(log, 0, producer_id=8)
+    log.update_high_watermark(log.log_end_offset)
+    log.maybe_increment_log_start_offset(start)
+    assert log.delete_old_segments() > 0
+    again = open_log(disk.kill(), clock, config, log_start_offset=start)
+    assert refused(again, 7) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(again, 5) == (6, False)
+
+
 numbers = st.integers(-(1 << 31), (1 << 31) - 1)
 entries = st.builds(
     ProducerSnapshotEntry,

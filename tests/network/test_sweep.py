@@ -1,0 +1,82 @@
+"""What the acceptor's sweep closes and frees, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.network.acceptor import Acceptor, Listener
+from odradek.network.limits import AcceptorLimits
+from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.network import VirtualNetwork
+from tests.network.support import FakeHandler, echo, framed
+
+KIB = 1024
+
+
+class Client(asyncio.Protocol):
+    """Sends, and notes what came back and whether it was closed."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.closed = False
+
+    def data_received(self, data: bytes) -> None:
+        self.received += len(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+
+
+class World:
+    def __init__(self, loop: SimulatedLoop, **limits: int | float) -> None:
+        self._loop = loop
+        self.acceptor = Acceptor(loop, SimulatedClock(loop), FakeHandler(echo), AcceptorLimits(**limits))  # type: ignore[arg-type]
+
+    async def begin(self) -> None:
+        await self.acceptor.serve(await self.acceptor.bind(Listener("PLAINTEXT", "broker", "broker", 9092)))
+
+    async def client(self, data: bytes) -> tuple[asyncio.Transport, Client]:
+        """A connection on which these bytes have arrived."""
+        transport, client = await self._loop.create_connection(Client, "broker", 9092)
+        transport.write(data)
+        await asyncio.sleep(0.1)
+        return transport, client
+
+
+def test_a_peer_whose_frame_waits_for_our_memory_is_not_slow() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        world = World(loop, request_memory=300 * KIB, request_size=10 * KIB * KIB, frame_grace_s=10.0, frame_min_rate=16 * KIB)
+        await world.begin()
+        large = framed(b"b" * 2 * KIB * KIB)
+        # The first two have all the memory there is, for as long as their grace and rate allow.
+        _, first = await world.client(large[: 250 * KIB])
+        _, second = await world.client(large[: 300 * KIB])
+        transport, third = await world.client(large[: 8 * KIB])
+        await asyncio.sleep(18)
+        assert [client.closed for client in (first, second, third)] == [False, False, False]
+        await asyncio.sleep(25)
+        assert first.closed
+        assert second.closed
+        assert not third.closed
+        transport.write(large[8 * KIB :])
+        await asyncio.sleep(5)
+        assert third.received == len(large)
+        await world.acceptor.close()
+
+    # A real socket hands over no more than there is room for.
+    run(story, VirtualNetwork(window=4 * KIB))
+
+
+def test_memory_kept_for_the_next_takers_is_freed_also_when_nobody_is_left() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.begin()
+        transport, client = await world.client(framed(b"b" * 400 * KIB))
+        assert client.received == 400 * KIB + 4
+        assert world.acceptor.pool.retained > 0
+        transport.abort()
+        await asyncio.sleep(60)
+        assert world.acceptor.pool.retained == 0
+        await world.acceptor.close()
+
+    run(story)
