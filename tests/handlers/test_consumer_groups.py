@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.handlers.group import consumer_group_describe, consumer_group_heartbeat, list_groups
+from odradek.handlers.group import consumer_group_describe, consumer_group_heartbeat, list_groups, offset_fetch
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.handlers.test_groups import Groups
 
 
@@ -53,3 +54,14 @@ def test_the_protocol_can_be_off(level: int, config: dict[str, str]) -> None:
     assert broker.ask(consumer_group_heartbeat.handle, joining(), 1).error_code == ErrorCode.UNSUPPORTED_VERSION
     (described,) = broker.ask(consumer_group_describe.handle, ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
     assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_offsets_are_for_those_who_are_members_now(version: int) -> None:
+    broker = a_broker()
+    broker.ask(consumer_group_heartbeat.handle, joining(), 1)
+    for member, epoch, code in (("m", 2, ErrorCode.NONE), ("m", 1, ErrorCode.STALE_MEMBER_EPOCH), ("x", 2, ErrorCode.UNKNOWN_MEMBER_ID)):
+        topic = OffsetFetchRequest.OffsetFetchRequestTopics(name="t", topic_id=broker.topic, partition_indexes=[0])
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", member_id=member, member_epoch=epoch, topics=[topic])
+        (answer,) = broker.ask(offset_fetch.handle, OffsetFetchRequest(groups=[group]), version).groups
+        assert answer.error_code == code

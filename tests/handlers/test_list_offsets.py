@@ -72,6 +72,19 @@ def test_special_timestamps_by_version(timestamp: int, since: int) -> None:
         assert (answer.timestamp, answer.offset, answer.leader_epoch) == expected
 
 
+def test_a_topic_may_stand_in_several_places_of_a_request() -> None:
+    broker = Broker()
+    broker.create_topic("orders", partitions=3)
+    topics = [
+        ListOffsetsRequest.ListOffsetsTopic(
+            name="orders", partitions=[ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=-1) for number in numbers]
+        )
+        for numbers in ([2], [0, 1])
+    ]
+    (topic,) = broker.call(list_offsets.handle, ListOffsetsRequest(replica_id=-1, topics=topics), 8).topics
+    assert [(each.partition_index, each.error_code, each.offset) for each in topic.partitions] == [(2, 0, 0), (0, 0, 0), (1, 0, 0)]
+
+
 def test_an_empty_partition_answers_at_once() -> None:
     broker = Broker()
     broker.create_topic("orders")

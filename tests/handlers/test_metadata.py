@@ -67,6 +67,12 @@ class TestWhichTopics:
         assert [topic.name for topic in broker.ask(MetadataRequest(topics=None)).topics] == ["t"]
         assert controller.requests == []
 
+    def test_one_that_is_asked_for_twice_is_answered_and_created_once(self) -> None:
+        broker, controller = world()
+        broker.create_topic("t")
+        assert [topic.name for topic in ask(broker, "t", "new", "t", "new").topics] == ["t", "new"]
+        assert controller.asked_for == [["new"]]
+
     def test_by_id(self) -> None:
         broker, controller = world()
         known = broker.create_topic("t")
@@ -96,6 +102,16 @@ class TestCreation:
             ask(broker, "new")
             controller.answer(new=ErrorCode.POLICY_VIOLATION)
             assert controller.asked_for == [["new"]] * times
+
+    def test_without_an_answer_it_may_be_asked_for_again(self) -> None:
+        broker, controller = world()
+        first = create_topics(broker.services, ["new"], "me")
+        controller.answers[-1].fail(ConnectionError("the controller is gone"))
+        assert first["new"].result() is False
+        again = create_topics(broker.services, ["new"], "me")
+        assert controller.asked_for == [["new"]] * 2
+        controller.answer(new=ErrorCode.NONE)
+        assert again["new"].result() is True
 
     def test_not_where_the_client_forbids_it(self) -> None:
         broker, controller = world()

@@ -300,6 +300,23 @@ def test_brokers_ask_in_batches(broker: Transactions) -> None:
     assert broker.ask(add_partitions_to_txn, AddPartitionsToTxnRequest(), 5).results_by_transaction == []
 
 
+def test_each_transaction_of_a_batch_gets_its_own_answer_in_whatever_order_they_are_decided(broker: Transactions) -> None:
+    who = broker.producer()
+    topics = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name="t", partitions=[1])]
+    # The first waits for what its coordinator writes, the second is refused at once.
+    transactions = [
+        AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+            transactional_id=name, producer_id=who[0], producer_epoch=who[1], verify_only=verify, topics=topics
+        )
+        for name, verify in (("x", False), ("y", True))
+    ]
+    answer = broker.ask(add_partitions_to_txn, AddPartitionsToTxnRequest(transactions=transactions), 5)
+    codes = {
+        each.transactional_id: each.topic_results[0].results_by_partition[0].partition_error_code for each in answer.results_by_transaction
+    }
+    assert codes == {"x": ErrorCode.NONE, "y": ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_offsets_of_a_group_become_visible_with_the_transaction(broker: Transactions, commit: bool) -> None:
     who = broker.producer()

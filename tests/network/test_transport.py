@@ -141,6 +141,21 @@ def test_a_request_in_the_queue_runs_out_of_time_as_one_on_the_wire_does() -> No
     assert isinstance(second.error, RequestTimedOut)
 
 
+def test_a_request_that_never_gets_on_the_wire_runs_out_of_time() -> None:
+    clock = ManualClock()
+    connection = ClientConnection(clock, "me")
+    wire = Wire()
+    connection.connection_made(wire)
+    connection.pause_writing()
+    waiting = connection.send(HEARTBEAT, 0, [b"x"], timeout_s=5)
+    clock.advance_s(4.9)
+    assert not waiting.done
+    clock.advance_s(0.2)
+    assert isinstance(waiting.error, RequestTimedOut)
+    assert wire.closed
+    assert wire.requests == []
+
+
 def test_an_answer_in_time_moves_the_deadline_to_the_next_request() -> None:
     clock = ManualClock()
     connection = ClientConnection(clock, "me")

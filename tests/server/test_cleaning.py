@@ -149,6 +149,27 @@ def test_it_stops_at_once_when_there_is_nothing_to_do() -> None:
     assert bench.cleaner.stop().done
 
 
+def test_it_has_stopped_when_its_checkpoint_is_written() -> None:
+    bench = Bench()
+    while bench.cleaner.manager.running:
+        bench.jobs.one()
+    assert len(bench.jobs.waiting) == 1
+    stopped = bench.cleaner.stop()
+    assert not stopped.done, "the directory is still written to"
+    bench.jobs.all()
+    assert stopped.done
+    assert read_offset_checkpoint(bench.made.disk, "/data/cleaner-offset-checkpoint")[PARTITION] > 0
+
+
+def test_what_could_not_be_cleaned_for_want_of_memory_is_when_there_is_some() -> None:
+    bench = Bench(log_cleaner_io_buffer_load_factor="0.00000001", log_cleaner_backoff_ms="700")
+    assert bench.jobs.all() == 0
+    bench.config.update({"log.cleaner.io.buffer.load.factor": "0.9"}, {})
+    bench.clock.advance_ms(701)
+    bench.jobs.all()
+    assert bench.cleaned() == 1
+
+
 def test_stopping_does_not_wait_for_the_throttle() -> None:
     bench = Bench(log_cleaner_io_max_bytes_per_second="1")
     bench.jobs.all()

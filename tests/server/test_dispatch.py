@@ -14,6 +14,10 @@ from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_response_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.vote import VoteRequest
@@ -89,6 +93,19 @@ def test_an_exception_becomes_the_api_s_error(error: Exception, code: int, later
         replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
         response = cast(FindCoordinatorResponse, call(services.dispatcher, FindCoordinatorRequest(coordinator_keys=["a"]), 4))
         assert response.coordinators[0].error_code == code
+
+    in_loop(test)
+
+
+def test_an_api_without_a_shape_of_its_own_for_errors_tells_code_and_reason() -> None:
+    def test(services: Services) -> None:
+        def handler(*_: object) -> object:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "it is Sunday")
+
+        replace(services, BROKER, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, handler)
+        response = call(services.dispatcher, DescribeUserScramCredentialsRequest(), 0)
+        assert isinstance(response, DescribeUserScramCredentialsResponse)
+        assert (response.error_code, response.error_message) == (ErrorCode.POLICY_VIOLATION, "it is Sunday")
 
     in_loop(test)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -37,6 +40,18 @@ def test_it_trims_again_and_again_until_it_is_stopped() -> None:
         assert trims.empty()
 
     run_loop(asyncio.wait_for(main(), 10))
+
+
+def test_a_trim_that_is_under_way_at_the_end_is_the_last() -> None:
+    clock = ManualClock()
+    trim: Future[None] = Future()
+    loop = SimpleNamespace(run_in_executor=lambda *_: trim)
+    keeper = MemoryKeeper(cast(Any, loop), clock, lambda: None)
+    keeper.start()
+    clock.advance_s(INTERVAL_S)
+    keeper.stop()
+    trim.set_result(None)
+    assert not clock.pending
 
 
 def test_without_such_a_function_nothing_is_done() -> None:
