@@ -25,7 +25,13 @@ from odradek.testing.loop import run as run_simulated
 
 T = TypeVar("T")
 
-SERVED = {ApiKey.API_VERSIONS: (0, 4), ApiKey.METADATA: (0, 12), ApiKey.PRODUCE: (3, 12), ApiKey.INIT_PRODUCER_ID: (0, 5)}
+SERVED = {
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.METADATA: (0, 12),
+    ApiKey.PRODUCE: (3, 12),
+    ApiKey.FETCH: (4, 12),
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+}
 TOPIC = "t"
 TOPIC_ID = UUID(int=7)
 

@@ -9,10 +9,11 @@ from itertools import pairwise
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.client import loop_thread
+from odradek.client import TopicPartition, loop_thread
 from odradek.client.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable
+from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
 from odradek.testing.loop import SimulatedLoop
@@ -152,6 +153,27 @@ def test_a_producer_that_is_refused_asks_who_leads_now() -> None:
         return metadata.offset, brokers.count(ProduceRequest, 1), brokers.count(ProduceRequest, 2)
 
     assert run(story) == (5, 1, 1)
+
+
+def test_a_consumer_whose_leader_is_gone_asks_who_leads_now() -> None:
+    async def story(loop: SimulatedLoop) -> int:
+        def answer(_: int, request: Message) -> Message:
+            if isinstance(request, FetchRequest):
+                return FetchResponse()
+            # Nobody listens as the third.
+            moved = brokers.count(MetadataRequest) > 1
+            metadata = brokers.metadata(leader=2 if moved else 3, leader_epoch=int(moved))
+            metadata.brokers.append(MetadataResponse.MetadataResponseBroker(node_id=3, host="broker3", port=9092))
+            return metadata
+
+        brokers = ScriptedBrokers(loop, 2, answer)
+        async with consumer(loop) as client:
+            client.assign([TopicPartition(TOPIC, 0)])
+            client.seek(TopicPartition(TOPIC, 0), 0)
+            assert await client.poll(5000) == []
+        return brokers.count(FetchRequest, 2)
+
+    assert run(story) > 0
 
 
 def test_new_partitions_are_found_by_who_only_asks_for_partitions() -> None:

@@ -351,6 +351,17 @@ class TestGivingUp:
         world.turn()
         assert "the cat sat on the cable" in str(world.placed[0][2].exception())
 
+    def test_nothing_is_sent_whose_time_is_up_when_a_leader_appears(self) -> None:
+        world = World(1, 0.0, partitions=1)
+        world.leaders = [-1]
+        world.sender.on_producer_id(7, 0)
+        world.send(10)
+        world.now += CONFIG.delivery_timeout_ms
+        world.leaders = [0]
+        world.turn()
+        assert not world.wire
+        assert {type(future.exception()) for *_, future in world.placed} == {KafkaError}
+
     def test_gives_the_memory_back(self) -> None:
         world = Flight(1)
         world.answer(ErrorCode.INVALID_RECORD)

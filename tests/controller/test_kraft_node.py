@@ -9,13 +9,16 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
+from odradek.base.ids import METADATA_TOPIC_ID
 from odradek.consensus.voters import Endpoint
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
+from odradek.controller.kraft import KRaftNode
 from odradek.controller.kraft.records import decode_batches
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest
+from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from odradek.protocol.messages.metadata_records import (
     AbortTransactionRecord,
@@ -216,6 +219,33 @@ def test_leaders_are_told_of_and_so_are_epochs_without_one() -> None:
     quorum.kill(leader.node_id)
     new = quorum.wait_for_leader()
     quorum.wait_for(lambda: bool(told) and told[-1] == new.node_id)
+
+
+def test_who_is_no_replica_reads_what_is_committed() -> None:
+    quorum = Quorum(3)
+    quorum.start()
+    leader = quorum.wait_for_leader()
+    quorum.wait_for_all()
+    committed = leader.next_offset
+    quorum.cut = set(quorum.ids)
+    leader.submit(set_config("lost", "1"))
+    quorum.clock.advance_s(0.1)
+    assert (leader.high_watermark, leader.next_offset) == (committed, committed + 1)
+    read = {reader: decode_batches(_fetched(leader, reader)) for reader in (-1, 9)}
+    assert {reader: sum(len(batch.records) + len(batch.control) for batch in batches) for reader, batches in read.items()} == {
+        -1: committed,
+        9: committed + 1,
+    }
+
+
+def _fetched(node: KRaftNode, replica: int) -> bytes:
+    partition = FetchRequest.FetchPartition(
+        partition=0, current_leader_epoch=node.leader_and_epoch.epoch, fetch_offset=0, last_fetched_epoch=0
+    )
+    topic = FetchRequest.FetchTopic(topic="__cluster_metadata", topic_id=METADATA_TOPIC_ID, partitions=[partition])
+    state = FetchRequest.ReplicaState(replica_id=replica)
+    answer = serve(node, FetchRequest(replica_state=state, max_wait_ms=0, max_bytes=1 << 20, topics=[topic]))
+    return bytes(answer.result().responses[0].partitions[0].records)
 
 
 def _describe() -> DescribeQuorumRequest:

@@ -285,3 +285,20 @@ def test_the_indexes_of_a_rolled_segment_are_durable_with_the_flush_after_it(dis
             path = f"{DIRECTORY}/{base:020d}{suffix}"
             assert disk.read_bytes(path)
             assert survivor.read_bytes(path) == disk.read_bytes(path)
+
+
+def test_the_indexes_of_a_segment_that_was_cut_and_filled_again_are_durable_with_the_flush_after_its_roll(disk: VirtualDisk) -> None:
+    log = open_log(disk, ManualClock(), CONFIG)
+    fill(log, 20)
+    log.flush()
+    second = log.bases[1]
+    log.truncate_to(second - 2)
+    while len(log.segments) == 1:
+        log.append_as_leader(batch(1, size=90), 1)
+        log.flush()
+    log.append_as_leader(batch(1), 1)
+    log.flush()
+    survivor = disk.crash(random.Random(1), names=NONE, data=NONE)
+    for suffix in (".index", ".timeindex"):
+        path = f"{DIRECTORY}/{0:020d}{suffix}"
+        assert survivor.read_bytes(path) == disk.read_bytes(path)

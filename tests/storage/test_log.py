@@ -261,6 +261,15 @@ def test_truncation_removes_whole_batches_and_later_segments(disk: VirtualDisk, 
     assert not log.truncate_to(17)
 
 
+def test_the_first_record_of_several_with_the_largest_timestamp_is_named(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=1200))
+    log.append_as_leader(batch(1), 0)
+    for _ in range(40):
+        log.append_as_leader(batch(1, timestamp=NOW_MS + 7), 0)
+    assert len(log.segments) > 2
+    assert log.offset_for_max_timestamp() == (NOW_MS + 7, 1, 0)
+
+
 def test_the_largest_timestamp_of_what_was_cut_is_forgotten(disk: VirtualDisk, clock: ManualClock) -> None:
     """By lookups and by retention, which would keep the segment too long."""
     config = topic_config(index_interval_bytes=100, retention_ms=1000)
