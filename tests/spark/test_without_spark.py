@@ -111,10 +111,10 @@ class TestSink:
         assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
     def test_a_write_that_fails_on_the_way_is_not_reported_as_done(self, bootstrap: str, name: str) -> None:
-        topic = Topic(bootstrap, name, 1, max_message_bytes="1000")
+        Topic(bootstrap, name, 1, max_message_bytes="1000")
         small = rows(value=pa.array([b"x"], pa.binary()))
 
-        def batches() -> Iterator[object]:
+        def batches() -> Iterator[Any]:
             yield rows(value=pa.array([b"x" * 5000], pa.binary()))
             with Producer(bootstrap_servers=bootstrap) as other:
                 for _ in range(20):
@@ -122,7 +122,7 @@ class TestSink:
                     yield small
 
         with pytest.raises(KafkaError) as caught:
-            topic.write(*batches())
+            write_rows(write_options({"kafka.bootstrap.servers": bootstrap, "topic": name}), batches())
         assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
     def test_a_batch_of_which_only_a_part_is_too_large_fails(self, bootstrap: str, name: str) -> None:

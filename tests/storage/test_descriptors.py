@@ -13,6 +13,7 @@ from odradek.storage.disk import OsDisk
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
+from tests.storage.compaction_support import Cleanery
 from tests.storage.support import batch, open_log, read_all, read_bytes, topic_config
 from tests.storage.test_model import _no_broker
 
@@ -90,3 +91,20 @@ def test_what_is_being_read_stays_open() -> None:
     entries = log.active.offset_index.entries
     log.roll()
     assert log.segments[0].offset_index.entries == entries > 5
+
+
+def test_a_cleaning_leaves_nothing_open(tmp_path: Path) -> None:
+    cleanery = Cleanery(OsDisk(), directories=(str(tmp_path),))
+    held: list[int] = []
+    for _ in range(3):
+        for number in range(4):
+            cleanery.put((f"k{number}", "v"))
+            cleanery.roll()
+        cleanery.clock.advance_ms(1000)
+        assert cleanery.clean_all() > 0
+        for path in cleanery.log.take_deletions():
+            OsDisk().remove(path)
+        for _ in range(2):
+            cleanery.log.rest()
+        held.append(descriptors(tmp_path))
+    assert held == [1] * 3, "the lock"

@@ -625,3 +625,19 @@ def test_a_finished_swap_keeps_the_snapshot_where_the_new_segment_begins() -> No
     assert again.bases == [base for base in log.bases if base != second]
     assert disk.exists(f"{DIRECTORY}/{first:020d}.snapshot")
     assert not disk.exists(f"{DIRECTORY}/{second:020d}.snapshot")
+
+
+def test_an_abort_whose_marker_was_cut_off_hides_nothing_that_is_written_there_instead() -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), CONFIG)
+    log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=0, transactional=True), 0)
+    whole = log.active.size
+    log.append_as_leader(marker(7, 0, commit=False), 0, origin=AppendOrigin.COORDINATOR)
+    survivor = disk.kill()
+    change(survivor, name(log, 0, ".log"), cut=whole + 20)
+    again = open_log(survivor, ManualClock(), CONFIG)
+    again.append_as_leader(marker(7, 0, commit=True), 0, origin=AppendOrigin.COORDINATOR)
+    again.close(durable=True)
+    last = open_log(survivor.crash(random.Random(1), names=NONE, data=NONE), ManualClock(), CONFIG, clean=True)
+    assert last.log_end_offset == 2
+    assert last.aborted_transactions(0, 2) == []
