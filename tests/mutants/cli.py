@@ -372,4 +372,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "`produce` ends with status 0 although records failed before the last thousand.",
         "cli/test_commands.py -k refused_among_thousands",
     ),
+    Mutant(
+        "exit-prints-newer",
+        "cli/consume.py",
+        "        if ends is not None:\n            records = [record for record in records if record.offset < ends[TopicPartition(record.topic, record.partition)]]\n",
+        "",
+        "`consume -e` prints records that came after it began.",
+        "cli/test_commands.py::test_the_end_is_that_of_the_beginning",
+    ),
+    Mutant(
+        "delete-stops-at-first",
+        "cli/topics.py",
+        '                    failed += 1\n                    click.echo(f"odradek topics: {explained(error)}", err=True)\n    return 1 if failed else 0\n\n\ndef main',
+        '                    click.echo(f"odradek topics: {explained(error)}", err=True)\n                    return 1\n    return 1 if failed else 0\n\n\ndef main',
+        "`topics delete a b` leaves b when a cannot be deleted.",
+        "cli/test_mistakes.py::test_the_topics_that_can_be_created_are",
+    ),
 )

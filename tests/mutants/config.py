@@ -451,4 +451,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "max.compaction.lag.ms does not roll the active segment, whose records then are compacted only after segment.ms.",
         "config/test_rules.py -k lags_may_be_equal",
     ),
+    Mutant(
+        "unknown-key-shown",
+        "config/describe.py",
+        "sensitive = not known or BROKER_CONFIG[name].type is PASSWORD",
+        "sensitive = known and BROKER_CONFIG[name].type is PASSWORD",
+        "The value of a key that is not known, and may be secret, is shown.",
+        "config/test_rules.py -k secret",
+    ),
+    Mutant(
+        "continuation-skips-blank",
+        "config/properties.py",
+        '        if pending is None:\n            if not line or line[0] in "#!":\n                continue\n            pending, first = "", number\n',
+        '        if not line or line[0] in "#!":\n            continue\n        if pending is None:\n            pending, first = "", number\n',
+        "A value that goes on in the next line swallows the setting behind a blank line, or loses what begins with a number sign.",
+        "config/test_properties.py::test_lines",
+    ),
 )

@@ -234,4 +234,46 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "The quota of a user and client id is another one when the record names them the other way round.",
         "metadata/test_delta.py -k quota",
     ),
+    Mutant(
+        "clear-elr-of-recreated",
+        "metadata/topics_delta.py",
+        "self.created_topics.get(record.topic_name) or self.image.topic_id(record.topic_name)",
+        "self.image.topic_id(record.topic_name) or self.created_topics.get(record.topic_name)",
+        "A topic that is deleted, made anew and cleared of its ELR in one go stops the metadata log.",
+        "metadata/test_delta.py -k made_anew",
+    ),
+    Mutant(
+        "recreated-topic-lost",
+        "metadata/topics_delta.py",
+        "        for topic_id in self.deleted_topic_ids:\n            del by_name[by_id.pop(topic_id).name]\n"
+        "        for topic_id, delta in self.changed_topics.items():\n            by_id[topic_id] = by_name[delta.name] = delta.apply()\n",
+        "        for topic_id, delta in self.changed_topics.items():\n            by_id[topic_id] = by_name[delta.name] = delta.apply()\n"
+        "        for topic_id in self.deleted_topic_ids:\n            del by_name[by_id.pop(topic_id).name]\n",
+        "A topic that is deleted and made anew in one go is not there by name.",
+        "metadata/test_delta.py -k made_anew",
+    ),
+    Mutant(
+        "page-limit-per-topic",
+        "metadata/queries.py",
+        "end = min(len(topic.partitions), start + remaining)",
+        "end = min(len(topic.partitions), start + limit)",
+        "A page of DescribeTopicPartitions with several topics has more partitions than were asked for.",
+        "metadata/test_image.py::test_pages_follow_one_another_to_the_end",
+    ),
+    Mutant(
+        "snapshot-keeps-scram",
+        "metadata/delta.py",
+        "        _remove_unnamed(image.scram.credentials, self.scram)\n",
+        "",
+        "A user whose credential was removed has it back on a node that catches up by a snapshot.",
+        "metadata/test_image.py::test_what_a_snapshot_does_not_name_is_gone",
+    ),
+    Mutant(
+        "uncordon-forgotten",
+        "metadata/delta.py",
+        "if record.cordoned_log_dirs is not None:",
+        "if record.cordoned_log_dirs:",
+        "The last log directory that is freed stays cordoned.",
+        "metadata/test_delta.py -k last_cordon",
+    ),
 )

@@ -231,4 +231,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a peer that refuses the version which it names itself is asked again without end",
         "protocol/test_negotiation.py",
     ),
+    Mutant(
+        "uvarint-table-bound",
+        "protocol/writer.py",
+        "if {variable} < {len(UVARINTS)} else",
+        "if {variable} <= {len(UVARINTS)} else",
+        "A text of 511 bytes, or an array of 511 elements, cannot be written in flexible versions.",
+        "protocol/test_codec.py -k every_size",
+    ),
+    Mutant(
+        "unknown-tag-twice",
+        "protocol/reader.py",
+        "        if tag <= last or offset > end:",
+        "        if tag < last or offset > end:",
+        "An unknown tagged field that is there twice is taken, where Kafka refuses the message.",
+        "protocol/test_codec.py::test_unknown_tags_alone_are_held_to_the_same_order",
+    ),
+    Mutant(
+        "uvarint-33-bits",
+        "protocol/varint.py",
+        "            if shift == 28 and byte > 15:\n                break\n",
+        "",
+        "A length of more than 32 bits is read as such instead of being refused.",
+        "protocol/test_codec.py::test_an_unsigned_varint_has_32_bits_at_most",
+    ),
 )

@@ -772,4 +772,84 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a broker cannot beat under a controller of 4.2",
         "server/test_several_nodes.py -k older",
     ),
+    Mutant(
+        "names-while-syncing",
+        "server/tasks.py",
+        "        if self._log_manager.has_new_names:\n            self._created()\n",
+        "        return\n",
+        "Logs that come while the names of others are made durable are not made so until the next ones come.",
+        "server/test_tasks.py::test_logs_that_are_made_while_others_are_made_durable_come_next",
+    ),
+    Mutant(
+        "generic-error-unexplained",
+        "server/dispatch.py",
+        '        if hasattr(response, "error_message"):\n            response.error_message = error.message  # pyright: ignore[reportAttributeAccessIssue]\n',
+        "",
+        "Clients are told a code and not what is wrong.",
+        "server/test_dispatch.py -k shape_of_its_own",
+    ),
+    Mutant(
+        "turn-dies-with-an-error",
+        "server/turns.py",
+        """        try:
+            for _ in range(_STEPS):
+                for _ in range(len(steps)):
+                    step = steps.popleft()
+                    if step.callback is not None:
+                        step.callback(*step.arguments)
+                if not steps:
+                    break
+        finally:
+            # Also after an error, which is the loop's to tell of.
+            self._due = bool(steps)
+            if steps:
+                self._clock.call_later(0, self._turn)
+""",
+        """        for _ in range(_STEPS):
+            for _ in range(len(steps)):
+                step = steps.popleft()
+                if step.callback is not None:
+                    step.callback(*step.arguments)
+            if not steps:
+                break
+        self._due = bool(steps)
+        if steps:
+            self._clock.call_later(0, self._turn)
+""",
+        "After one error in a step no transaction of the broker goes on.",
+        "server/test_turns.py::test_an_error_is_the_loop_s_and_the_others_have_their_turn",
+    ),
+    Mutant(
+        "trims-after-stop",
+        "server/memory.py",
+        "        if not self._stopped:\n            self.start()\n",
+        "        self.start()\n",
+        "A trim that is under way at the shutdown begins the next interval.",
+        "server/test_memory.py -k under_way_at_the_end",
+    ),
+    Mutant(
+        "reassigned-replica-kept",
+        "server/log_loading.py",
+        "return partition if partition is not None and self._node.config.node_id in partition.replicas else None",
+        "return partition",
+        "A log whose partition has no replica here any more is loaded as if it had.",
+        "server/test_log_loading.py",
+    ),
+    Mutant(
+        "cleaner-misconfigured-once",
+        "server/cleaning.py",
+        "            self.manager.dropped(plan)\n            return None\n",
+        "            return None\n",
+        "A log that was due while the dedupe buffer was too small is never compacted, also when the key is put right.",
+        "server/test_cleaning.py -k want_of_memory",
+    ),
+    Mutant(
+        "resized-pool-leaks",
+        "server/process.py",
+        "        old.shutdown(wait=False)\n",
+        "",
+        "Each change of background.threads leaves the threads before it behind.",
+        "server/test_process.py",
+        equivalent="Nobody else has the old executor, and one that is collected ends its threads.",
+    ),
 )

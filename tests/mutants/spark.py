@@ -21,7 +21,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        if future.done():\n            future.result()\n        else:",
         after="        if not future.done():",
         breaks="A write that failed on the way is forgotten.",
-        tests="spark/test_without_spark.py -k Sink",
+        tests="spark/test_without_spark.py -k on_the_way",
     ),
     Mutant(
         name="column-beaten-by-key",
@@ -286,5 +286,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         after='tuple(name.strip() for name in given["subscribe"].split(",") if name.strip())',
         breaks="A topic that `subscribe` names twice is read twice.",
         tests="spark/test_options.py -k named_twice",
+    ),
+    Mutant(
+        "null-partition-ignores-key",
+        "spark/sink.py",
+        "and (asked is None or asked.null_count):",
+        "and asked is None:",
+        "A row with a key and no partition goes anywhere when the rows have a column of that name.",
+        "spark/test_without_spark.py::TestSink::test_the_column_beats_the_key_and_the_key_beats_chance",
+    ),
+    Mutant(
+        "aborted-in-every-step",
+        "spark/batch.py",
+        "                    aborted=aborted,\n",
+        "                    aborted=chunk.aborted,\n",
+        "What was committed behind an abort is left out when a fetch is decoded in several steps.",
+        "spark/test_without_spark.py -k later_step",
     ),
 )
