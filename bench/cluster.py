@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -339,7 +340,7 @@ def rows(scale: float) -> Sequence[AnyRow]:
         name: str, measure: Callable[[MixedCluster, str], Figures], settles: str, targets: Mapping[str, Target]
     ) -> Row[MixedCluster]:
         def work(cluster: MixedCluster, label: str) -> Figures:
-            topic = f"{name.replace(' ', '-').replace('/', '-').replace(',', '')}-{label}"
+            topic = f"{re.sub('[^a-z0-9]+', '-', name)}-{label}"
             create_topic(cluster, topic)
             figures = measure(cluster, topic)
             delete_topic(cluster, topic)
