@@ -81,7 +81,7 @@ class MetadataChanges:
                 stopped.add(topic_partition)
                 following.append(partition)
         if stopped:
-            self.fetchers.stop(stopped)
+            self.fetchers.stop(sorted(stopped))
         if following:
             self.fetchers.start(following)
         for listener in self.on_leadership:
