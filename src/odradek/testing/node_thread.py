@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 from odradek.base.disk import Disk
 from odradek.config.broker import BrokerConfig
@@ -122,7 +122,7 @@ class _Loop(asyncio.SelectorEventLoop):
         self._listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _make_socket_transport(self, *arguments: Any, **named: Any) -> Any:
-        transport: asyncio.Transport = super()._make_socket_transport(*arguments, **named)  # type: ignore[misc]
+        transport = cast("asyncio.Transport", super()._make_socket_transport(*arguments, **named))  # type: ignore[misc]
         self._connections.add(transport)
         return transport
 
