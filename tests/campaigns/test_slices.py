@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaigns import (
+    cluster,
     coordinator_interleavings,
     coordinator_moves,
     crash_states,
@@ -76,6 +77,12 @@ def test_some_interleavings_of_coordinators(core: str, count: int) -> None:
     run = coordinator_interleavings.campaign([core], 7, range(count))
     assert run.failures == []
     assert run.counts["replays"] > count
+
+
+def test_a_few_stories_of_whole_clusters() -> None:
+    played = list(cluster.campaign(range(1, 5), seconds=8))
+    assert [(each.seed, each.problems) for each in played if each.problems] == []
+    assert sum(each.virtual_s for each in played) > 100
 
 
 def test_a_few_moves_of_coordinators_between_brokers() -> None:

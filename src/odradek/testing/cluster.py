@@ -243,7 +243,10 @@ class SimulatedCluster:
         self.nodes[node].clock.epoch_ms = EPOCH_MS + ahead_ms
 
     async def heal(self) -> None:
-        """All is well from now on: links, clocks, disks; who is paused goes on, who is down is started. Returns when all serve."""
+        """All is well from now on: links, clocks, disks; who is paused goes on, who is down is started. Returns when all serve.
+
+        An end of a life that was armed (`SimulatedNode.end_at_step`) does not come any more.
+        """
         self.loop.network.heal()
         for source in self.hosts:
             for target in self.hosts:
@@ -251,6 +254,7 @@ class SimulatedCluster:
         for node, simulated in self.nodes.items():
             self.set_clock(node, 0)
             simulated.slow_jobs(None)
+            simulated.disarm()
             simulated.disk.lift_failures()
             if simulated.paused:
                 simulated.resume()

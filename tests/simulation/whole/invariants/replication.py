@@ -1,0 +1,102 @@
+"""Records and their copies: a partition has one leader an epoch, whose bounds only rise and who counts on everybody that the controller may
+elect; in the end all copies are the same.
+
+That what was acknowledged is read, once, in order and for ever, the history of the clients shows (`coordinators.judge_history`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from odradek.base.ids import TopicPartition
+from odradek.testing.cluster import DATA
+from odradek.testing.history.logs import check_log, compare_logs
+from tests.simulation.whole.invariants.logs import batches_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from odradek.replication.partition import Partition
+    from tests.simulation.whole.story import Story
+
+
+class Bounds(NamedTuple):
+    """What may only rise while somebody leads."""
+
+    log_start: int
+    stable: int
+    high_watermark: int
+
+
+class ReplicationPromises:
+    """See the module's text."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._bounds: dict[tuple[int, int, UUID, int], tuple[int, Bounds]] = {}
+        self._leaders: dict[tuple[UUID, int, int], int] = {}
+
+    def _problem(self, text: str) -> None:
+        self._story.problem("replication", text)
+
+    def look(self) -> None:
+        """At who leads, and what leaders believe."""
+        cluster = self._story.cluster
+        image = cluster.image()
+        for node in cluster.broker_ids:
+            life = cluster.nodes[node].lives
+            for partition in self._led_by(node):
+                number, epoch, log = partition.topic_partition.partition, partition.leader_epoch, partition.log
+                known = self._leaders.setdefault((partition.topic_id, number, epoch), node)
+                if known != node:
+                    self._problem(f"{partition.topic_partition}: {known} and {node} lead epoch {epoch}")
+                if log is None:
+                    continue
+                bounds = Bounds(log.log_start_offset, log.last_stable_offset, log.high_watermark)
+                key = (node, life, partition.topic_id, number)
+                before_epoch, before = self._bounds.get(key, (-1, bounds))
+                if before_epoch == epoch and any(now < then for now, then in zip(bounds, before, strict=True)):
+                    self._problem(f"{partition.topic_partition} on its leader {node}: {before} became {bounds} in epoch {epoch}")
+                self._bounds[key] = (epoch, bounds)
+                registration = None if image is None else image.topics.partition_by_id(partition.topic_id, number)
+                if registration is not None and (registration.leader, registration.leader_epoch) == (node, epoch):
+                    missing = set(registration.isr) - set(partition.isr.maximal_isr)
+                    if missing:
+                        self._problem(
+                            f"{partition.topic_partition}: the controller may elect {sorted(missing)} in epoch {epoch}, "
+                            f"and the leader {node} does not wait for them ({partition.isr!r})"
+                        )
+
+    def _led_by(self, node: int) -> Iterator[Partition]:
+        simulated = self._story.cluster.nodes[node]
+        manager: Any = None
+        if simulated.alive and simulated.broker is not None:
+            manager = getattr(simulated.broker.services, "replica_manager", None)
+        return iter(()) if manager is None else manager.leader_partitions()
+
+    async def compare_at_the_end(self) -> None:
+        """All replicas of a partition hold the same below the smallest high watermark, and logs are what logs have to be."""
+        cluster = self._story.cluster
+        image = cluster.image()
+        if image is None:
+            self._story.problem("liveness", "there is no controller at the end")
+            return
+        for topic in image.topics.by_name.values():
+            for number, registration in topic.partitions.items():
+                name = TopicPartition(topic.name, number)
+                high_watermarks: list[int] = []
+                for node in registration.replicas:
+                    manager: Any = getattr(getattr(cluster.nodes[node].broker, "services", None), "replica_manager", None)
+                    partition = None if manager is None else manager.partition(name)
+                    if partition is None or partition.log is None:
+                        self._problem(f"{name}: node {node} has no log at the end")
+                    else:
+                        high_watermarks.append(partition.log.high_watermark)
+                logs = {f"node {node}": list(batches_in(cluster.nodes[node].disk, f"{DATA}/{name}")) for node in registration.replicas}
+                found = compare_logs(str(name), logs, min(high_watermarks, default=0))
+                compacted = topic.name.startswith("__")
+                for place, batches in logs.items():
+                    found += check_log(f"{name} on {place}", batches, compacted=compacted)
+                for anomaly in found:
+                    self._problem(f"{anomaly.name}: {anomaly.text}")
