@@ -1563,7 +1563,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "leaders-are-not-told-of",
-        "controller/kraft/node.py",
+        "controller/kraft/following.py",
         "        for told in self.on_leader:\n            told(leader)\n",
         "",
         "requests to the controller wait out their pauses after every election",
