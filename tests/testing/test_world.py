@@ -135,3 +135,18 @@ def test_a_program_that_goes_round_in_circles_is_an_error_not_a_hang() -> None:
 
     with pytest.raises(SimulationStalled, match="stands still"):
         run(main)
+
+
+def test_a_delay_that_is_lost_in_rounding_moves_the_clock_all_the_same() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        await asyncio.sleep(1000)
+        begin = loop.time()
+
+        def wait() -> None:
+            if loop.time() <= begin:
+                loop.call_later(1e-15, wait)
+
+        wait()
+        await asyncio.sleep(1)
+
+    run(main)

@@ -73,6 +73,7 @@ class SimulatedCluster:
         self._settings = dict(settings or {})
         self._rng = random.Random(f"cluster {seed}")
         self._starting: dict[int, asyncio.Task[None]] = {}
+        self._leaving: dict[int, asyncio.Task[None]] = {}
         self.on_start_failed: Callable[[int, OdradekError], object] | None = None
         """Told of a start that ended in an error; without it `wait_for_starts` raises that."""
         self.nodes = {node: self._new_node(node, trace) for node in self.ids}
@@ -196,7 +197,7 @@ class SimulatedCluster:
                     simulated.kill()
 
         if simulated.alive:
-            self._leaving = self.loop.create_task(leave())
+            self._leaving[node] = self.loop.create_task(leave())
 
     async def stop(self, node: int | None = None) -> None:
         """An orderly shutdown of one node, or of all that are alive at the same time. BrokerDied when one was killed on the way."""
@@ -258,6 +259,8 @@ class SimulatedCluster:
             simulated.disk.lift_failures()
             if simulated.paused:
                 simulated.resume()
+        for leaving in list(self._leaving.values()):
+            await asyncio.wait((leaving,))
         while down := [node for node in self.ids if not self.nodes[node].alive]:
             for node in down:
                 self.begin(node)

@@ -135,14 +135,16 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         # There is one thread.
         return self.call_soon(callback, *args, context=context)
 
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        # What is due within the resolution would run without the clock moving, and might set itself the same timer again.
+        return self.call_at(self.time() + (max(delay, _TICK_S) if delay > 0 else delay), callback, *args, context=context)
+
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         process = process_of(context)
-        now = self._jumping.now
-        if now < when < now + _TICK_S:
-            # What is due within the resolution would run without the clock moving, and might set itself the same timer again.
-            when = now + _TICK_S
         if process is None:
             return super().call_at(when, callback, *args, context=context)
         timer = ProcessTimer(when, callback, args, self, context)
