@@ -18,6 +18,7 @@ Everything follows from the seeds: the same ones give the same story in every pr
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -73,6 +74,7 @@ class SimulatedCluster:
         self._settings = dict(settings or {})
         self._rng = random.Random(f"cluster {seed}")
         self._starting: dict[int, asyncio.Task[None]] = {}
+        self._context = contextvars.copy_context()
         self._leaving: dict[int, asyncio.Task[None]] = {}
         self.on_start_failed: Callable[[int, OdradekError], object] | None = None
         """Told of a start that ended in an error; without it `wait_for_starts` raises that."""
@@ -197,7 +199,8 @@ class SimulatedCluster:
                     simulated.kill()
 
         if simulated.alive:
-            self._leaving[node] = self.loop.create_task(leave())
+            # Not as part of the process that told of its end: nothing of that goes on.
+            self._leaving[node] = self.loop.create_task(leave(), context=self._context.copy())
 
     async def stop(self, node: int | None = None) -> None:
         """An orderly shutdown of one node, or of all that are alive at the same time. BrokerDied when one was killed on the way."""

@@ -136,7 +136,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
-        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Ts, context: contextvars.Context | None = None
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         # What is due within the resolution would run without the clock moving, and might set itself the same timer again.
         return self.call_at(self.time() + (max(delay, _TICK_S) if delay > 0 else delay), callback, *args, context=context)
