@@ -43,7 +43,7 @@ def _show_only_half(patch: pytest.MonkeyPatch) -> None:
         (_flush_nothing, FLUSHED, {"prefix-survives", "acked-is-there"}),
         (_know_no_duplicates, KILLS, {"no-duplicates"}),
         (_forget_earlier_batches, KILLS, {"no-duplicates"}),
-        (_show_only_half, KILLS, {"acked-is-there", "reads-are-the-log", "high-watermark-monotonic", "offsets-dense"}),
+        (_show_only_half, KILLS, {"metadata-survives", "acked-is-there", "reads-are-the-log", "high-watermark-monotonic", "offsets-dense"}),
     ],
 )
 def test_a_broken_broker_is_noticed(monkeypatch: pytest.MonkeyPatch, mutation: Mutation, mode: str, named: set[str]) -> None:

@@ -66,8 +66,10 @@ class SimulatedProcess:
         self._tasks.append(task)
 
     def runs(self, handle: asyncio.Handle) -> bool:
-        """Whether the callback may run now."""
-        return self.running or (self.released and _is_step(handle))
+        """Whether the callback may run now. At the end of the simulation, when tasks must be able to end, all but timers may: a task that
+        waits for another is woken by a callback that is no step of either.
+        """
+        return self.running or (self.released and not isinstance(handle, asyncio.TimerHandle))
 
     # -- what a process that does not run is left with --------------------------------------------------------------------------------
 

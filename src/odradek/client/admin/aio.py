@@ -307,9 +307,10 @@ class AsyncAdmin:
             if self.cluster.view.controller_id not in self.cluster.view.brokers:
                 await self.cluster.refresh([])
             controller = self.cluster.view.controller_id
-            node = await (self.cluster.node(controller) if controller in self.cluster.view.brokers else self.cluster.any_node())
             try:
-                return await action(node)
+                return await action(
+                    await (self.cluster.node(controller) if controller in self.cluster.view.brokers else self.cluster.any_node())
+                )
             except (KafkaError, ConnectionLost) as error:
                 if not isinstance(error, KafkaError) or error.code is ErrorCode.NOT_CONTROLLER:
                     await self.cluster.refresh([])
