@@ -755,7 +755,10 @@ def test_what_a_log_directory_may_hold_before_it_is_formatted(tmp_path: Path, co
     (data / "diary").unlink()
     done = command(*format_it)
     assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines()[0] == "Bootstrap metadata: metadata.version=30, group.version=1, transaction.version=2."
+    assert (
+        done.out.splitlines()[0]
+        == "Bootstrap metadata: metadata.version=30, eligible.leader.replicas.version=1, group.version=1, transaction.version=2."
+    )
 
 
 def test_storage_info_tells_of_problems_with_status_1(folder: Path, command: Command) -> None:
