@@ -34,7 +34,7 @@ class OldDirectory(OdradekBroker):
 
     def __init__(self, folder: Path, overrides: dict[str, str]) -> None:
         super().__init__(folder, overrides)
-        self.features.update({"group.version": 0, "transaction.version": 0})
+        self.features.update({"eligible.leader.replicas.version": 0, "group.version": 0, "transaction.version": 0})
 
 
 class OlderRelease(OdradekBroker):

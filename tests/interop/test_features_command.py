@@ -14,7 +14,7 @@ from odradek.cli.main import main
 @pytest.fixture(scope="module")
 def old_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     broker = OdradekBroker(tmp_path_factory.mktemp("features"))
-    broker.features.update({"group.version": 0, "transaction.version": 0})
+    broker.features.update({"eligible.leader.replicas.version": 0, "group.version": 0, "transaction.version": 0})
     broker.start()
     yield broker
     broker.stop()
