@@ -113,7 +113,6 @@ class MixedCluster:
                 "controller.quorum.bootstrap.servers": ",".join(reached.values()) if dynamic else "",
                 **(settings or {}),
             }
-            process.ready_port = process.port if member.serves else process.controller_port
         self._initial = ",".join(f"{voter}@{at}:{uuid_to_string(_directory_id(voter))}" for voter, at in reached.items())
 
     def _process(self, kind: str, folder: Path) -> BrokerProcess:
@@ -126,7 +125,7 @@ class MixedCluster:
         before = self.nodes[node]
         assert not before.running
         after = self.nodes[node] = self._process(kind, before.folder)
-        after.port, after.controller_port, after.ready_port = before.port, before.controller_port, before.ready_port
+        after.port, after.controller_port = before.port, before.controller_port
         after.overrides = before.overrides
         self.members[node] = self.members[node]._replace(kind=kind)
 

@@ -91,14 +91,17 @@ class BrokerProcess:
         self.overrides = dict(overrides or {})
         self.features: dict[str, int] = {}
         """Levels to format with, where they are not to be the defaults."""
-        self.ready_port = self.port
-        """Where `start` waits for an answer; the controller's port for a node that is no broker."""
         self.log_path = folder / f"{self.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def ready_port(self) -> int:
+        """Where `start` waits for an answer: the controller's port for a node that is no broker."""
+        return self.controller_port if self.overrides.get("process.roles") == "controller" else self.port
 
     @property
     def pid(self) -> int:

@@ -18,7 +18,9 @@ from tests.storage.support import batch, open_log, read_all, read_bytes, topic_c
 from tests.storage.test_model import _no_broker
 
 COUNT = 60
-BYTES_PER_LOG = 6_000
+BYTES_PER_LOG = 4_600
+CONFIG = topic_config()
+"""One for all logs, as brokers share it among the topics with the same settings."""
 
 
 def descriptors(folder: Path) -> int:
@@ -34,7 +36,7 @@ def descriptors(folder: Path) -> int:
 
 def manager(folder: Path, clock: ManualClock) -> LogManager:
     logs = LogManager(OsDisk(), clock, [str(folder)], _no_broker(), random=random.Random(1))
-    logs.load(lambda _: topic_config())
+    logs.load(lambda _: CONFIG)
     return logs
 
 
@@ -42,7 +44,7 @@ def test_idle_logs_hold_no_descriptors_and_little_memory(tmp_path: Path) -> None
     clock = ManualClock()
     logs = manager(tmp_path, clock)
     for number in range(COUNT):
-        log = logs.create_log(TopicPartition("t", number), None, topic_config())
+        log = logs.create_log(TopicPartition("t", number), None, CONFIG)
         log.append_as_leader(batch(1), 0)
         log.roll()
         log.append_as_leader(batch(1), 0)
