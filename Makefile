@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+JOBS   ?= $(shell nproc)
 SHELL  := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -59,8 +60,9 @@ jvm:
 demo: $(VENV)/.installed-demo | java
 	@$(BIN)/python examples/flights/demo.py --data demo-data $(DEMO_ARGS)
 
+# The files of tests are divided among as many processes as there are cores; JOBS=0 is one process, in which a debugger works.
 test: $(VENV)/.installed-dev | java
-	$(BIN)/python -m pytest -m "not jvm" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not jvm" --numprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
