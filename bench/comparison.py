@@ -333,10 +333,6 @@ def keep(path: Path, lines: list[dict[str, Any]], **more: object) -> None:
     path.write_text(json.dumps({"machine": machine(), "commit": commit(), **more, "table": rounded}, indent=1) + "\n")
 
 
-def rows_without_target(rows: Sequence[AnyRow]) -> list[str]:
-    return [row.name for row in rows if not row.targets]
-
-
 def run(
     description: str | None,
     name: str,

@@ -122,11 +122,6 @@ class BrokerConfig:
         return self.integer("node.id")
 
     @property
-    def process_roles(self) -> frozenset[str]:
-        """A subset of {"broker", "controller"}."""
-        return frozenset(self.items("process.roles"))
-
-    @property
     def is_broker(self) -> bool:
         return "broker" in self.items("process.roles")
 

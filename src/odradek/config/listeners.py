@@ -22,10 +22,6 @@ class Endpoint(NamedTuple):
     host: str
     port: int
 
-    @property
-    def security_protocol_id(self) -> int:
-        return SECURITY_PROTOCOLS[self.security_protocol]
-
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.listener}://{host}:{self.port}"

@@ -149,10 +149,6 @@ class VoterHistory:
         levels = [entry for at, entry in self._kraft_versions if at < offset]
         return (voters[-1] if voters else self._static), (levels[-1] if levels else 0)
 
-    def is_static_at(self, offset: int) -> bool:
-        """Whether no VotersRecord stands below `offset`."""
-        return not any(at < offset for at, _ in self._sets)
-
     def truncate_from(self, offset: int) -> None:
         """Forgets what records at `offset` and beyond brought."""
         self._sets = [entry for entry in self._sets if entry[0] < offset]

@@ -172,12 +172,6 @@ def register_broker_record_version(metadata_version: int) -> int:
     return 2 if metadata_version >= 8 else 1
 
 
-def broker_registration_change_record_version(metadata_version: int) -> int:
-    if metadata_version >= 30:
-        return 3
-    return 2 if metadata_version >= 17 else 1
-
-
 def partition_record_version(metadata_version: int) -> int:
     if metadata_version >= 23:
         return 2

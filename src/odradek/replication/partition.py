@@ -294,11 +294,6 @@ class Partition:
         wanted = log.config.min_insync_replicas
         return wanted if wanted <= self._replica_count else self._replica_count
 
-    @property
-    def under_min_isr(self) -> bool:
-        """A leader whose ISR is too small for acks=all."""
-        return self.is_leader and len(self.isr.isr) < self.min_isr
-
     def append_as_leader(
         self,
         records: memoryview,

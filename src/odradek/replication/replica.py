@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 UNKNOWN_OFFSET = -1
-UNKNOWN_BROKER_EPOCH = -1
 NEVER = float("-inf")
 """As a time: it has not happened."""
 

@@ -51,7 +51,6 @@ class Member:
         self.owned: tuple[int, ...] = ()
         self.heard_at = 0.0
         self.waiting: object | None = None
-        self.waiting_since = 0.0
         self.step: Callable[[], None] = self.join
         self.alive = True
         self.offsets: dict[int, int] = {}
@@ -61,7 +60,6 @@ class Member:
     def send(self, call: Callable[[], Deferred[Any]], then: Callable[[Any, float], None], *, patience: float = REQUEST_TIMEOUT_S) -> None:
         story, rng = self.story, self.story.rng
         token = self.waiting = object()
-        self.waiting_since = story.now
         sent_at = story.now
         story.world.clock.call_later(patience, self._gave_up, token)
         if rng.random() < story.loss:

@@ -112,7 +112,6 @@ class MetadataController:
         """The first offset that is not in the state."""
         self.committed_to = 0
         """The first offset that may still be taken back."""
-        self.last_append_s = clock.monotonic()
         self._transaction_start: int | None = None
         self._waiting: deque[_Waiting] = deque()
 
@@ -192,7 +191,6 @@ class MetadataController:
                 return False
             position += len(batch)
             assert self.replayed_to <= self._writer.next_offset
-        self.last_append_s = self._clock.monotonic()
         return True
 
     # Replay ----------------------------------------------------------------------------------------------------------------

@@ -85,10 +85,6 @@ class Table:
             self.writer.append(-1)
         return number
 
-    def find_value(self, partition: int, value: Value) -> int:
-        """The number of a value; -1 when the partition never had it."""
-        return self._value_numbers[partition].get(value, -1)
-
     def add(self, operation: Operation) -> int:
         """Appends an operation and returns its number."""
         number = len(self.process)
