@@ -277,6 +277,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _REGISTRATION,
     ),
     Mutant(
+        "two-beats-under-way",
+        "server/registration.py",
+        "        if self._stopped or self._in_flight:\n",
+        "        if self._stopped:\n",
+        "a beat goes out beside the one under way, and an older state of the broker may arrive last",
+        _REGISTRATION,
+    ),
+    Mutant(
         "leaves-before-it-may",
         "server/registration.py",
         "            if response.should_shut_down:\n                self.left.complete(None)\n",

@@ -247,6 +247,21 @@ def test_a_number_that_is_no_error_of_ours_is_one_to_ask_again_after() -> None:
     assert len(world.channel.sent) == 1
 
 
+def test_one_beat_is_under_way_at_a_time_whatever_its_answer_leads_to() -> None:
+    world = World()
+    world.registrar.ready()
+    world.registrar.running.add_callback(lambda _: world.registrar.directories_changed())
+    world.registered()
+    world.beat(is_caught_up=True, is_fenced=True)
+    world.beat(is_caught_up=True, is_fenced=False)
+    assert len(world.channel.sent) == 1
+    world.clock.advance_s(4)
+    assert len(world.channel.sent) == 1
+    world.beat(is_caught_up=True, is_fenced=False)
+    world.clock.advance_s(2)
+    assert len(world.channel.sent) == 1, "beats go on"
+
+
 def test_a_wish_that_changes_during_a_beat_is_sent_right_after_it() -> None:
     world = running()
     world.clock.advance_s(2)

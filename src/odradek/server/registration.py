@@ -320,7 +320,8 @@ class BrokerRegistrar:
             self._beat()
 
     def _beat(self) -> None:
-        if self._stopped:
+        # One at a time, also when the answer to the last has led to another by way of who was told of it.
+        if self._stopped or self._in_flight:
             return
         from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
