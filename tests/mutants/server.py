@@ -277,6 +277,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _REGISTRATION,
     ),
     Mutant(
+        "later-epochs-of-leaders-are-errors",
+        "server/fetchers.py",
+        "level = logging.INFO if error is ErrorCode.FENCED_LEADER_EPOCH else logging.ERROR",
+        "level = logging.ERROR",
+        "each change of leaders fills the logs of followers with errors",
+        "server/test_fetchers.py -k metadata_waits",
+    ),
+    Mutant(
         "two-beats-under-way",
         "server/registration.py",
         "        if self._stopped or self._in_flight:\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -247,13 +248,16 @@ def test_a_follower_that_is_ahead_of_the_leaders_metadata_asks_again() -> None:
     assert agree(cluster, 2, 3)
 
 
-def test_a_follower_that_is_behind_the_leaders_metadata_waits_for_its_own() -> None:
+def test_a_follower_that_is_behind_the_leaders_metadata_waits_for_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "odradek.server.fetchers")
     cluster = three(replica_fetch_backoff_ms="50")
     cluster.run(5)
     cluster.elect(topic_id(1), 2)
     cluster.elect(topic_id(1), 1, 1)
     cluster.run(600)
     assert cluster[3].state(TP) is FetchState.FAILED
+    said = {record.levelno for record in caplog.records if "is not fetched any more" in record.message}
+    assert said == {logging.INFO}, "it belongs to every change of leaders"
     asked = len(cluster.wire.fetches(3, 1))
     cluster.run(2000)
     assert len(cluster.wire.fetches(3, 1)) == asked
@@ -518,7 +522,7 @@ def test_a_partition_that_cannot_be_appended_to_fails_alone(monkeypatch: pytest.
     assert agree(cluster, topic_partition=other)
 
 
-def test_what_has_moved_to_tiered_storage_is_not_asked_for_again() -> None:
+def test_what_has_moved_to_tiered_storage_is_not_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
     cluster = three()
     cluster.run(5)
 
@@ -533,6 +537,7 @@ def test_what_has_moved_to_tiered_storage_is_not_asked_for_again() -> None:
     cluster[1].lead(TP, b"a")
     cluster.run(100)
     assert cluster[3].state(TP) is FetchState.FAILED
+    assert {record.levelno for record in caplog.records if "is not fetched any more" in record.message} == {logging.ERROR}
 
 
 def test_a_log_directory_that_fails_takes_only_its_own_replicas_along() -> None:

@@ -346,8 +346,8 @@ class Fetcher:
                 self._append(append)
         self._owner.drain()
         self._delay(answer.delays)
-        for followed, error in answer.failures:
-            self._fail(followed, f"the leader answers {error.name}")
+        for problem in answer.failures:
+            self._give_up(problem)
         cuts: list[_CutLog] = []
         for cut in answer.cuts:
             if self.table.holds(cut.followed) and cut.followed.awaits_answer:
@@ -487,7 +487,7 @@ class Fetcher:
         for followed in waiting:
             bounds = known.get(followed.topic_partition, Bounds(ErrorCode.NETWORK_EXCEPTION))
             if bounds.error in FINAL:
-                self._fail(followed, f"the leader answers {bounds.error.name}")
+                self._give_up(Problem(followed, bounds.error))
             elif bounds.error is not ErrorCode.NONE:
                 self._delay([Problem(followed, bounds.error)])
             else:
@@ -525,9 +525,16 @@ class Fetcher:
             more = f" and {len(delayed) - _NAMED} more" if len(delayed) > _NAMED else ""
             logger.info("broker %d cannot be fetched from for a while: %s%s", self.key[0], names, more)
 
-    def _fail(self, followed: Followed, reason: str) -> None:
+    def _give_up(self, problem: Problem) -> None:
+        """The leader will not serve the partition in this leader epoch. A leader that knows a later one has only heard of it first."""
+        followed, error = problem
+        level = logging.INFO if error is ErrorCode.FENCED_LEADER_EPOCH else logging.ERROR
+        self._fail(followed, f"the leader answers {error.name}", level)
+
+    def _fail(self, followed: Followed, reason: str, level: int = logging.ERROR) -> None:
         if self.table.holds(followed) and FetchState.FAILED in TRANSITIONS[followed.state]:
-            logger.error("%s is not fetched any more in leader epoch %d: %s", followed.topic_partition, followed.leader_epoch, reason)
+            epoch = followed.leader_epoch
+            logger.log(level, "%s is not fetched any more in leader epoch %d: %s", followed.topic_partition, epoch, reason)
             self.table.become(followed, FetchState.FAILED)
 
 
