@@ -606,10 +606,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "flush-messages-off-by-one",
         "storage/log.py",
-        "return unflushed >= self.config.flush_messages or",
-        "return unflushed > self.config.flush_messages or",
+        "return self.log_end_offset - self.recovery_point >= self.config.flush_messages",
+        "return self.log_end_offset - self.recovery_point > self.config.flush_messages",
         "flush.messages lets one record more be lost",
-        "storage/test_run_time_configuration.py::test_flush_messages_and_flush_ms",
+        "storage/test_run_time_configuration.py::test_flush_messages_and_flush_ms replication/test_run_time_configuration.py",
     ),
     # -- log manager, log directories
     Mutant(

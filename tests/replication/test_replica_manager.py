@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.markers import marker_batch
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
+from odradek.replication.flushing import Flusher
 from odradek.replication.high_watermarks import HighWatermarkCheckpoints
 from odradek.replication.partition import Partition, Role
 from odradek.replication.verification import support_of_produce
@@ -82,6 +83,32 @@ def test_roles_change_with_the_leader() -> None:
     broker.move_leader(id_, 1)
     assert (broker.manager.partition(TP).role, broker.manager.partition(TP).leader_epoch) == (Role.LEADER, 2)
     assert changes == [([], [TP]), ([TP], [])]
+
+
+def test_a_new_leader_flushes_what_it_has_copied() -> None:
+    """Under flush.messages a high watermark waits for the disk, and it may be long until somebody appends."""
+    broker = Broker()
+    jobs: list[tuple[Callable[[], None], Deferred[None]]] = []
+
+    def later(job: Callable[[], None]) -> Deferred[None]:
+        jobs.append((job, Deferred()))
+        return jobs[-1][1]
+
+    broker.manager.flusher = Flusher(broker.disk, later)
+    id_ = broker.create_topic("orders", leader=2, replicas=(1, 2), flush_messages="1")
+    partition = broker.manager.partition(TP)
+    partition.append_as_follower(batch(b"a"), 0, high_watermark=0, log_start_offset=0)
+    assert jobs == []
+    broker.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, leader=1, isr=[1]))
+    answer = broker.manager.reader.fetch(fetch_as(-1, max_wait_ms=500), [wanted(0, topic_id=id_)])
+    assert isinstance(answer, Deferred)
+    assert not answer.done, "not durable yet"
+    [(flush, done)] = jobs
+    flush()
+    done.complete(None)
+    [(_, read)] = answer.result()
+    assert (read.high_watermark, read.size > 0) == (1, True)
+    read.release()
 
 
 def test_a_replica_moved_away_is_deleted() -> None:

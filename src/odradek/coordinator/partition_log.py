@@ -98,7 +98,7 @@ class PartitionLog:
         return result
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
-        """See CoordinatorLog. What this broker had copied as a follower may still have to be flushed before it counts (flush.messages)."""
+        """See CoordinatorLog."""
         partition = self._partition
 
         def changed() -> None:
@@ -108,7 +108,6 @@ class PartitionLog:
             else:
                 on_high_watermark(log.high_watermark)
 
-        self._flush_if_due()
         return self._manager.delayed.listen(partition.topic_partition, changed)
 
     def lead_on(self, leader_epoch: int) -> bool:
@@ -122,7 +121,7 @@ class PartitionLog:
     def _flush_if_due(self) -> None:
         partition = self._partition
         log = partition.log
-        if log is not None and log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+        if log is not None and log.flush_due:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
 
 

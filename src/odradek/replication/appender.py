@@ -96,7 +96,7 @@ class Appender:
             log = partition.log
             if log is None:
                 continue
-            if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            if log.flush_due:
                 flush_due = [partition] if flush_due is None else [*flush_due, partition]
             if log.high_watermark < append.required_offset:
                 waiting = True

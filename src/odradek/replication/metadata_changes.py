@@ -3,7 +3,8 @@
 1. What this broker no longer hosts is taken off the table first: a topic of the same name may have been created since.
 2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint.
 3. Leaders and followers take their roles; a directory that fails on the way leaves the partition offline.
-4. Requests that waited for something that is now different are answered, after everything is in place.
+4. What a new leader has copied as a follower and flush.messages wants flushed is flushed: until then its high watermark stands.
+5. Requests that waited for something that is now different are answered, after everything is in place.
 """
 
 from __future__ import annotations
@@ -70,11 +71,14 @@ class MetadataChanges:
         """Brings the partitions from the delta's base to `image`."""
         changes = delta.topics.local_changes(self._manager.local_id)
         following: list[Partition] = []
+        unflushed: list[Partition] = []
         stopped = {*changes.deletes, *changes.leaders}
         for topic_partition in sorted(changes.deletes):
             self._delete(topic_partition)
         for topic_partition, info in changes.leaders.items():
-            self._take_role(topic_partition, info, image, leads=True)
+            partition = self._take_role(topic_partition, info, image, leads=True)
+            if partition is not None and partition.log is not None and partition.log.flush_due:
+                unflushed.append(partition)
         for topic_partition, info in changes.followers.items():
             partition = self._take_role(topic_partition, info, image, leads=False)
             if partition is not None:
@@ -86,6 +90,8 @@ class MetadataChanges:
             self.fetchers.start(following)
         for listener in self.on_leadership:
             listener(changes.leaders, changes.followers, changes.deletes)
+        for partition in unflushed:
+            self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
         self._manager.delayed.drain()
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
@@ -101,15 +107,11 @@ class MetadataChanges:
             logger.exception("the log of %s could not be deleted", topic_partition)
 
     def _take_role(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage, *, leads: bool) -> Partition | None:
-        """Returns the partition when it begins to follow a leader in a new epoch, or nobody."""
+        """Returns the partition when it begins to lead, or to follow a leader in a new epoch, or nobody."""
         partition = self._partition(topic_partition, info.topic_id)
         try:
             log = partition.log or self._open_log(topic_partition, info, image)
-            follows = False
-            if leads:
-                partition.make_leader(info.partition, log)
-            else:
-                follows = partition.make_follower(info.partition, log)
+            begins = partition.make_leader(info.partition, log) if leads else partition.make_follower(info.partition, log)
             self._manager.future_replicas.resume(partition)
         except (KafkaError, OSError) as error:
             if isinstance(error, KafkaError) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
@@ -117,7 +119,7 @@ class MetadataChanges:
             if partition.role is not Role.OFFLINE:
                 partition.mark_offline()
             return None
-        return partition if follows else None
+        return partition if begins else None
 
     def _partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
         partition = self._manager.partitions.by_name.get(topic_partition)

@@ -397,7 +397,7 @@ class Partition:
             return False
         end_offset = log.log_end_offset
         high_watermark = end_offset
-        if end_offset - log.recovery_point >= log.config.flush_messages:
+        if log.flush_due:
             # flush.messages asks for a flush that is still to come: nothing counts before it is durable here.
             high_watermark = log.recovery_point
         if self.replicas:

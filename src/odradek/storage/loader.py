@@ -203,7 +203,7 @@ class _Loader:
                 if name in names:
                     log.owe_fsync(f"{self.directory}/{name}")
             log.owe_fsync(self.directory, name_only=True)
-        if end_offset - log.recovery_point >= self.config.flush_messages:
+        if log.flush_due:
             # flush.messages promises that so many records are flushed, and without an append nobody would flush the recovered ones.
             flush = log.begin_flush()
             if flush is not None:

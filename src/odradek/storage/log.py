@@ -287,12 +287,16 @@ class Log:
             return self.recovery_point
         return self._durability.checkpointed_recovery_point(self.segments, self.log_end_offset)
 
+    @property
+    def flush_due(self) -> bool:
+        """Whether flush.messages asks for a flush: so many records are not durable yet."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+
     def needs_flush(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms asks for a flush now."""
-        unflushed = self.log_end_offset - self.recovery_point
-        if unflushed <= 0:
+        if self.log_end_offset <= self.recovery_point:
             return False
-        return unflushed >= self.config.flush_messages or now_ms - self._durability.last_flush_ms >= self.config.flush_ms
+        return self.flush_due or now_ms - self._durability.last_flush_ms >= self.config.flush_ms
 
     @property
     def unsynced_paths(self) -> tuple[list[str], list[str]]:
