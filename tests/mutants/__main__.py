@@ -121,8 +121,9 @@ def failure(copy: Path, arguments: list[str], limit_s: float) -> str:
 
 
 def named(mutant: Mutant) -> list[str]:
-    """The tests of a mutant, as arguments: what is a path is below tests/."""
-    return _below_tests(mutant.tests)
+    """The tests of a mutant, as arguments: what is a path is below tests/, but for what stands behind -k."""
+    files, _, expression = mutant.tests.partition(" -k ")
+    return [*_below_tests(files), *(["-k", *shlex.split(expression)] if expression else [])]
 
 
 def _below_tests(words: str) -> list[str]:
@@ -183,7 +184,7 @@ def report(verdicts: list[Verdict]) -> float:
         if verdict.by == "equivalent":
             print(f"equivalent: {verdict.planted.title} ({mutant.path}): {mutant.equivalent}")
         elif not verdict.noticed:
-            print(f"SURVIVED: {verdict.planted.title} ({mutant.path}): {mutant.breaks}")
+            print(f"SURVIVED: {verdict.planted.title} ({mutant.path}): {mutant.breaks}{verdict.test and f' ({verdict.test})'}")
     return score
 
 

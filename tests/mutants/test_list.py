@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants import __main__ as mutants
+from tests.mutants.mutant import Mutant
 
 
 def test_every_mutant_can_be_planted() -> None:
@@ -12,6 +13,11 @@ def test_every_mutant_can_be_planted() -> None:
 def test_every_mutant_names_a_file_of_tests() -> None:
     nameless = [each.title for each in mutants.load() if not any(word.startswith("tests/") for word in mutants.named(each.mutant))]
     assert not nameless
+
+
+def test_a_word_that_selects_tests_is_no_folder() -> None:
+    mutant = Mutant("name", "server/fetchers.py", "", "", "", "server/test_fetchers.py storage -k metadata")
+    assert mutants.named(mutant) == ["tests/server/test_fetchers.py", "tests/storage", "-k", "metadata"]
 
 
 def test_what_is_equivalent_is_explained_and_rare() -> None:
