@@ -1,0 +1,53 @@
+"""What the campaign over mixed quorums looks at is seen when it is wrong."""
+
+from __future__ import annotations
+
+from interop.cluster import DumpedLog
+from tests.campaigns.mixed_quorum import acked_is_there, complaints, one_leader, prefix_equal
+
+STOPPING = (
+    "java.lang.NullPointerException: Cannot invoke "
+    '"org.apache.kafka.network.metrics.RequestMetrics$ErrorMeter.getOrCreateMeter()" because the return value of '
+    '"java.util.Map.get(Object)" is null'
+)
+"""What a JVM node says of a request that it answers with an error when it has closed its metrics."""
+HEAD = (
+    "[data-plane-kafka-request-handler-0] ERROR kafka.server.ControllerApis - [ControllerApis nodeId=2] Unexpected error handling request"
+)
+
+
+def log(*batches: tuple[int, int, int], leaders: dict[int, int] | None = None) -> DumpedLog:
+    """Of batches (base offset, epoch, crc) with one record each."""
+    records = {base: f'payload: {{"type":"TOPIC_RECORD","version":0,"data":{{"name":"t{base}"}}}}' for base, _, _ in batches}
+    return DumpedLog({base: (base, epoch, crc) for base, epoch, crc in batches}, leaders or {}, records)
+
+
+def test_errors_in_logs_are_complaints_but_for_those_that_are_known() -> None:
+    assert complaints("jvm", f"{HEAD}\n{STOPPING}\n\tat somewhere\n") == []
+    other = STOPPING.replace("RequestMetrics$ErrorMeter", "QuorumState")
+    assert complaints("jvm", f"{HEAD}\n{other}\n") == [f"{HEAD} / {other}"]
+    assert complaints("jvm", "[main] WARN kafka - slow\n[main] FATAL kafka - gone\n") == ["[main] FATAL kafka - gone / "]
+    assert complaints("odradek", "12:00 INFO server: ready\n12:01 ERROR server: failed\n") == ["12:01 ERROR server: failed / "]
+    assert complaints("odradek", "Traceback (most recent call last):\n  File x\n") == ["Traceback (most recent call last): /   File x"]
+
+
+def test_two_leaders_of_an_epoch_are_seen_in_answers_and_in_logs() -> None:
+    logs = {1: log(leaders={3: 1, 4: 2}), 2: log(leaders={3: 1})}
+    assert one_leader(logs, {3: {1}, 5: {2}}) == []
+    assert one_leader(logs, {4: {1}}) == ["one-leader: epoch 4 has [1, 2]"]
+    assert one_leader(logs | {3: log(leaders={3: 3})}, {}) == ["one-leader: epoch 3 has [1, 3]"]
+
+
+def test_committed_prefixes_that_differ_are_seen() -> None:
+    common = [(0, 1, 7), (1, 1, 8)]
+    assert prefix_equal({1: log(*common), 2: log(*common, (2, 1, 9))}, 2) == [], "what is not committed may differ"
+    for other in ([(0, 1, 7)], [(0, 1, 7), (1, 2, 8)], [(0, 1, 7), (1, 1, 9)]):
+        (problem,) = prefix_equal({1: log(*common), 2: log(*other)}, 2)
+        assert problem.startswith("prefix-equal: node 2 differs from node 1 at offsets [1]")
+    assert "prefix-equal: nothing to compare" in prefix_equal({1: log(), 2: log()}, 2)
+
+
+def test_acknowledged_topics_that_are_missing_are_seen() -> None:
+    assert acked_is_there(log((0, 1, 7), (1, 1, 8)), ["t0", "t1"]) == []
+    (problem,) = acked_is_there(log((0, 1, 7)), ["t0", "t1"])
+    assert problem.startswith("acked-is-there: 1 of 2 topics")
