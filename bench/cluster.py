@@ -54,7 +54,7 @@ AnyRow = Row[MixedCluster] | ColdRow[MixedCluster]
 
 
 def make_cluster(side: str, folder: Path, settings: Mapping[str, str]) -> MixedCluster:
-    return MixedCluster(folder, {node: Member(side) for node in NODES}, settings={**_COPIES, **settings}, heap="1g")
+    return MixedCluster(folder, {node: Member(side) for node in NODES}, settings={**_COPIES, **settings}, as_shipped=True)
 
 
 class Clusters:

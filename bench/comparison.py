@@ -139,7 +139,7 @@ def make_broker(side: str, home: Path, overrides: Mapping[str, str] | None = Non
     settings = {**OVERRIDES, **(overrides or {})}
     if side == "odradek":
         return OdradekBroker(home, settings)
-    broker = _TalkingJvmBroker(home, settings)
+    broker = _TalkingJvmBroker(home, settings, as_shipped=True)
     broker.logger = talking or "none"
     return broker
 

@@ -87,14 +87,16 @@ class MixedCluster:
         dynamic: bool = False,
         settings: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
-        heap: str = "256m",
+        as_shipped: bool = False,
     ) -> None:
-        """`dynamic`: the voters stand in the log (kraft.version 1) and not in controller.quorum.voters."""
+        """`dynamic`: the voters stand in the log (kraft.version 1) and not in controller.quorum.voters. `as_shipped`: JVM nodes with the
+        heap and the options of Kafka's own start script, for measurements.
+        """
         self.members = dict(members)
         self.nodes: dict[int, BrokerProcess] = {}
         self.dynamic = dynamic
         self.features = dict(features or {})
-        self.heap = heap
+        self.as_shipped = as_shipped
         for node, member in members.items():
             self.nodes[node] = self._process(member.kind, folder / str(node))
         self.voters = [node for node, member in members.items() if member.votes]
@@ -116,7 +118,9 @@ class MixedCluster:
         self._initial = ",".join(f"{voter}@{at}:{uuid_to_string(_directory_id(voter))}" for voter, at in reached.items())
 
     def _process(self, kind: str, folder: Path) -> BrokerProcess:
-        return JvmBroker(folder, heap=self.heap) if kind == "jvm" else OdradekBroker(folder)
+        if kind == "odradek":
+            return OdradekBroker(folder)
+        return JvmBroker(folder, as_shipped=True) if self.as_shipped else JvmBroker(folder, heap="256m")
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from interop.peers import jvm_command
+from interop.peers import QUICK, jvm_command
 
 PROGRAM = Path(__file__).with_name("jvm") / "Tools.java"
 TIMEOUT_S = 90.0
@@ -27,7 +27,7 @@ class JvmTools:
     """The process; calls may run beside one another. Close it when done."""
 
     def __init__(self) -> None:
-        options = ("-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+        options = (*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             jvm_command(str(PROGRAM), options=options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints
