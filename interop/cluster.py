@@ -100,17 +100,17 @@ class MixedCluster:
         for node, member in members.items():
             self.nodes[node] = self._process(member.kind, folder / str(node))
         self.voters = [node for node, member in members.items() if member.votes]
-        reached = {node: f"127.0.0.1:{self.nodes[node].controller_port}" for node in self.voters}
+        reached = {node: f"{self.nodes[node].host}:{self.nodes[node].controller_port}" for node in self.voters}
         for node, member in members.items():
             process = self.nodes[node]
-            listeners = [f"PLAINTEXT://127.0.0.1:{process.port}"] * member.serves
+            listeners = [f"PLAINTEXT://{process.bootstrap}"] * member.serves
             listeners += [f"CONTROLLER://{reached[node]}"] if member.votes else []
             process.overrides = {
                 **SMALL,
                 "node.id": str(node),
                 "process.roles": member.roles,
                 "listeners": ",".join(listeners),
-                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{process.port}" if member.serves else "",
+                "advertised.listeners": f"PLAINTEXT://{process.bootstrap}" if member.serves else "",
                 "controller.quorum.voters": "" if dynamic else ",".join(f"{voter}@{at}" for voter, at in reached.items()),
                 "controller.quorum.bootstrap.servers": ",".join(reached.values()) if dynamic else "",
                 **(settings or {}),
@@ -177,13 +177,14 @@ class MixedCluster:
         """Of all brokers."""
         return ",".join(self.nodes[node].bootstrap for node, member in self.members.items() if member.serves)
 
-    def view(self, node: int) -> QuorumView | None:
+    def view(self, node: int, timeout: float = 5.0) -> QuorumView | None:
         """What the node says of the quorum; None when it does not lead or does not answer."""
         topic = DescribeQuorumRequest.TopicData(
             topic_name="__cluster_metadata", partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)]
         )
         try:
-            response = ask(self.nodes[node].controller_port, DescribeQuorumRequest(topics=[topic]), 2)
+            process = self.nodes[node]
+            response = ask(process.controller_port, DescribeQuorumRequest(topics=[topic]), 2, timeout, process.host)
         except OSError:
             return None
         assert isinstance(response, DescribeQuorumResponse)
@@ -210,7 +211,7 @@ class MixedCluster:
     def brokers(self, asked: int) -> dict[int, bool]:
         """Broker -> whether it is fenced, as the broker `asked` says."""
         request = DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=True)
-        response = ask(self.nodes[asked].port, request, 2)
+        response = ask(self.nodes[asked].port, request, 2, host=self.nodes[asked].host)
         assert isinstance(response, DescribeClusterResponse)
         return {broker.broker_id: broker.is_fenced for broker in response.brokers}
 
@@ -241,10 +242,10 @@ def eventually(found: Callable[[], T | None], what: str, timeout: float) -> T:
     return answer
 
 
-def ask(port: int, request: Message, version: int, timeout: float = 5.0) -> Message:
-    """The response of whoever listens on the loopback port; OSError when there is none."""
+def ask(port: int, request: Message, version: int, timeout: float = 5.0, host: str = "127.0.0.1") -> Message:
+    """The response of whoever listens on the port; OSError when there is none."""
     frame = encode_request_header(request.API_KEY, version, 7, "interop") + request.encode(version)
-    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+    with socket.create_connection((host, port), timeout) as connection:
         connection.settimeout(timeout)
         connection.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", _exactly(connection, 4))

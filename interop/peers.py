@@ -22,6 +22,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from odradek.testing.embedded import free_ports
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 CLUSTER_ID = "T2RyYWRla0ludGVyb3AwMQ"
 
@@ -33,10 +35,7 @@ def jvm_libs() -> Path:
 
 def free_port() -> int:
     """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1)[0]
 
 
 QUICK = ("-XX:TieredStopAtLevel=1",)
@@ -97,6 +96,10 @@ class BrokerProcess:
         self.data = folder / "data"
         self.port = port or free_port()
         self.controller_port = free_port()
+        self.host = "127.0.0.1"
+        """Where it listens; another than loopback needs overrides of its listeners, too."""
+        self.prefix: tuple[str, ...] = ()
+        """Words before the command that starts it, of a program that ends by running that command in its place."""
         self.overrides = dict(overrides or {})
         self.features: dict[str, int] = {}
         """Levels to format with, where they are not to be the defaults."""
@@ -105,7 +108,7 @@ class BrokerProcess:
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def ready_port(self) -> int:
@@ -150,7 +153,8 @@ class BrokerProcess:
         """Formats when necessary and starts the process."""
         self.format()
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(self.start_command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment())
+            command = [*self.prefix, *self.start_command()]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment())
 
     def start(self, timeout: float = 60) -> BrokerProcess:
         """Formats when necessary, starts, and waits until the broker answers ApiVersions."""
@@ -164,7 +168,7 @@ class BrokerProcess:
 
     def wait_ready(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while not answers_api_versions(self.ready_port):
+        while not answers_api_versions(self.ready_port, host=self.host):
             assert self.process is not None
             if self.process.poll() is not None:
                 raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n{self.log_tail()}")
@@ -327,11 +331,11 @@ class OdradekBroker(BrokerProcess):
         return [str(Path(sys.executable).parent / "odradek"), "start", str(self.properties_path)]
 
 
-def answers_api_versions(port: int, timeout: float = 2.0) -> bool:
-    """Whether a broker on the loopback port answers an ApiVersions v0 request without an error."""
+def answers_api_versions(port: int, timeout: float = 2.0, host: str = "127.0.0.1") -> bool:
+    """Whether a broker on the port answers an ApiVersions v0 request without an error."""
     request = struct.pack(">hhih", 18, 0, 7, -1)
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+        with socket.create_connection((host, port), timeout) as connection:
             connection.settimeout(timeout)
             connection.sendall(struct.pack(">i", len(request)) + request)
             answer = connection.recv(10)

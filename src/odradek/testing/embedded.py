@@ -101,7 +101,7 @@ class EmbeddedCluster:
         self._own = None if directory else tempfile.TemporaryDirectory(prefix="odradek-")
         self.directory = directory or (self._own.name if self._own else "")
         self._settings = dict(settings or {})
-        ports = _free_ports(2 * nodes)
+        ports = free_ports(2 * nodes)
         self._ports = dict(zip(self.ids, ports[:nodes], strict=True))
         self._controller_ports = dict(zip(self.ids, ports[nodes:], strict=True))
         self._threads: dict[int, NodeThread] = {}
@@ -218,7 +218,7 @@ class EmbeddedCluster:
                 format_storage(OsDisk(), self._config(node), cluster_id=cluster_id, rng=rng, now_ms=time.time_ns() // 1_000_000)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now, all different."""
     found: list[int] = []
     candidates = random.sample(range(*_PORTS), k=_PORTS[1] - _PORTS[0])

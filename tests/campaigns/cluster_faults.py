@@ -1,0 +1,251 @@
+"""Strikes the nodes of a cluster of three again and again under load, and judges what came of it.
+
+    python -m tests.campaigns.cluster_faults --fault kill --count 500 --seed 1
+
+Three nodes, each a process and broker and controller in one, serve a topic of six partitions with three replicas, min.insync.replicas=2,
+to idempotent producers with acks=all and to a reader. The faults:
+  kill        SIGKILL of one node, at times of two, and of all; they are started again at once or a little later, and the next strike does
+              not wait until they have caught up, or are up at all;
+  pause       SIGSTOP of one node, for 10 to 60 s.
+In the time between two strikes something has to be acknowledged. In the end everything heals, everything is read, the nodes stop, and
+`cluster_judging` judges (it names what it looks at). The seed decides who is struck, when and how; the load itself runs in real time. When
+there is a problem, the directory with data, logs and histories is kept and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.base.errors import OdradekError
+from odradek.testing.history import Recorder
+from odradek.testing.history.final_read import final_read
+from tests.campaigns import cluster_judging as judging
+from tests.campaigns.cluster_load import PARTITIONS, TOPIC, Load, OwnLoad, RdLoad, Reader, decode
+from tests.campaigns.cluster_nodes import PATIENCE_S, QUORUM, Glance, Leaders, Nodes
+from tests.campaigns.mixed_quorum import no_complaints
+
+
+class Plan(NamedTuple):
+    """What a run does."""
+
+    fault: str
+    count: int
+    seed: int = 1
+    rate: int = 800
+    """Records a second, of all producers."""
+    spread_s: float = 1.0
+    """The longest time from the first acknowledgement after a strike to the next strike."""
+    pause_s: tuple[float, float] = (10.0, 60.0)
+
+
+class Fault(ABC):
+    """One kind of strike."""
+
+    def __init__(self, cluster: Nodes, plan: Plan, rng: random.Random) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.rng = rng
+        self.ids = sorted(cluster.nodes)
+
+    @abstractmethod
+    def strike(self) -> str:
+        """Strikes and takes back what can be taken back; says what it did."""
+
+    def some_node(self) -> int:
+        """One that runs, more often than by chance the controller."""
+        running = [node for node in self.ids if self.cluster.nodes[node].running]
+        if self.rng.random() < 0.3:
+            with contextlib.suppress(TimeoutError):
+                return self.cluster.leader(timeout=1)
+        return self.rng.choice(running)
+
+
+class Kill(Fault):
+    def strike(self) -> str:
+        how_many = self.rng.choices((1, 2, 3), (80, 10, 10))[0]
+        struck = self.ids if how_many == 3 else [self.some_node()]
+        if how_many == 2:
+            struck.append(self.rng.choice([node for node in self.ids if node not in struck]))
+        for node in struck:
+            self.cluster.nodes[node].kill()
+        away_s = self.rng.choice((0.0, self.rng.uniform(0, 1), self.rng.uniform(1, 4)))
+        time.sleep(away_s)
+        for node in struck:
+            self.cluster.launch(node)
+        return f"kill -9 of {struck}, away for {away_s:.1f} s"
+
+
+class Pause(Fault):
+    def strike(self) -> str:
+        node, seconds = self.some_node(), self.rng.uniform(*self.plan.pause_s)
+        self.cluster.nodes[node].pause()
+        try:
+            time.sleep(seconds)
+        finally:
+            self.cluster.nodes[node].resume()
+        return f"pause of {node} for {seconds:.1f} s"
+
+
+FAULTS: dict[str, type[Fault]] = {"kill": Kill, "pause": Pause}
+
+
+class Run:
+    """A cluster, its clients, and everybody who watches."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.rng = random.Random(f"{plan.fault} {plan.seed}")
+        self.history = folder / "history"
+        self.history.mkdir(parents=True)
+        self.cluster = Nodes(folder / "nodes")
+        self.leaders = Leaders()
+        self.begun = time.monotonic()
+        self.loads: list[Load] = []
+        self.figures: dict[str, object] = {}
+        self.longest_s = 0.0
+
+    @property
+    def acked(self) -> int:
+        return sum(load.acked for load in self.loads)
+
+    def say(self, text: str) -> None:
+        print(f"{time.monotonic() - self.begun:7.1f} s, {self.acked:>8} acked: {text}", flush=True)
+
+    def open(self) -> None:
+        self.cluster.format()
+        self.cluster.start()
+        self.cluster.wait_whole()
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
+        self.cluster.wait_whole()
+        bootstrap, rate = self.cluster.bootstrap, self.plan.rate // 4
+        kinds: Sequence[type[RdLoad | OwnLoad]] = (RdLoad, OwnLoad, RdLoad, OwnLoad)
+        self.loads = [kind(f"p{number}", bootstrap, rate, self.history) for number, kind in enumerate(kinds)]
+        self.reader = Reader(bootstrap, self.history)
+        self.glances = [Glance(self.cluster, node, self.leaders) for node in self.cluster.nodes]
+        for thread in (*self.loads, self.reader, *self.glances):
+            thread.start()
+
+    def strike(self) -> None:
+        fault = FAULTS[self.plan.fault](self.cluster, self.plan, self.rng)
+        for number in range(self.plan.count):
+            self._wait_for_acks()
+            time.sleep(self.rng.uniform(0, self.plan.spread_s))
+            self.say(f"{number + 1} of {self.plan.count}: {fault.strike()}")
+            self._look_after()
+        self._wait_for_acks()
+
+    def _wait_for_acks(self) -> None:
+        """Until every producer has had something acknowledged from now on."""
+        begin = time.monotonic()
+        before = [load.acked for load in self.loads]
+        while any(load.acked == then for load, then in zip(self.loads, before, strict=True)):
+            self._look_after()
+            if time.monotonic() - begin > PATIENCE_S:
+                raise TimeoutError(f"progress: no acknowledgement in {PATIENCE_S:g} s for one of {[load.acked for load in self.loads]}")
+            time.sleep(0.01)
+        self.longest_s = max(self.longest_s, time.monotonic() - begin)
+
+    def _look_after(self) -> None:
+        for node, process in self.cluster.nodes.items():
+            if not process.running:
+                raise RuntimeError(f"ends: node {node} ended by itself:\n{process.log_tail()}")
+
+    def close(self) -> list[str]:
+        for load in self.loads:
+            load.stopping.set()
+        healed_s = self.cluster.wait_whole()
+        for load in self.loads:
+            load.join(PATIENCE_S)
+        problems = [f"progress: {load.name} has not ended" for load in self.loads if load.is_alive()]
+        problems += judging.judge_refusals([each for load in self.loads for each in load.refused])
+        self.cluster.wait_whole()
+        self.reader.end()
+        problems += self.reader.failures
+        self.say(f"whole again after {healed_s:.1f} s; judging")
+        with Recorder(self.history / "final.jsonl", "final") as recorder:
+            count = final_read(self.cluster.bootstrap, [TOPIC], recorder, read_committed=False, decode=decode)
+        for glance in self.glances:
+            glance.stopping.set()
+            glance.join()
+        committed = self.cluster.caught_up().high_watermark
+        problems += [f"ends: node {node} ended with {status}" for node, status in self.cluster.stop().items() if status]
+        found, report = judging.judge_history(sorted(self.history.glob("*.jsonl")))
+        problems += found
+        nodes = {node: process.data for node, process in self.cluster.nodes.items()}
+        found, compared = judging.judge_logs(nodes, {}, committed)
+        problems += found
+        judging.note_elections(nodes, self.leaders)
+        problems += self.leaders.problems() + no_complaints(self.cluster)
+        self.figures = {
+            "acked": self.acked,
+            "read": count,
+            "operations": report.operations,
+            "longest wait between strikes": f"{self.longest_s:.1f} s",
+            "bytes compared": compared,
+            "looks": self.leaders.looks,
+            "epochs of the quorum": self.leaders.epochs(QUORUM),
+            "epochs of the first partition": self.leaders.epochs(f"{TOPIC}-0"),
+        }
+        return problems
+
+
+@contextlib.contextmanager
+def opened(plan: Plan, folder: Path) -> Iterator[Run]:
+    run = Run(plan, folder)
+    try:
+        yield run
+    finally:
+        for load in run.loads:
+            load.stopping.set()
+        run.cluster.kill()
+
+
+def campaign(plan: Plan, folder: Path) -> list[str]:
+    """A run; one line for each problem. The folder holds data, logs and histories afterwards."""
+    with opened(plan, folder) as run:
+        try:
+            run.open()
+            run.strike()
+            problems = run.close()
+        except (OdradekError, RuntimeError, TimeoutError) as error:
+            problems = [f"{type(error).__name__}: {error}"]
+        figures = ", ".join(f"{name} {value}" for name, value in run.figures.items())
+        run.say(f"{plan.fault}, seed {plan.seed}: {plan.count} strikes; {figures}; {len(problems)} problems")
+    return problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fault", choices=tuple(FAULTS), required=True)
+    parser.add_argument("--count", type=int, default=50, help="strikes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=int, default=800, help="records a second, of all producers together")
+    parser.add_argument("--spread", type=float, default=1.0, dest="spread_s", help="the longest time between strikes while all goes well")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="odradek-cluster-"))
+    problems = campaign(Plan(**vars(options)), folder)
+    for problem in problems:
+        print(problem)
+    if problems:
+        print(f"FAILED; data, logs and histories: {folder}")
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Judges what a campaign left of a cluster: what clients saw, what the logs of the nodes hold, who led in which epoch, what nodes said.
+
+Each function returns one line for each problem, which begins with the name of what was broken:
+  refused          a producer was told that a record was not accepted, although its time was not over;
+  history          an anomaly that the history checker names (docs/history-checker.md): lost, doubled, out of order, going back, ...;
+  logs             a log with damage, or with offsets, epochs or sequences that go back or leave gaps out;
+  replicas-differ  two replicas are not the same bytes below the smallest high watermark;
+  one-leader       the quorum or a partition had two leaders in one epoch;
+  no-complaints    a node wrote an error or a traceback to its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from odradek.base.ids import TopicPartition
+from odradek.controller.kraft.records import LEADER_CHANGE, control_values
+from odradek.protocol.messages.raft_records import LeaderChangeMessage
+from odradek.storage.checkpoints import read_offset_checkpoint
+from odradek.storage.disk import OsDisk
+from odradek.storage.names import REPLICATION_OFFSET_CHECKPOINT
+from odradek.testing.history import Report, examine, iterate_history
+from odradek.testing.history.logs import LoggedBatch, check_log, compare_logs, read_batches
+from tests.campaigns.cluster_nodes import QUORUM, Leaders
+
+METADATA = "__cluster_metadata-0"
+SHOWN = 5
+
+
+def judge_history(files: Iterable[Path]) -> tuple[list[str], Report]:
+    """The checker's anomalies; and that enough happened to be judged at all."""
+    report = examine(iterate_history(files))
+    problems = [f"history: {anomaly}" for anomaly in report.anomalies[:SHOWN]]
+    if len(report.anomalies) > SHOWN:
+        problems.append(f"history: {dict(report.counts)} in all")
+    for operation in ("send ok", "poll ok"):
+        if not report.operations.get(operation):
+            problems.append(f"history: not one {operation}")
+    return problems, report
+
+
+def high_watermarks(nodes: Mapping[int, Path]) -> dict[str, int]:
+    """The smallest high watermark of each partition that all nodes have, by their checkpoints; nodes have to be stopped."""
+    read = [read_offset_checkpoint(OsDisk(), str(data / REPLICATION_OFFSET_CHECKPOINT)) for data in nodes.values()]
+    return {f"{topic}-{number}": min(each[TopicPartition(topic, number)] for each in read) for topic, number in set.intersection(*map(set, read))}
+
+
+def judge_logs(nodes: Mapping[int, Path], least: Mapping[str, int], metadata_end: int) -> tuple[list[str], int]:
+    """Reads the logs of stopped nodes; returns the problems, and the bytes of a replica that were compared.
+
+    `least`: partition -> the offset up to which clients have read: a high watermark that is smaller hides something. `metadata_end`: the
+    high watermark of the metadata log.
+    """
+    problems: list[str] = []
+    ends = high_watermarks(nodes)
+    problems += [f"logs: the high watermark of {name} is {ends.get(name)} at most, {end} has been read" for name, end in least.items() if ends.get(name, -1) < end]
+    compared = 0
+    for name, end in [*ends.items(), (METADATA, metadata_end)]:
+        internal = name.startswith("__") and name != METADATA
+        replicas = {f"node {node}": list(read_batches(data / name)) for node, data in nodes.items()}
+        for node, batches in replicas.items():
+            problems += [f"logs: {node}: {anomaly}" for anomaly in check_log(name, batches, compacted=internal)[:SHOWN]]
+        if internal:
+            continue  # Each node compacts them for itself.
+        problems += [str(anomaly) for anomaly in compare_logs(name, replicas, end)]
+        compared += sum(len(batch.data) for batch in next(iter(replicas.values())) if batch.header.base_offset < end)
+    if not compared:
+        problems.append("logs: there is nothing to compare")
+    return problems, compared
+
+
+def note_elections(nodes: Mapping[int, Path], leaders: Leaders) -> None:
+    """Adds the leader changes in the metadata logs to what was seen."""
+    for data in nodes.values():
+        for batch in read_batches(data / METADATA):
+            note_election(batch, leaders)
+
+
+def note_election(batch: LoggedBatch, leaders: Leaders) -> None:
+    for _, kind, value in control_values(batch.data):
+        if kind == LEADER_CHANGE:
+            leaders.note(QUORUM, batch.header.partition_leader_epoch, LeaderChangeMessage.decode(value, 0).leader_id)
+
+
+def judge_refusals(refused: Sequence[str]) -> list[str]:
+    return [f"refused: {len(refused)} records, first {list(refused[:SHOWN])}"] if refused else []

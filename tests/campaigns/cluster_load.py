@@ -1,0 +1,237 @@
+"""What clients do with a cluster during a campaign: producers, a reader and one who samples watermarks, all writing histories.
+
+The producers write to all partitions of one topic, each its own numbers in order; half of them are librdkafka's, half our own. The value
+of a record is "producer:number|", padded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from confluent_kafka import KafkaError as RdKafkaError
+from confluent_kafka import Message
+from confluent_kafka import Producer as RdProducer
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client import Consumer, Producer, RecordFuture
+from odradek.testing.history import Recorder
+from odradek.testing.history.events import Assigned, Poll, Value
+from tests.campaigns.kills import CLIENT
+
+TOPIC = "load"
+PARTITIONS = 6
+BATCH = 30
+MOST_OPEN = 300
+"""Batches that a producer has under way."""
+DELIVERY_MS = 300_000
+
+
+def decode(data: bytes) -> Value:
+    """The value of a record without its padding."""
+    return data.partition(b"|")[0].decode()
+
+
+class _Batch:
+    """Records that are sent in one go and make one line of the history."""
+
+    def __init__(self, number: int, values: list[tuple[int, str]]) -> None:
+        self.number = number
+        self.values = values
+        self.offsets: dict[str, int | None] = {}
+        self.failed = False
+
+    def sends(self) -> list[list[object]]:
+        return [["send", TOPIC, partition, self.offsets.get(value), value] for partition, value in self.values]
+
+
+class Load(threading.Thread, ABC):
+    """A producer. `acked`, `sent` and `refused` (the errors that it was told) are for everybody to look at."""
+
+    def __init__(self, name: str, rate: int, history: Path) -> None:
+        super().__init__(name=name, daemon=True)
+        self.rate = rate
+        self.acked = self.sent = 0
+        self.refused: list[str] = []
+        self.stopping = threading.Event()
+        self._recorder = Recorder(history / f"{name}.jsonl", name)
+        self._lock = threading.Lock()
+        self._open = 0
+        self._batches = 0
+
+    def run(self) -> None:
+        due = time.monotonic()
+        while not self.stopping.is_set():
+            if self._open >= MOST_OPEN:
+                self._breathe(0.02)
+                continue
+            self._next()
+            due = max(due + BATCH / self.rate, time.monotonic() - 1)
+            while (left := due - time.monotonic()) > 0:
+                self._breathe(left)
+        self._flush()
+        self._recorder.close()
+
+    def _next(self) -> None:
+        first = self.sent
+        batch = _Batch(self._batches, [(number % PARTITIONS, f"{self.name}:{number}") for number in range(first, first + BATCH)])
+        self._batches += 1
+        self.sent += BATCH
+        self._open += 1
+        self._recorder.invoke("send", batch.sends(), id=batch.number)
+        for partition, value in batch.values:
+            self._send(batch, partition, value, value.encode() + b"|" + b"x" * (batch.number * 37 % 400))
+
+    def _completed(self, batch: _Batch, value: str, offset: int | None, error: str) -> None:
+        with self._lock:
+            batch.offsets[value] = offset if offset is not None and offset >= 0 else None
+            if error:
+                batch.failed = True
+                self.refused.append(f"{self.name}: {value}: {error}")
+            else:
+                self.acked += 1
+            if len(batch.offsets) < len(batch.values):
+                return
+            self._open -= 1
+        (self._recorder.info if batch.failed else self._recorder.ok)("send", batch.sends(), id=batch.number)
+
+    @abstractmethod
+    def _send(self, batch: _Batch, partition: int, value: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    def _breathe(self, seconds: float) -> None:
+        """Lets so many seconds pass, or less."""
+
+    @abstractmethod
+    def _flush(self) -> None:
+        """Waits until all have been answered."""
+
+
+class RdLoad(Load):
+    """librdkafka's."""
+
+    def __init__(self, name: str, bootstrap: str, rate: int, history: Path, *, acks: str = "all") -> None:
+        super().__init__(name, rate, history)
+        self._producer = RdProducer(
+            {
+                **CLIENT,
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": acks == "all",
+                "acks": acks,
+                "linger.ms": 2,
+                "delivery.timeout.ms": DELIVERY_MS,
+                "retry.backoff.ms": 20,
+                "topic.metadata.refresh.fast.interval.ms": 50,
+                "log_level": 0,
+            }
+        )
+
+    def _send(self, batch: _Batch, partition: int, value: str, data: bytes) -> None:
+        def delivered(error: RdKafkaError | None, message: Message) -> None:
+            self._completed(batch, value, message.offset() if error is None else None, "" if error is None else str(error))
+
+        while True:
+            try:
+                self._producer.produce(TOPIC, data, partition=partition, on_delivery=delivered)
+                return
+            except BufferError:
+                self._producer.poll(0.01)
+
+    def _breathe(self, seconds: float) -> None:
+        self._producer.poll(max(0.0, seconds))
+
+    def _flush(self) -> None:
+        self._producer.flush(DELIVERY_MS / 1000)
+
+
+class OwnLoad(Load):
+    """Our own."""
+
+    def __init__(self, name: str, bootstrap: str, rate: int, history: Path, *, acks: str = "all") -> None:
+        super().__init__(name, rate, history)
+        self._producer = Producer(
+            bootstrap_servers=bootstrap,
+            acks=acks,
+            enable_idempotence=acks == "all",
+            delivery_timeout_ms=DELIVERY_MS,
+            max_block_ms=DELIVERY_MS,
+            linger_ms=2,
+            retry_backoff_ms=20,
+        )
+
+    def _send(self, batch: _Batch, partition: int, value: str, data: bytes) -> None:
+        def done(future: RecordFuture) -> None:
+            error = future.exception()
+            self._completed(batch, value, future.result().offset if error is None else None, "" if error is None else repr(error))
+
+        try:
+            self._producer.send(TOPIC, data, partition=partition).add_done_callback(done)
+        except KafkaError as error:
+            self._completed(batch, value, None, repr(error))
+
+    def _breathe(self, seconds: float) -> None:
+        self.stopping.wait(max(0.0, seconds))
+
+    def _flush(self) -> None:
+        self._producer.close()
+
+
+class Reader(threading.Thread):
+    """Reads the topic from its beginning while it is written, and another client of it samples the watermarks."""
+
+    def __init__(self, bootstrap: str, history: Path) -> None:
+        super().__init__(name="reader", daemon=True)
+        self.stopping = threading.Event()
+        self.failures: list[str] = []
+        self._servers = bootstrap
+        self._recorder = Recorder(history / "reader.jsonl", "reader")
+        self._watcher = threading.Thread(target=self._guarded, args=(self._watch,), name="watcher", daemon=True)
+        self._watching = Recorder(history / "watcher.jsonl", "watcher")
+        self._partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+
+    def start(self) -> None:
+        super().start()
+        self._watcher.start()
+
+    def end(self) -> None:
+        self.stopping.set()
+        self.join()
+        self._watcher.join()
+        self._recorder.close()
+        self._watching.close()
+
+    def run(self) -> None:
+        self._guarded(self._read)
+
+    def _guarded(self, what: object) -> None:
+        try:
+            what()  # type: ignore[operator]
+        except Exception as error:
+            self.failures.append(f"reader: {type(error).__name__}: {error}")
+
+    def _read(self) -> None:
+        with Consumer(bootstrap_servers=self._servers, auto_offset_reset="none") as consumer:
+            consumer.assign(self._partitions)
+            for partition in self._partitions:
+                consumer.seek(partition, 0)
+            self._recorder.ok("assign", [Assigned(None, *each, None) for each in self._partitions])
+            while not self.stopping.is_set():
+                self._recorder.invoke("poll")
+                polls = [
+                    Poll(record.topic, record.partition, record.offset, decode(record.value or b"")) for record in consumer.poll(500)
+                ]
+                self._recorder.ok("poll", polls)
+
+    def _watch(self) -> None:
+        with Consumer(bootstrap_servers=self._servers, default_api_timeout_ms=2000, request_timeout_ms=1000) as consumer:
+            while not self.stopping.wait(0.1):
+                self._watching.invoke("poll")
+                marks: list[list[object]] = []
+                with contextlib.suppress(KafkaError):
+                    ends = consumer.end_offsets(self._partitions)
+                    marks = [[*each, None, ends[each], None] for each in self._partitions]
+                self._watching.ok("poll", watermarks=marks)

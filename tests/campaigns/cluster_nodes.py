@@ -1,0 +1,127 @@
+"""Three nodes of one cluster, each a process, and whoever watches what they say of themselves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from interop.cluster import Member, MixedCluster, ask, eventually
+from interop.peers import BrokerProcess
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+NODES = 3
+SETTINGS = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "log.segment.bytes": "4194304",
+    "metadata.log.max.record.bytes.between.snapshots": "100000",
+    "log.segment.delete.delay.ms": "500",
+    "log.flush.offset.checkpoint.interval.ms": "1000",
+    "replica.lag.time.max.ms": "5000",
+}
+PATIENCE_S = 90.0
+GLANCE_S = 1.0
+"""How long a node has to answer whoever watches."""
+
+
+class Nodes(MixedCluster):
+    """All of them Odradek's, broker and controller in one."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        members = {node: Member("odradek") for node in range(1, NODES + 1)}
+        super().__init__(folder, members, dynamic=True, settings={**SETTINGS, **(settings or {})})
+
+    def launch(self, node: int) -> None:
+        """Starts a node and does not wait for it."""
+        self.nodes[node].launch()
+
+    def partitions(self, asked: int, timeout: float = 5.0) -> list[tuple[str, MetadataResponse.MetadataResponsePartition]]:
+        """(topic, partition) of all, as a node tells them. OSError when it does not answer."""
+        process = self.nodes[asked]
+        response = ask(process.port, MetadataRequest(topics=None), 12, timeout, process.host)
+        assert isinstance(response, MetadataResponse)
+        return [(topic.name or "", partition) for topic in response.topics for partition in topic.partitions]
+
+    def _whole(self) -> bool | None:
+        try:
+            for node in self.nodes:
+                for _, partition in self.partitions(node):
+                    if partition.leader_id < 0 or sorted(partition.isr_nodes) != sorted(partition.replica_nodes):
+                        return None
+            return True if self.caught_up(timeout=5) else None
+        except (OSError, TimeoutError):
+            return None
+
+    def wait_whole(self, patience_s: float = PATIENCE_S) -> float:
+        """Waits until every node says that every partition has a leader and all replicas in sync; how many seconds that took."""
+        begin = time.monotonic()
+        eventually(self._whole, "all partitions to have a leader and all their replicas in sync, by the word of all nodes", patience_s)
+        return time.monotonic() - begin
+
+    def stop(self) -> dict[int, int]:
+        """Ends them in order: the first while the others are a majority, those together. Node -> exit status."""
+        first, *others = self.nodes.values()
+        statuses = {1: first.stop(PATIENCE_S)}
+        threads = [threading.Thread(target=lambda each=each: each.stop(PATIENCE_S)) for each in others]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for node, process in self.nodes.items():
+            assert process.process is not None
+            statuses[node] = process.process.wait()
+        return statuses
+
+
+class Leaders:
+    """Who was said to lead what in which epoch, by everybody who was asked."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, int], set[int]] = {}
+        """(the quorum or a partition, epoch) -> leaders."""
+        self.looks = 0
+
+    def note(self, what: str, epoch: int, leader: int) -> None:
+        if leader >= 0:
+            self.seen.setdefault((what, epoch), set()).add(leader)
+
+    def problems(self) -> list[str]:
+        return [f"one-leader: {what} has {sorted(who)} in epoch {epoch}" for (what, epoch), who in self.seen.items() if len(who) > 1]
+
+    def epochs(self, what: str) -> int:
+        return sum(each == what for each, _ in self.seen)
+
+
+QUORUM = "the quorum"
+
+
+class Glance(threading.Thread):
+    """Asks one node, again and again, who leads the quorum and the partitions."""
+
+    def __init__(self, cluster: Nodes, node: int, leaders: Leaders) -> None:
+        super().__init__(name=f"glance-{node}", daemon=True)
+        self.cluster = cluster
+        self.node = node
+        self.leaders = leaders
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self.stopping.wait(0.1):
+            process: BrokerProcess = self.cluster.nodes[self.node]
+            if not process.running:
+                continue
+            view = self.cluster.view(self.node, GLANCE_S)
+            if view is not None:
+                self.leaders.note(QUORUM, view.epoch, view.leader)
+            try:
+                partitions = self.cluster.partitions(self.node, GLANCE_S)
+            except OSError:
+                continue
+            for topic, partition in partitions:
+                self.leaders.note(f"{topic}-{partition.partition_index}", partition.leader_epoch, partition.leader_id)
+            self.leaders.looks += 1
