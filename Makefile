@@ -98,6 +98,9 @@ campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.directories
 	$(BIN)/python -m tests.campaigns.simulation --seed 1 --count 200
 	$(BIN)/python -m tests.campaigns.cluster --seed 1 --count 5000 --quiet
+	$(BIN)/python -m tests.campaigns.cluster_faults --fault kill --count 500 --seed 1
+	$(BIN)/python -m tests.campaigns.cluster_faults --fault pause --count 60 --seed 1
+	$(BIN)/python -m tests.campaigns.cluster_faults --fault split --count 100 --seed 1
 	$(BIN)/python -m tests.campaigns.crash_states --states 50000 --seed 1
 	$(BIN)/python -m tests.campaigns.power_cuts --cuts 200 --seed 1
 	$(BIN)/python -m tests.campaigns.failing_directories --seed 1 --count 12

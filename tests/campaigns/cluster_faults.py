@@ -6,10 +6,14 @@ Three nodes, each a process and broker and controller in one, serve a topic of s
 to idempotent producers with acks=all and to a reader. The faults:
   kill        SIGKILL of one node, at times of two, and of all; they are started again at once or a little later, and the next strike does
               not wait until they have caught up, or are up at all;
-  pause       SIGSTOP of one node, for 10 to 60 s.
-In the time between two strikes something has to be acknowledged. In the end everything heals, everything is read, the nodes stop, and
-`cluster_judging` judges (it names what it looks at). The seed decides who is struck, when and how; the load itself runs in real time. When
-there is a problem, the directory with data, logs and histories is kept and named.
+  pause       SIGSTOP of one node, for 10 to 60 s;
+  split       the network between the nodes, which are hosts of their own (`namespaces`), drops packets: one way between two, between two
+              both ways (a bridge), of one to and from all others, around (each is heard by one other), or on the controllers' ports only.
+              After each the partitions have to be whole within 30 s.
+`--fault kill,pause` has them in turns. In the time between two strikes every producer has to have something acknowledged. In the end
+everything heals, everything is read, the nodes stop, and `cluster_judging` judges (it names what it looks at). The seed decides who is
+struck, when and how; the load itself runs in real time. When there is a problem, the directory with data, logs and histories is kept and
+named.
 """
 
 from __future__ import annotations
@@ -32,15 +36,18 @@ from odradek.base.errors import OdradekError
 from odradek.testing.history import Recorder
 from odradek.testing.history.final_read import final_read
 from tests.campaigns import cluster_judging as judging
+from tests.campaigns import namespaces
 from tests.campaigns.cluster_load import PARTITIONS, TOPIC, Load, OwnLoad, RdLoad, Reader, decode
-from tests.campaigns.cluster_nodes import PATIENCE_S, QUORUM, Glance, Leaders, Nodes
+from tests.campaigns.cluster_nodes import NODES, PATIENCE_S, QUORUM, Glance, Leaders, Nodes
 from tests.campaigns.mixed_quorum import no_complaints
+from tests.campaigns.namespaces import Network
 
 
 class Plan(NamedTuple):
     """What a run does."""
 
     fault: str
+    """Names of faults, with commas between."""
     count: int
     seed: int = 1
     rate: int = 800
@@ -48,6 +55,7 @@ class Plan(NamedTuple):
     spread_s: float = 1.0
     """The longest time from the first acknowledgement after a strike to the next strike."""
     pause_s: tuple[float, float] = (10.0, 60.0)
+    split_s: tuple[float, float] = (2.0, 20.0)
 
 
 class Fault(ABC):
@@ -98,7 +106,33 @@ class Pause(Fault):
         return f"pause of {node} for {seconds:.1f} s"
 
 
-FAULTS: dict[str, type[Fault]] = {"kill": Kill, "pause": Pause}
+class Split(Fault):
+    WHOLE_S = 30.0
+
+    def strike(self) -> str:
+        network = self.cluster.network
+        assert network is not None
+        kind = self.rng.choice(("one-way", "bridge", "alone", "ring", "controllers"))
+        seconds = self.rng.uniform(*self.plan.split_s)
+        first, second, third = self.rng.sample(self.ids, 3)
+        if kind == "ring":
+            ways = [(second, first), (third, second), (first, third)]
+        else:
+            ways = {"one-way": [(first, second)], "bridge": [(first, second), (second, first)]}.get(
+                kind, [(first, second), (second, first), (first, third), (third, first)]
+            )
+        for sender, receiver in ways:
+            for port in {self.cluster.nodes[node].controller_port for node in (sender, receiver)} if kind == "controllers" else [None]:
+                network.cut(sender, receiver, port)
+        try:
+            time.sleep(seconds)
+        finally:
+            network.heal()
+        whole_s = self.cluster.wait_whole(self.WHOLE_S)
+        return f"{kind} split of {ways} for {seconds:.1f} s, whole {whole_s:.1f} s later"
+
+
+FAULTS: dict[str, type[Fault]] = {"kill": Kill, "pause": Pause, "split": Split}
 
 
 class Run:
@@ -110,7 +144,9 @@ class Run:
         self.rng = random.Random(f"{plan.fault} {plan.seed}")
         self.history = folder / "history"
         self.history.mkdir(parents=True)
-        self.cluster = Nodes(folder / "nodes")
+        self.faults = plan.fault.split(",")
+        self.network = Network(range(1, NODES + 1)) if "split" in self.faults else None
+        self.cluster = Nodes(folder / "nodes", network=self.network)
         self.leaders = Leaders()
         self.begun = time.monotonic()
         self.loads: list[Load] = []
@@ -125,6 +161,8 @@ class Run:
         print(f"{time.monotonic() - self.begun:7.1f} s, {self.acked:>8} acked: {text}", flush=True)
 
     def open(self) -> None:
+        if self.network is not None:
+            self.network.make()
         self.cluster.format()
         self.cluster.start()
         self.cluster.wait_whole()
@@ -140,8 +178,9 @@ class Run:
             thread.start()
 
     def strike(self) -> None:
-        fault = FAULTS[self.plan.fault](self.cluster, self.plan, self.rng)
+        faults = [FAULTS[name](self.cluster, self.plan, self.rng) for name in self.faults]
         for number in range(self.plan.count):
+            fault = faults[number % len(faults)]
             self._wait_for_acks()
             time.sleep(self.rng.uniform(0, self.plan.spread_s))
             self.say(f"{number + 1} of {self.plan.count}: {fault.strike()}")
@@ -186,7 +225,7 @@ class Run:
         found, report = judging.judge_history(sorted(self.history.glob("*.jsonl")))
         problems += found
         nodes = {node: process.data for node, process in self.cluster.nodes.items()}
-        found, compared = judging.judge_logs(nodes, {}, committed)
+        found, compared = judging.judge_logs(nodes, judging.ends_read(self.history / "final.jsonl"), committed)
         problems += found
         judging.note_elections(nodes, self.leaders)
         problems += self.leaders.problems() + no_complaints(self.cluster)
@@ -195,6 +234,7 @@ class Run:
             "read": count,
             "operations": report.operations,
             "longest wait between strikes": f"{self.longest_s:.1f} s",
+            "longest wait of a send": f"{max((seconds for seconds, _ in report.unavailable.values()), default=0):.1f} s",
             "bytes compared": compared,
             "looks": self.leaders.looks,
             "epochs of the quorum": self.leaders.epochs(QUORUM),
@@ -212,6 +252,8 @@ def opened(plan: Plan, folder: Path) -> Iterator[Run]:
         for load in run.loads:
             load.stopping.set()
         run.cluster.kill()
+        if run.network is not None:
+            run.network.remove()
 
 
 def campaign(plan: Plan, folder: Path) -> list[str]:
@@ -228,14 +270,25 @@ def campaign(plan: Plan, folder: Path) -> list[str]:
     return problems
 
 
+def _faults(text: str) -> str:
+    if unknown := [name for name in text.split(",") if name not in FAULTS]:
+        raise argparse.ArgumentTypeError(f"no such fault: {', '.join(unknown)}")
+    return text
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fault", choices=tuple(FAULTS), required=True)
+    parser.add_argument("--fault", type=_faults, required=True, help=f"{', '.join(FAULTS)}, or several with commas between")
     parser.add_argument("--count", type=int, default=50, help="strikes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=int, default=800, help="records a second, of all producers together")
     parser.add_argument("--spread", type=float, default=1.0, dest="spread_s", help="the longest time between strikes while all goes well")
     options = parser.parse_args()
+    if "split" in options.fault:
+        if lacking := namespaces.why_not():
+            print(f"This machine cannot run the campaign: {lacking}", file=sys.stderr)
+            return 2
+        namespaces.leave_network()
     folder = Path(tempfile.mkdtemp(prefix="odradek-cluster-"))
     problems = campaign(Plan(**vars(options)), folder)
     for problem in problems:

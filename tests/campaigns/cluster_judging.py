@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from odradek.base.ids import TopicPartition
 from odradek.controller.kraft.records import LEADER_CHANGE, control_values
@@ -43,18 +44,27 @@ def judge_history(files: Iterable[Path]) -> tuple[list[str], Report]:
 def high_watermarks(nodes: Mapping[int, Path]) -> dict[str, int]:
     """The smallest high watermark of each partition that all nodes have, by their checkpoints; nodes have to be stopped."""
     read = [read_offset_checkpoint(OsDisk(), str(data / REPLICATION_OFFSET_CHECKPOINT)) for data in nodes.values()]
-    return {f"{topic}-{number}": min(each[TopicPartition(topic, number)] for each in read) for topic, number in set.intersection(*map(set, read))}
+    return {
+        f"{topic}-{number}": min(each[TopicPartition(topic, number)] for each in read)
+        for topic, number in set.intersection(*map(set, read))
+    }
 
 
-def judge_logs(nodes: Mapping[int, Path], least: Mapping[str, int], metadata_end: int) -> tuple[list[str], int]:
+def ends_read(final: Path) -> dict[str, int]:
+    """Partition -> its end, as a final read that is recorded in the file has found it."""
+    marks = [mark for event in iterate_history([final]) for mark in cast("list[list[int]]", event.extra.get("watermarks", []))]
+    return {f"{topic}-{partition}": end for topic, partition, _, end, _ in marks}
+
+
+def judge_logs(nodes: Mapping[int, Path], read: Mapping[str, int], metadata_end: int) -> tuple[list[str], int]:
     """Reads the logs of stopped nodes; returns the problems, and the bytes of a replica that were compared.
 
-    `least`: partition -> the offset up to which clients have read: a high watermark that is smaller hides something. `metadata_end`: the
-    high watermark of the metadata log.
+    `read`: partition -> the offset up to which clients have read when all replicas were in sync: up to there the replicas are equal, even
+    where a follower does not know yet that this is committed. `metadata_end`: the high watermark of the metadata log.
     """
     problems: list[str] = []
-    ends = high_watermarks(nodes)
-    problems += [f"logs: the high watermark of {name} is {ends.get(name)} at most, {end} has been read" for name, end in least.items() if ends.get(name, -1) < end]
+    ends = {name: max(end, read.get(name, 0)) for name, end in high_watermarks(nodes).items()}
+    problems += [f"logs: not all nodes have {name}" for name in read if name not in ends]
     compared = 0
     for name, end in [*ends.items(), (METADATA, metadata_end)]:
         internal = name.startswith("__") and name != METADATA

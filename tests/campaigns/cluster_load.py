@@ -221,9 +221,7 @@ class Reader(threading.Thread):
             self._recorder.ok("assign", [Assigned(None, *each, None) for each in self._partitions])
             while not self.stopping.is_set():
                 self._recorder.invoke("poll")
-                polls = [
-                    Poll(record.topic, record.partition, record.offset, decode(record.value or b"")) for record in consumer.poll(500)
-                ]
+                polls = [Poll(record.topic, record.partition, record.offset, decode(record.value or b"")) for record in consumer.poll(500)]
                 self._recorder.ok("poll", polls)
 
     def _watch(self) -> None:

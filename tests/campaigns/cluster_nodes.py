@@ -10,6 +10,7 @@ from pathlib import Path
 from interop.cluster import Member, MixedCluster, ask, eventually
 from interop.peers import BrokerProcess
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.campaigns.namespaces import Network
 
 NODES = 3
 SETTINGS = {
@@ -32,9 +33,18 @@ GLANCE_S = 1.0
 class Nodes(MixedCluster):
     """All of them Odradek's, broker and controller in one."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, network: Network | None = None) -> None:
+        """`network`: has a host for each node; without it they all listen on loopback."""
+        self.network = network
         members = {node: Member("odradek") for node in range(1, NODES + 1)}
         super().__init__(folder, members, dynamic=True, settings={**SETTINGS, **(settings or {})})
+
+    def _process(self, kind: str, folder: Path) -> BrokerProcess:
+        process = super()._process(kind, folder)
+        if self.network is not None:
+            host = int(folder.name)
+            process.host, process.prefix = self.network.address(host), self.network.prefix(host)
+        return process
 
     def launch(self, node: int) -> None:
         """Starts a node and does not wait for it."""
