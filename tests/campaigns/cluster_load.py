@@ -24,11 +24,11 @@ from odradek.testing.history.events import Assigned, Poll, Value
 from tests.campaigns.kills import CLIENT
 
 TOPIC = "load"
-PARTITIONS = 6
 BATCH = 30
 MOST_OPEN = 300
 """Batches that a producer has under way."""
 DELIVERY_MS = 300_000
+MANY = 2_147_483_647
 
 
 def decode(data: bytes) -> Value:
@@ -52,9 +52,10 @@ class _Batch:
 class Load(threading.Thread, ABC):
     """A producer. `acked`, `sent` and `refused` (the errors that it was told) are for everybody to look at."""
 
-    def __init__(self, name: str, rate: int, history: Path) -> None:
+    def __init__(self, name: str, rate: int, history: Path, partitions: int) -> None:
         super().__init__(name=name, daemon=True)
         self.rate = rate
+        self.partitions = partitions
         self.acked = self.sent = 0
         self.refused: list[str] = []
         self.stopping = threading.Event()
@@ -78,7 +79,7 @@ class Load(threading.Thread, ABC):
 
     def _next(self) -> None:
         first = self.sent
-        batch = _Batch(self._batches, [(number % PARTITIONS, f"{self.name}:{number}") for number in range(first, first + BATCH)])
+        batch = _Batch(self._batches, [(number % self.partitions, f"{self.name}:{number}") for number in range(first, first + BATCH)])
         self._batches += 1
         self.sent += BATCH
         self._open += 1
@@ -114,14 +115,16 @@ class Load(threading.Thread, ABC):
 class RdLoad(Load):
     """librdkafka's."""
 
-    def __init__(self, name: str, bootstrap: str, rate: int, history: Path, *, acks: str = "all") -> None:
-        super().__init__(name, rate, history)
+    def __init__(self, name: str, bootstrap: str, rate: int, history: Path, partitions: int, *, acks: str = "all") -> None:
+        super().__init__(name, rate, history, partitions)
         self._producer = RdProducer(
             {
                 **CLIENT,
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": acks == "all",
                 "acks": acks,
+                # What is sent again without idempotence stands there twice.
+                "retries": MANY if acks == "all" else 0,
                 "linger.ms": 2,
                 "delivery.timeout.ms": DELIVERY_MS,
                 "retry.backoff.ms": 20,
@@ -151,11 +154,12 @@ class RdLoad(Load):
 class OwnLoad(Load):
     """Our own."""
 
-    def __init__(self, name: str, bootstrap: str, rate: int, history: Path, *, acks: str = "all") -> None:
-        super().__init__(name, rate, history)
+    def __init__(self, name: str, bootstrap: str, rate: int, history: Path, partitions: int, *, acks: str = "all") -> None:
+        super().__init__(name, rate, history, partitions)
         self._producer = Producer(
             bootstrap_servers=bootstrap,
             acks=acks,
+            retries=MANY if acks == "all" else 0,
             enable_idempotence=acks == "all",
             delivery_timeout_ms=DELIVERY_MS,
             max_block_ms=DELIVERY_MS,
@@ -183,7 +187,7 @@ class OwnLoad(Load):
 class Reader(threading.Thread):
     """Reads the topic from its beginning while it is written, and another client of it samples the watermarks."""
 
-    def __init__(self, bootstrap: str, history: Path) -> None:
+    def __init__(self, bootstrap: str, history: Path, partitions: int) -> None:
         super().__init__(name="reader", daemon=True)
         self.stopping = threading.Event()
         self.failures: list[str] = []
@@ -191,7 +195,7 @@ class Reader(threading.Thread):
         self._recorder = Recorder(history / "reader.jsonl", "reader")
         self._watcher = threading.Thread(target=self._guarded, args=(self._watch,), name="watcher", daemon=True)
         self._watching = Recorder(history / "watcher.jsonl", "watcher")
-        self._partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        self._partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
 
     def start(self) -> None:
         super().start()

@@ -93,5 +93,5 @@ def test_a_few_moves_of_coordinators_between_brokers() -> None:
 
 
 def test_nothing_acked_is_lost_or_doubled_by_kills_and_a_pause_of_nodes_of_a_cluster(tmp_path: Path) -> None:
-    plan = cluster_faults.Plan("kill,pause,kill", 3, seed=1, spread_s=0.5, pause_s=(1.5, 3.0))
+    plan = cluster_faults.Plan("kill,pause,kill", 3, seed=1, spread_s=0.5, times=cluster_faults.Times(pause=(1.5, 3.0)))
     assert cluster_faults.campaign(plan, tmp_path) == []
