@@ -18,6 +18,7 @@ from odradek.protocol.messages.metadata_records import PartitionChangeRecord, Pa
 from odradek.protocol.registry import response_class
 from odradek.protocol.schema import Message
 from odradek.replication.fetching.states import FetchState, Followed
+from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
 from odradek.server.fetchers import ReplicaFetchers
 from odradek.storage.append import AppendOrigin
@@ -135,7 +136,7 @@ class Wire:
 
 
 class Node(Broker):
-    """A broker that copies what it follows. With `hold_jobs` its hardening jobs wait for `run_jobs`."""
+    """A broker that copies what it follows. With `hold_jobs` its jobs of following (flushes, hardening) wait for `run_jobs`."""
 
     def __init__(self, number: int, wire: Wire, nodes: Sequence[int], **config: str) -> None:
         super().__init__(
@@ -158,6 +159,7 @@ class Node(Broker):
             hosted=self.manager.partitions,
             log_manager=self.services.log_manager,
             run_job=self._run_job,
+            flush=Flusher(self.disk, self._run_job).flush,
             drain=self.manager.delayed.drain,
         )
         self.manager.changes.fetchers = self.fetchers

@@ -656,6 +656,66 @@ def test_many_cuts_of_one_answer_are_one_job() -> None:
     assert all(agree(cluster, 2, 3, topic_partition=each) for each in partitions)
 
 
+# -- what has to be durable before the leader may count it ------------------------------------------------------------------------------
+
+
+def test_the_leader_hears_of_nothing_that_flush_messages_wants_durable_first() -> None:
+    cluster = three(log_flush_interval_messages="1")
+    cluster.run(5)
+    cluster[2].hold_jobs = True
+    asked = cluster[1].lead(TP, b"a", acks=-1)
+    cluster.run(2000)
+    assert cluster[2].log(TP).log_end_offset == 1
+    assert not asked.done
+    assert cluster[2].log(TP).recovery_point == 0
+    cluster[2].run_jobs()
+    cluster.run(20)
+    assert [each.error for each in asked.result()] == [ErrorCode.NONE]
+    assert cluster[2].log(TP).recovery_point == 1
+
+
+def test_the_next_leader_does_not_hear_of_it_either() -> None:
+    cluster = three(log_flush_interval_messages="1")
+    cluster.run(5)
+    cluster[2].hold_jobs = True
+    cluster[1].lead(TP, b"a")
+    cluster.run(20)
+    assert cluster[2].log(TP).log_end_offset == 1
+    cluster.elect(topic_id(1), 3, 2, 3)
+    cluster.run(50)
+    assert not cluster.wire.fetches(2, 3)
+    cluster[2].run_jobs()
+    cluster.run(20)
+    assert [each.fetch_offset for each in cluster.wire.fetches(2, 3)[0].topics[0].partitions] == [1]
+
+
+def test_what_flush_messages_does_not_ask_for_is_left_to_the_system() -> None:
+    cluster = three(log_flush_interval_messages="3")
+    cluster.run(5)
+    cluster[2].hold_jobs = True
+    asked = cluster[1].lead(TP, b"a", b"b", acks=-1)
+    cluster.run(20)
+    assert asked.done
+    assert cluster[2].jobs == 0
+
+
+def test_other_partitions_go_on_after_a_flush_that_fails() -> None:
+    cluster = FetchCluster(1, 2, log_flush_interval_messages="1")
+    cluster.create("orders", leader=1)
+    cluster.create("others", leader=1, number=2)
+    others = TopicPartition("others", 0)
+    cluster.run(5)
+    node = cluster[2]
+    assert node.log(TP).parent_directory != node.log(others).parent_directory
+    node.disk.fail(node.log(TP).parent_directory, "fsync")
+    cluster[1].lead(TP, b"a")
+    cluster.run(20)
+    assert node.partition(TP).role is Role.OFFLINE
+    cluster[1].lead(others, b"a")
+    cluster.run(20)
+    assert agree(cluster, topic_partition=others)
+
+
 def test_a_log_without_epochs_is_cut_to_its_high_watermark_first() -> None:
     cluster = three()
     cluster[1].lead(TP, b"a")

@@ -5,7 +5,8 @@ one request at a time, round after round:
 
 1. It asks for what is new since the last answer, in an incremental session (`replication.fetching.plan`).
 2. The answer is sorted (`replication.fetching.answer`). What is to be appended is appended at once, one write a partition.
-3. The next request goes out. It tells the leader, by the positions in it, what has arrived; nothing is fsynced for that, as in Kafka.
+3. The next request goes out. It tells the leader, by the positions in it, what has arrived; nothing is fsynced for that, as in Kafka, but
+   for what flush.messages wants to be durable: the request waits for those flushes, beside the loop.
 4. What has to be cut is cut at once and made durable in one job for the whole answer; where the leader's log lies is asked for what has to
    be reset. These partitions are left out of requests until that is done.
 
@@ -82,14 +83,16 @@ class ReplicaFetchers:
         hosted: HostedPartitions,
         log_manager: LogManager,
         run_job: RunJob,
+        flush: Callable[[Partition], Deferred[None]],
         drain: Callable[[], object],
     ) -> None:
-        """`drain` answers the requests that waited for what was appended."""
+        """`flush` makes a partition's log durable (`Flusher.flush`); `drain` answers the requests that waited for what was appended."""
         self.local_id = local_id
         self.clock = clock
         self.config = config
         self.send = send
         self.broker_epoch = broker_epoch
+        self.flush = flush
         self.drain = drain
         self._hosted = hosted
         self._log_manager = log_manager
@@ -122,6 +125,7 @@ class ReplicaFetchers:
             )
             if log.is_cut:
                 cuts.append(_CutLog(fetcher, followed, log))
+            fetcher.flush_if_due(partition, log)
             self._fetcher_of[topic_partition] = fetcher
             fetcher.start_soon()
         self.harden(cuts)
@@ -230,6 +234,8 @@ class Fetcher:
         self._purpose = f"fetch-{number}"
         self._asking = False
         """A fetch is under way."""
+        self._flushes = 0
+        """Under way: what the next fetch would tell the leader is not durable yet."""
         self._refused = False
         """The last fetch was refused as a whole."""
         self._unreachable = False
@@ -264,7 +270,7 @@ class Fetcher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._asking or self._closed:
+        if self._asking or self._flushes or self._closed:
             return
         now = self._clock.monotonic()
         if now < self._pause_until:
@@ -375,9 +381,21 @@ class Fetcher:
             logger.exception("%s could not be appended to", followed.topic_partition)
             self._fail(followed, str(error))
         else:
+            self.flush_if_due(partition, log)
             self.table.moved(followed, position_of(log))
             followed.lag = max(append.high_watermark - log.log_end_offset, 0)
             followed.resets = 0
+
+    def flush_if_due(self, partition: Partition, log: Log) -> None:
+        """Where flush.messages asks for it the log becomes durable before the leader is told of its end, which it may count from then on."""
+        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            self._flushes += 1
+            self._owner.flush(partition).add_callback(self._flushed)
+
+    def _flushed(self, _: Deferred[None]) -> None:
+        # A disk that has failed has taken its partitions with it, and the others go on.
+        self._flushes -= 1
+        self.wake()
 
     def _replica(self, followed: Followed) -> tuple[Partition, Log] | tuple[None, None]:
         """What is followed and its log, as long as that is where it was when the leader was asked."""

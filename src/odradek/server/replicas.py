@@ -67,6 +67,7 @@ class MakeReplicas(Step[ReplicaManager]):
             hosted=manager.partitions,
             log_manager=self._directories.log_manager,
             run_job=node.jobs.run,
+            flush=manager.flusher.flush,
             drain=manager.delayed.drain,
         )
         services.dynamic_config.subscribe(("num.replica.fetchers",), self._fetchers.resize)
