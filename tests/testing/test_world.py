@@ -137,6 +137,25 @@ def test_a_program_that_goes_round_in_circles_is_an_error_not_a_hang() -> None:
         run(main)
 
 
+def test_the_end_of_a_program_does_not_wait_for_clean_up_without_end() -> None:
+    times: list[float] = []
+
+    async def main(loop: SimulatedLoop) -> None:
+        async def lasting() -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                while True:
+                    times.append(loop.time())
+                    await asyncio.sleep(0.1)
+
+        loop.create_task(lasting())
+        await asyncio.sleep(5)
+
+    run(main)
+    assert 5 <= times[0] <= times[-1] < 10
+
+
 def test_a_delay_that_is_lost_in_rounding_moves_the_clock_all_the_same() -> None:
     async def main(loop: SimulatedLoop) -> None:
         await asyncio.sleep(1000)

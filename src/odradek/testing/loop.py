@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import contextvars
 import heapq
+import math
 import random
 import selectors
 from collections import deque
@@ -39,6 +40,8 @@ class SimulationStalled(RuntimeError):
 
 _RESOLUTION_S = 1e-9
 _TICK_S = 2 * _RESOLUTION_S
+_CLOSING_S = 1.0
+"""Virtual seconds that clean-up may take when `run` ends."""
 _SPINS = 200_000
 """Turns of the loop in which the clock does not move; a program that has so much to do at one moment goes round in circles."""
 
@@ -48,6 +51,8 @@ class _JumpingSelector(selectors.BaseSelector):
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.end = math.inf
+        """When the clock stops."""
         self._spins = 0
         self._map: dict[Any, selectors.SelectorKey] = {}
 
@@ -67,6 +72,8 @@ class _JumpingSelector(selectors.BaseSelector):
         if timeout is None:
             raise SimulationStalled(f"at virtual second {self.now:.6f}")
         if timeout > 0:
+            if self.now >= self.end:
+                raise SimulationStalled(f"the end at virtual second {self.now:.6f}")
             self.now += timeout
             self._spins = 0
         else:
@@ -106,7 +113,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return process
 
     def release_dead(self) -> None:
-        """Ends the story: what killed processes left under way may run, so that their tasks can be cancelled."""
+        """Ends the story: what killed processes left under way may run, so that their tasks can be cancelled. Time goes on for a moment
+        only, since nodes that are up would serve each other for as long as some clean-up waits for what never comes.
+        """
+        self._jumping.end = self.time() + _CLOSING_S
         for process in self.processes:
             self._ready.extend(process.release())
 
