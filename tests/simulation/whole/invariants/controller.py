@@ -110,8 +110,9 @@ class ControllerPromises:
         offset = log.start_offset
         latest = log.latest_snapshot()
         if latest is not None and latest != BOOTSTRAP_SNAPSHOT_ID:
-            for record in log.read_snapshot(latest).records():
-                core.replay(record.message, latest.offset - 1)
+            for batch in log.read_snapshot(latest):
+                for record in batch.records:
+                    core.replay(record.message, latest.offset - 1)
             offset = latest.offset
         while offset < kraft.high_watermark:
             data = log.read(offset, up_to=kraft.high_watermark)
