@@ -388,7 +388,7 @@ class Fetcher:
 
     def flush_if_due(self, partition: Partition, log: Log) -> None:
         """Where flush.messages asks for it the log becomes durable before the leader is told of its end, which it may count from then on."""
-        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+        if log.flush_due:
             self._flushes += 1
             self._owner.flush(partition).add_callback(self._flushed)
 
