@@ -13,10 +13,13 @@ from odradek.client.producer.futures import RecordFuture
 from odradek.client.types import NewTopic
 from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.network.transport import ConnectionLost
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from odradek.testing.cluster import CONTROLLER_PORT
 from odradek.testing.history import Assigned, MemoryRecorder, Poll, Send
-from tests.simulation.whole.plan import SINK
+from tests.simulation.whole.plan import ELR, SINK
 from tests.simulation.whole.requests import Requests, pause
 
 if TYPE_CHECKING:
@@ -116,28 +119,39 @@ async def watch_ends(story: Story, name: str, rng: random.Random) -> None:
 
 
 async def ask_producer_ids(story: Story, name: str, rng: random.Random) -> None:
-    """Takes producer ids from brokers, sometimes so many that they need new blocks."""
+    """Takes producer ids from brokers, and blocks of them from controllers in the name of brokers."""
     requests = Requests(story.cluster, name, rng)
-    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     while not story.over:
         node = rng.choice(story.cluster.broker_ids)
         try:
-            for _ in range(rng.choice((1, 10, 400))):
+            for _ in range(rng.choice((1, 5))):
+                request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
                 answer = await requests.ask(node, request, InitProducerIdResponse, 4)
                 if answer.error_code == 0:
                     story.metadata.producer_id_given(node, answer.producer_id)
         except ConnectionLost as error:
             story.note(name, str(error))
-        await pause(rng, 3.0)
+        await pause(rng, 1.0)
+        image = story.cluster.image()
+        broker = None if image is None else image.cluster.brokers.get(node)
+        if broker is not None:
+            try:
+                block = AllocateProducerIdsRequest(broker_id=node, broker_epoch=broker.epoch)
+                controller = rng.choice(story.cluster.controller_ids)
+                await requests.ask(controller, block, AllocateProducerIdsResponse, 0, port=CONTROLLER_PORT)
+            except ConnectionLost as error:
+                story.note(name, str(error))
+        await pause(rng, 1.0)
     requests.close()
 
 
 async def administrate(story: Story, name: str, rng: random.Random) -> None:
     """Topics come, grow and go, configurations change. After a call that failed nothing is known of its topic, and the name is not used
-    again.
+    again. Where eligible leader replicas come late, they are turned on one day.
     """
     known: dict[str, int] = {}
     number = 0
+    elr = not story.plan.elr_comes_late
     metadata = story.metadata
     factor = story.plan.replication_factor
     requests = Requests(story.cluster, name, rng)
@@ -146,7 +160,10 @@ async def administrate(story: Story, name: str, rng: random.Random) -> None:
             action = rng.choice(("create", "grow", "delete", "configure", "configure"))
             topic = rng.choice(sorted(known)) if known and action != "create" else ""
             try:
-                if topic == "":
+                if number > 10 and not elr:
+                    elr = True
+                    await _turn_elr_on(requests)
+                elif topic == "":
                     number += 1
                     count = rng.randint(1, 3)
                     (created,) = await admin.create_topics([NewTopic(f"side-{number}", count, factor)])
@@ -173,6 +190,11 @@ async def administrate(story: Story, name: str, rng: random.Random) -> None:
                 story.note(name, f"{action} {topic}: {error}")
             await asyncio.sleep(rng.uniform(0.2, 3))
     requests.close()
+
+
+async def _turn_elr_on(requests: Requests) -> None:
+    update = UpdateFeaturesRequest.FeatureUpdateKey(feature=ELR, max_version_level=1)
+    await requests.ask_any(UpdateFeaturesRequest(feature_updates=[update]), UpdateFeaturesResponse, 1)
 
 
 async def _set_retention(requests: Requests, topic: str, value: int) -> None:

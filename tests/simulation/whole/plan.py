@@ -14,6 +14,7 @@ default of not flushing."""
 
 SOURCE, SINK = "source", "sink"
 """The topics that transactional copiers read and write."""
+ELR = "eligible.leader.replicas.version"
 RAPID = (0.000_05, 0.000_5)
 
 
@@ -48,6 +49,11 @@ class Plan:
         self.pause_between_faults_s = rng.choice(((0.2, 3.0), (0.5, 8.0), (2.0, 15.0)))
         self.faults_at_once = rng.choice((1, 1, 2, 3))
         self.snapshot_bytes = rng.choice((20_000, 2**63 - 1))
+        self.metadata_idle_ms = rng.choice((500, 3_000))
+        self.metadata_batch_bytes = rng.choice((1_000, 8 << 20))
+        """Operations of the controller that need not be atomic are split into batches of so much."""
+        self.elr_comes_late = rng.random() < 0.3
+        """Whether eligible leader replicas are turned on in the middle of the story."""
         for name, value in overrides.items():
             if not hasattr(self, name):
                 raise TypeError(f"a plan has no {name}")
@@ -83,7 +89,14 @@ class Plan:
             "group.consumer.heartbeat.interval.ms": "500",
             "group.min.session.timeout.ms": "6000",
             "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
+            "metadata.max.idle.interval.ms": str(self.metadata_idle_ms),
+            "internal.metadata.max.batch.size.in.bytes": str(self.metadata_batch_bytes),
         }
+
+    @property
+    def feature_levels(self) -> Mapping[str, int]:
+        """To format the nodes with, where they are not those of the release."""
+        return {ELR: 0} if self.elr_comes_late else {}
 
     @property
     def topic_configs(self) -> Mapping[str, str]:

@@ -28,17 +28,19 @@ class Requests:
         self._cluster = cluster
         self._name = name
         self._rng = rng
-        self._connections: dict[int, ClientConnection] = {}
+        self._connections: dict[tuple[int, int], ClientConnection] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self.topic_ids: dict[str, object] = {}
 
-    async def ask(self, node: int, request: Message, response: type[R], version: int, *, timeout_s: float = TIMEOUT_S) -> R:
-        """The answer of a broker; ConnectionLost without one."""
-        connection = self._connections.get(node)
+    async def ask(
+        self, node: int, request: Message, response: type[R], version: int, *, timeout_s: float = TIMEOUT_S, port: int = PORT
+    ) -> R:
+        """The answer of a broker (or of what else listens on a port of it); ConnectionLost without one."""
+        connection = self._connections.get((node, port))
         if connection is None or connection.closed:
             host = self._cluster.host(node)
-            connection = await dial(host, PORT, clock=self._cluster.clock, client_id=self._name, timeout_s=TIMEOUT_S)
-            self._connections[node] = connection
+            connection = await dial(host, port, clock=self._cluster.clock, client_id=self._name, timeout_s=TIMEOUT_S)
+            self._connections[node, port] = connection
         return await settled(connection.request(request, response, version, timeout_s=timeout_s))
 
     async def ask_any(self, request: Message, response: type[R], version: int) -> R:

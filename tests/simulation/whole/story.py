@@ -16,7 +16,7 @@ import random
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.base.errors import OdradekError
 from odradek.client.types import NewTopic
@@ -37,6 +37,12 @@ from tests.simulation.whole.invariants.replication import ReplicationPromises
 from tests.simulation.whole.invariants.traffic import TrafficPromises
 from tests.simulation.whole.plan import Plan
 
+if TYPE_CHECKING:
+    from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.controller.kraft import KRaftNode
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+
 Actor = Callable[["Story", str, random.Random], Awaitable[None]]
 
 _LOOK_S = 0.1
@@ -47,6 +53,21 @@ _IDLE_S = 8.0
 _ENOUGH = 200
 _HARMLESS = ("the leader answers FENCED_LEADER_EPOCH",)
 """In lines at ERROR that a leader election brings along."""
+
+
+class _Reader:
+    """Shows the invariants each image of the metadata, as a node publishes it."""
+
+    def __init__(self, story: Story, kraft: KRaftNode) -> None:
+        self._story = story
+        self._kraft = kraft
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
+        node = self._kraft.node_id
+        self._story.metadata.published(node, image)
+        self._story.coordinators.published(node, image)
+        if self._kraft.is_active_controller:
+            self._story.replication.committed(image)
 
 
 class Outcome:
@@ -143,7 +164,8 @@ class Story:
         self.until: str | None = None
         self.broken: asyncio.Future[None] = loop.create_future()
         """Done when a promise of the family `until` is broken."""
-        self._errors_expected = False
+        self.errors_expected = False
+        """Something was done that must make nodes complain: errors in logs are no problem."""
         self._handler: TraceLogHandler | None = None
         self.tap = WireTap(loop.network, None if trace is None else trace.delivery)
         loop.slow_jobs(f"jobs {plan.seed}", plan.job_latency_s)
@@ -155,6 +177,7 @@ class Story:
             separate_controllers=plan.layout.separate_controllers,
             static_voters=plan.layout.static_voters,
             settings=plan.settings,
+            feature_levels=plan.feature_levels,
             trace=trace,
         )
         self.cluster.on_start_failed = self._start_failed
@@ -165,6 +188,7 @@ class Story:
         self.coordinators = CoordinatorPromises(self)
         self.liveness = LivenessPromises(self)
         self.traffic = TrafficPromises(self)
+        self._read_from: dict[int, KRaftNode] = {}
         self._actors: dict[str, Actor] = {
             **{f"producer-{number}": clients.produce for number in range(plan.producers)},
             **{f"reader-{number}": clients.read for number in range(plan.readers)},
@@ -203,7 +227,7 @@ class Story:
 
     def may_log_errors(self) -> None:
         """From now on errors in logs are no problem: something was done that must make nodes complain."""
-        self._errors_expected = True
+        self.errors_expected = True
 
     def is_safe_to_lose_one(self) -> bool:
         """Whether all that was acknowledged stands on two nodes at least: all are up and every partition's ISR is full."""
@@ -220,8 +244,14 @@ class Story:
 
     def look(self) -> None:
         """Shows the nodes, as they are now, to the invariants."""
+        for node in self.cluster.ids:
+            kraft = self.cluster.kraft(node)
+            if kraft is not None and self._read_from.get(node) is not kraft:
+                self._read_from[node] = kraft
+                kraft.add_publisher(_Reader(self, kraft))
         self.raft.look()
         self.replication.look()
+        self.coordinators.look()
 
     # -- the story -------------------------------------------------------------------------------------------------------------------
 
@@ -270,7 +300,7 @@ class Story:
     def conclude(self) -> None:
         """Judges what was written down."""
         outcome = self.outcome
-        if not self._errors_expected:
+        if not self.errors_expected:
             errors = self._handler.errors if self._handler is not None else []
             unexpected = [line for line in errors if not any(words in line for words in _HARMLESS)]
             outcome.problems += [f"logs: {line}" for line in unexpected[:_ENOUGH]]
@@ -307,7 +337,7 @@ class Story:
 
     def _start_failed(self, node: int, error: OdradekError) -> None:
         self.note("story", f"node {node} did not start: {error}")
-        if not self._errors_expected:
+        if not self.errors_expected:
             self.problem("story", f"node {node} did not start: {error}")
 
     def _loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
-"""What the controller has answered is true for ever: topics, partitions, configurations; no producer id is given twice; and all controllers
-have the state that their log says.
+"""What the controller has answered is true for ever: topics, partitions, configurations; no producer id is given twice, alone or in a
+block; what it decides about partitions makes sense; and all controllers have the state that their log says.
 """
 
 from __future__ import annotations
@@ -12,9 +12,15 @@ from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID
 from odradek.controller.core.quorum import QuorumControllerCore
 from odradek.controller.kraft.metadata_log import next_offset_after
 from odradek.controller.kraft.records import decode_batches
+from odradek.metadata.registrations import NO_LEADER
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from odradek.testing.wiretap import TappedRequest
 
 if TYPE_CHECKING:
     from odradek.controller.kraft import KRaftNode
+    from odradek.metadata.image import MetadataImage, TopicImage
+    from odradek.metadata.registrations import PartitionRegistration
     from tests.simulation.whole.story import Story
 
 _RETENTION = 1_000_000_000
@@ -32,6 +38,11 @@ class ControllerPromises:
         self._configs: dict[str, int] = {}
         self._unsure: set[str] = set()
         self._given: dict[int, int] = {}
+        self._blocks: list[tuple[range, str]] = []
+        """Of producer ids, with the host that each was given to."""
+        self._read: dict[int, dict[str, TopicImage]] = {}
+        """The topics of the image that a node published last."""
+        story.tap.on_response.append(self._answered)
 
     def _problem(self, text: str) -> None:
         self._story.problem("controller", text)
@@ -65,6 +76,39 @@ class ControllerPromises:
         if producer_id in self._given:
             self._problem(f"producer id {producer_id} was given out by node {self._given[producer_id]} and by node {node}")
         self._given[producer_id] = node
+        for block, host in self._blocks:
+            if producer_id in block and host != self._story.cluster.host(node):
+                self._problem(f"producer id {producer_id} was given out by node {node} and is of a block of {host}")
+
+    def _answered(self, asked: TappedRequest, body: memoryview) -> None:
+        if asked.api_key != ApiKey.ALLOCATE_PRODUCER_IDS:
+            return
+        response = AllocateProducerIdsResponse.decode(body, asked.version)
+        if response.error_code:
+            return
+        block = range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
+        for other, host in self._blocks:
+            if block.start < other.stop and other.start < block.stop:
+                self._problem(f"producer ids {block} were given to {asked.source}, and {other} to {host}")
+        for producer_id, node in self._given.items():
+            if producer_id in block and asked.source != self._story.cluster.host(node):
+                self._problem(f"producer ids {block} were given to {asked.source}, and {producer_id} out by node {node}")
+        self._blocks.append((block, asked.source))
+
+    # -- what is decided -------------------------------------------------------------------------------------------------------------
+
+    def published(self, node: int, image: MetadataImage) -> None:
+        """A node has read on in the metadata."""
+        before, now = self._read.get(node, {}), image.topics.by_name
+        for name, topic in now.items():
+            former = before.get(name)
+            if former is topic:
+                continue
+            known = former.partitions if former is not None and former.topic_id == topic.topic_id else {}
+            for number, partition in topic.partitions.items():
+                if wrong := _wrong_with(partition, known.get(number)):
+                    self._problem(f"{name}-{number} is {partition} at offset {image.offset} on node {node}: {wrong}")
+        self._read[node] = dict(now)
 
     # -- at the end ------------------------------------------------------------------------------------------------------------------
 
@@ -122,6 +166,22 @@ class ControllerPromises:
                         core.replay(each.message, batch.base_offset + index)
             offset = next_offset_after(data, offset)
         return core
+
+
+def _wrong_with(partition: PartitionRegistration, before: PartitionRegistration | None) -> str:
+    """What contradicts itself, or what the node has read before; "" for a partition as it should be."""
+    replicas, isr, elr = set(partition.replicas), set(partition.isr), set(partition.elr)
+    if partition.leader != NO_LEADER and partition.leader not in isr:
+        return "its leader is not in sync"
+    if not isr | elr | set(partition.last_known_elr) <= replicas:
+        return "who may lead it is no replica"
+    if isr & elr:
+        return "in sync, and eligible without being so"
+    if before is not None and partition.leader_epoch == before.leader_epoch and partition.leader != before.leader:
+        return f"another leader in the epoch of {before}"
+    if before is not None and (partition.leader_epoch < before.leader_epoch or partition.partition_epoch < before.partition_epoch):
+        return f"an epoch went back from {before}"
+    return ""
 
 
 def _comparable(core: QuorumControllerCore) -> object:

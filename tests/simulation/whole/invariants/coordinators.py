@@ -1,19 +1,25 @@
 """Groups and transactions, and all else that the history of the clients shows: committed positions never go back, a partition has one owner
-a generation, what is read, processed and written is so exactly once.
+a generation, what is read, processed and written is so exactly once. And a coordinator whose broker leads on keeps what it has in memory.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
+from odradek.base.ids import TopicPartition
+from odradek.server.coordinators import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from odradek.testing.history import Copy, examine
 from odradek.testing.history.anomalies import ALLOWED
 from odradek.testing.history.events import Value
 from tests.simulation.whole.plan import SINK, SOURCE
 
 if TYPE_CHECKING:
+    from odradek.coordinator.context import ShardContext
+    from odradek.metadata.image import MetadataImage
     from tests.simulation.whole.story import Story
 
+_TOPICS: Final = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
 _OF_COORDINATORS: Final = frozenset(
     {
         "G1a",
@@ -45,6 +51,38 @@ class CoordinatorPromises:
 
     def __init__(self, story: Story) -> None:
         self._story = story
+        self._left: dict[tuple[int, TopicPartition], int] = {}
+        """How often a node has read that it does not lead a coordinator's partition."""
+        self._shards: dict[tuple[int, int, TopicPartition], tuple[ShardContext[Any], int]] = {}
+
+    def published(self, node: int, image: MetadataImage) -> None:
+        """A node has read on in the metadata."""
+        for name in _TOPICS:
+            topic = image.topics.by_name.get(name)
+            for number, partition in (topic.partitions if topic is not None else {}).items():
+                if partition.leader != node:
+                    key = (node, TopicPartition(name, number))
+                    self._left[key] = self._left.get(key, 0) + 1
+
+    def look(self) -> None:
+        """At the shards that brokers have."""
+        story = self._story
+        for node in story.cluster.broker_ids:
+            for context in self._contexts(node):
+                left = self._left.get((node, context.topic_partition), 0)
+                key = (node, story.cluster.nodes[node].lives, context.topic_partition)
+                known, left_then = self._shards.get(key, (context, left))
+                if known is not context and left == left_then and not story.errors_expected:
+                    story.problem("coordinators", f"node {node} has led {context.topic_partition} on, and thrown its state away")
+                self._shards[key] = (context, left)
+
+    def _contexts(self, node: int) -> Iterator[ShardContext[Any]]:
+        simulated = self._story.cluster.nodes[node]
+        if simulated.alive and simulated.broker is not None:
+            coordinators = getattr(simulated.broker.services, "coordinators", None)
+            for service in (getattr(coordinators, "_groups", None), getattr(coordinators, "_transactions", None)):
+                if service is not None:
+                    yield from service.runtime._contexts.values()
 
     def judge_history(self) -> None:
         """Has the checker of histories look at what the clients have written down."""

@@ -17,6 +17,7 @@ from tests.simulation.whole.invariants.logs import batches_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from odradek.metadata.image import MetadataImage
     from odradek.replication.partition import Partition
     from tests.simulation.whole.story import Story
 
@@ -59,14 +60,25 @@ class ReplicationPromises:
                 if before_epoch == epoch and any(now < then for now, then in zip(bounds, before, strict=True)):
                     self._problem(f"{partition.topic_partition} on its leader {node}: {before} became {bounds} in epoch {epoch}")
                 self._bounds[key] = (epoch, bounds)
-                registration = None if image is None else image.topics.partition_by_id(partition.topic_id, number)
-                if registration is not None and (registration.leader, registration.leader_epoch) == (node, epoch):
-                    missing = set(registration.isr) - set(partition.isr.maximal_isr)
-                    if missing:
-                        self._problem(
-                            f"{partition.topic_partition}: the controller may elect {sorted(missing)} in epoch {epoch}, "
-                            f"and the leader {node} does not wait for them ({partition.isr!r})"
-                        )
+                if image is not None:
+                    self._compare_isr(image, node, partition)
+
+    def committed(self, image: MetadataImage) -> None:
+        """What the controller may elect by from now on; leaders have asked for it, and do not know yet."""
+        for node in self._story.cluster.broker_ids:
+            for partition in self._led_by(node):
+                self._compare_isr(image, node, partition)
+
+    def _compare_isr(self, image: MetadataImage, node: int, partition: Partition) -> None:
+        registration = image.topics.partition_by_id(partition.topic_id, partition.topic_partition.partition)
+        if registration is None or (registration.leader, registration.leader_epoch) != (node, partition.leader_epoch):
+            return
+        missing = set(registration.isr) - set(partition.isr.maximal_isr)
+        if missing:
+            self._problem(
+                f"{partition.topic_partition}: the controller may elect {sorted(missing)} in epoch {partition.leader_epoch}, "
+                f"and the leader {node} does not wait for them ({partition.isr!r})"
+            )
 
     def _led_by(self, node: int) -> Iterator[Partition]:
         simulated = self._story.cluster.nodes[node]
