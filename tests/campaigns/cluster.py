@@ -9,6 +9,7 @@ that happened in the last story, and `--mode` takes the choice of what ends node
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ def play_seed(seed: int, seconds: float, mode: str | None, trace: Path | None) -
     """One story."""
     begin = time.process_time()
     outcome = play(seed, virtual_s=seconds, plan=Plan(seed, mode=mode), keep_trace=trace is not None)
+    gc.collect()  # a story is one ball of cycles
     if trace is not None:
         trace.write_text("\n".join(outcome.trace_lines) + "\n")
     return Played(seed, str(outcome), outcome.problems, time.process_time() - begin, outcome.virtual_s)
