@@ -316,9 +316,9 @@ class Story:
         with on_host("setup"):
             async with self.cluster.admin("setup") as admin:
                 factor, configs = self.plan.replication_factor, dict(self.plan.topic_configs)
-                for topic in await admin.create_topics(
-                    [NewTopic(name, count, factor, configs) for name, count in self.plan.topics.items()]
-                ):
+                # One at a time: each has to fit into one batch of the metadata log.
+                for name, count in self.plan.topics.items():
+                    (topic,) = await admin.create_topics([NewTopic(name, count, factor, configs)])
                     self.metadata.topic_created(topic.name, topic.topic_id, topic.num_partitions)
 
     def _on(self, name: str, actor: Actor) -> asyncio.Task[None]:
