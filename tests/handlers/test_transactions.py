@@ -471,12 +471,17 @@ def test_a_marker_for_a_coordinator_that_is_elsewhere_is_to_be_sent_there(broker
     assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_only_the_leader_tells_of_producers(broker: Transactions) -> None:
+def test_every_replica_tells_of_the_producers_that_it_knows(broker: Transactions) -> None:
+    """kafka-transactions find-hanging asks a broker for all replicas that it has, whoever leads them."""
+    who = broker.producer()
+    broker.write(who)
     (id_,) = [topic.topic_id for topic in broker.services.metadata.image.topics.by_name.values() if topic.name == "t"]
     request = DescribeProducersRequest(topics=[DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[0])])
-    assert broker.ask(describe_producers, request, 0).topics[0].partitions[0].error_code == 0
+    (as_leader,) = broker.ask(describe_producers, request, 0).topics[0].partitions
     broker.move_leader(id_, 2)
-    assert broker.ask(describe_producers, request, 0).topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    (as_follower,) = broker.ask(describe_producers, request, 0).topics[0].partitions
+    assert as_follower == as_leader
+    assert [producer.producer_id for producer in as_follower.active_producers] == [who[0]]
 
 
 def test_a_transaction_is_listed_when_it_has_run_for_longer_than_asked(broker: Transactions) -> None:

@@ -1,4 +1,5 @@
-"""DescribeProducers (API key 61): the producers that a partition's leader remembers (KIP-664).
+"""DescribeProducers (API key 61): the producers that a replica remembers, leader or follower (KIP-664): kafka-transactions find-hanging asks
+each broker for all of its replicas.
 
 ACL: READ on Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
@@ -45,7 +46,7 @@ def _partitions(services: Services, topic: str, indexes: list[int]) -> list[Part
 
 def _partition(services: Services, topic_partition: TopicPartition) -> Partition:
     try:
-        log = services.replica_manager.partition(topic_partition).local_log(-1, leader_only=True)
+        log = services.replica_manager.partition(topic_partition).local_log(-1, leader_only=False)
     except KafkaError as error:
         return Partition(partition_index=topic_partition.partition, error_code=error.code)
     producers = [_producer(entry) for entry in log.producer_state.producers.values()]
