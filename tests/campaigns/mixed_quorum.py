@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from interop.cluster import DumpedLog, Member, MixedCluster, ask, dump_metadata, quorum_replication, quorum_status
 from interop.tools import JvmTools
@@ -43,6 +44,8 @@ KNOWN: tuple[str, ...] = (
     # A JVM node that shuts down closes its request channel, and with it the meters of errors, before the threads that still handle requests
     # (ControllerServer.shutdown); an error that one of them answers finds no meter. Which line is before depends on who was at work.
     r"NullPointerException: .*RequestMetrics\$ErrorMeter.* is null",
+    # A JVM node is asked for its API versions while it starts or stops, and has no Raft manager yet, or none any more.
+    r"NullPointerException: .*ControllerServer\.raftManager\(\)\" is null",
     # It stood still.
     r"Exceptionally slow controller event",
     # Tests with small segments of the metadata log.
@@ -101,29 +104,36 @@ class Observer:
                 self.leaders.setdefault(view.epoch, set()).add(view.leader)
 
 
-def end_leader(cluster: MixedCluster, how: str, pause_s: float = PAUSE_S) -> tuple[int, float]:
-    """Ends the leader, waits for another and brings it back; who it was, and the seconds until another led."""
+class End(NamedTuple):
+    """The end of a leader: who it was, how long it took to stop, and the seconds from then until another led."""
+
+    leader: int
+    stopped_s: float
+    found_s: float
+
+
+def end_leader(cluster: MixedCluster, how: str, pause_s: float = PAUSE_S) -> End:
+    """Ends the leader, waits for another and brings it back."""
     leader = cluster.leader()
     process = cluster.nodes[leader]
     begin = time.monotonic()
-    if how == "pause":
-        process.pause()
-        try:
-            cluster.leader(but=leader)
-            found_s = time.monotonic() - begin
-            time.sleep(max(0.0, pause_s - found_s))
-        finally:
-            process.resume()
+    if how == "stop":
+        assert process.stop() in (0, 143), f"node {leader} ended badly:\n{process.log_tail()}"
     else:
-        if how == "kill":
-            process.kill()
-        else:
-            assert process.stop() in (0, 143), f"node {leader} ended badly:\n{process.log_tail()}"
+        (process.pause if how == "pause" else process.kill)()
+    ended = time.monotonic()
+    try:
         cluster.leader(but=leader)
-        found_s = time.monotonic() - begin
+        found = time.monotonic()
+        if how == "pause":
+            time.sleep(max(0.0, ended + pause_s - found))
+    finally:
+        if how == "pause":
+            process.resume()
+    if how != "pause":
         cluster.start(leader)
     cluster.caught_up()
-    return leader, found_s
+    return End(leader, ended - begin, found - ended)
 
 
 def one_leader(logs: dict[int, DumpedLog], seen: dict[int, set[int]]) -> list[str]:
@@ -204,11 +214,11 @@ def campaign(
                     rng.shuffle(ends)
                 acked = len(load.acked)
                 observer.look()
-                leader, seconds = end_leader(cluster, ends[number % len(ends)], pause_s)
+                end = end_leader(cluster, ends[number % len(ends)], pause_s)
                 observer.look()
-                what = f"{ends[number % len(ends)]} of node {leader} ({cluster.members[leader].kind})"
+                what = f"{ends[number % len(ends)]} of node {end.leader} ({cluster.members[end.leader].kind}) in {end.stopped_s:.1f} s"
                 created = len(load.acked) - acked
-                print(f"{number + 1} of {kills}: {what}, the next leader after {seconds:.1f} s, {created} topics meanwhile", flush=True)
+                print(f"{number + 1} of {kills}: {what}, the next leader {end.found_s:.1f} s later, {created} topics meanwhile", flush=True)
         finally:
             load.stopping.set()
             load.join()
