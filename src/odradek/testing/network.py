@@ -276,7 +276,7 @@ class VirtualTransport(asyncio.Transport):
         self.local, self.remote = local, remote
         self._outgoing = bytearray()
         self._received = bytearray()
-        """What has arrived and waits for a process that is paused."""
+        """What has arrived and waits for a process that is paused, or for a protocol that has paused reading in the middle of it."""
         self._events: list[Callable[[], object]] = []
         """What has happened since, in order, while there is no protocol yet."""
         self._high, self._low = 64 * 1024, 16 * 1024
@@ -287,6 +287,8 @@ class VirtualTransport(asyncio.Transport):
         self._lost = False
         self._cannot_send = False
         self._end_sent = False
+        self._end_waits = False
+        """Whether the end of the stream has arrived behind what waits, or while the protocol does not read."""
         self._server: VirtualServer | None = None
 
     def belong_to(self, server: VirtualServer) -> None:
@@ -348,6 +350,8 @@ class VirtualTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._reading = True
+        if self._received or self._end_waits:
+            self._network.loop.call_soon(self._read_received, context=self._context.copy())
         self.peer.pump()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -448,7 +452,7 @@ class VirtualTransport(asyncio.Transport):
             self.pump()
 
     def _arrive(self, piece: bytes) -> None:
-        if not self._is_paused:
+        if not self._is_paused and not self._received:
             self._context.copy().run(self._receive, piece)
             return
         self._received += piece
@@ -456,10 +460,14 @@ class VirtualTransport(asyncio.Transport):
             self._enter(self._read_received)
 
     def _read_received(self) -> None:
+        if not self._reading:
+            return
         piece, self._received = bytes(self._received), bytearray()
-        if not self._lost and not self._closing:
+        if piece and not self._lost and not self._closing:
             self._receive(piece)
             self.peer.pump()
+        if self._end_waits:
+            self._end_of_stream()
 
     def _receive(self, piece: bytes) -> None:
         if not isinstance(self._protocol, asyncio.BufferedProtocol):
@@ -467,7 +475,13 @@ class VirtualTransport(asyncio.Transport):
             return
         view = memoryview(piece)
         while view and not self._lost:
+            if not self._reading:
+                # It is in the socket, and is read when the protocol reads on.
+                self._received += view
+                return
             buffer = memoryview(self._protocol.get_buffer(len(view)))
+            if not buffer:
+                raise RuntimeError("get_buffer() returned an empty buffer")
             taken = min(len(buffer), len(view))
             buffer[:taken] = view[:taken]
             buffer.release()
@@ -476,6 +490,9 @@ class VirtualTransport(asyncio.Transport):
 
     def _end_of_stream(self) -> None:
         if self._lost:
+            return
+        self._end_waits = bool(self._received) or not self._reading
+        if self._end_waits and not self._closing:
             return
         keep_open = cast(asyncio.Protocol, self._protocol).eof_received() if not self._closing else None
         if not keep_open:
