@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from odradek.client.types import NewTopic
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.headers import encode_request_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.testing.broker import SimulatedBroker
 from odradek.testing.clients import SimulatedAdmin, SimulatedProducer
 from odradek.testing.loop import SimulatedLoop, run
 from odradek.testing.network import VirtualNetwork, on_host
 from odradek.testing.wiretap import TappedRequest, WireTap
+
+_HEADER = encode_request_header(ApiKey.API_VERSIONS, 0, 1, "client")
+_API_VERSIONS = len(_HEADER).to_bytes(4, "big") + _HEADER
 
 
 def test_requests_and_their_answers_are_told_of_whole_however_they_are_cut_up() -> None:
@@ -45,3 +51,35 @@ def test_requests_and_their_answers_are_told_of_whole_however_they_are_cut_up() 
     # Requests that nobody answers do not confuse what comes after them.
     assert [each.api_key for each in asked].count(ApiKey.PRODUCE) == 3
     assert all(each.api_key != ApiKey.PRODUCE for each, _ in answered)
+
+
+class _Nothing(asyncio.Protocol):
+    """Listens and does not answer."""
+
+
+@pytest.mark.parametrize(
+    ("written", "complaints"),
+    [
+        (_API_VERSIONS + _API_VERSIONS, ["no", "no"]),
+        (b"\0\0\0\3abc" + _API_VERSIONS, []),
+    ],
+)
+def test_what_a_listener_complains_of_is_heard_and_bytes_that_are_not_kafkas_are_passed_over(written: bytes, complaints: list[str]) -> None:
+    network = VirtualNetwork(1)
+
+    def complain(request: TappedRequest) -> None:
+        raise ValueError("no")
+
+    WireTap(network).on_request.append(complain)
+    heard: list[str] = []
+
+    async def main(loop: SimulatedLoop) -> None:
+        loop.set_exception_handler(lambda _, context: heard.append(str(context["exception"])))
+        await loop.create_server(_Nothing, "server", 1)
+        transport, _ = await loop.create_connection(asyncio.Protocol, "server", 1)
+        for begin in range(0, len(written), len(_API_VERSIONS)):
+            transport.write(written[begin : begin + len(_API_VERSIONS)])
+            await asyncio.sleep(1)
+
+    run(main, network)
+    assert heard == complaints

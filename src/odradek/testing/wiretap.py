@@ -35,13 +35,29 @@ class TappedRequest(NamedTuple):
 class _Direction:
     """The bytes that go from one end of a connection to the other."""
 
-    __slots__ = ("asked", "broken", "pending")
+    __slots__ = ("_pending", "asked", "broken")
 
     def __init__(self, asked: dict[int, TappedRequest] | None) -> None:
         """`asked`: what the other direction has asked for, by correlation id, when this one answers."""
         self.asked = asked
-        self.pending = bytearray()
         self.broken = False
+        self._pending = bytearray()
+
+    def frames(self, data: bytes) -> list[memoryview]:
+        """The frames, without their sizes, that these bytes bring to their end."""
+        pending = self._pending
+        pending += data
+        position = 0
+        found: list[memoryview] = []
+        while len(pending) - position >= 4:
+            end = position + 4 + int.from_bytes(pending[position : position + 4], "big")
+            if len(pending) < end:
+                break
+            found.append(memoryview(bytes(pending[position + 4 : end])))
+            position = end
+        if position:
+            del pending[:position]
+        return found
 
 
 class WireTap:
@@ -67,45 +83,38 @@ class WireTap:
                 self._asked[(source, target)] = {}
         if direction.broken:
             return
-        try:
-            self._read(direction, source, target, data)
-        except (ProtocolError, ValueError, IndexError):
-            direction.broken = True
-            direction.pending.clear()
+        for frame in direction.frames(data):
+            told = self._tell_request(source, target, frame) if direction.asked is None else self._tell_response(direction.asked, frame)
+            if not told:
+                direction.broken = True
+                return
 
     def _ended(self, source: Address, target: Address) -> None:
         for key in ((source, target), (target, source)):
             self._directions.pop(key, None)
             self._asked.pop(key, None)
 
-    def _read(self, direction: _Direction, source: Address, target: Address, data: bytes) -> None:
-        pending = direction.pending
-        pending += data
-        position = 0
-        while len(pending) - position >= 4:
-            end = position + 4 + int.from_bytes(pending[position : position + 4], "big")
-            if len(pending) < end:
-                break
-            frame = memoryview(bytes(pending[position + 4 : end]))
-            position = end
-            if direction.asked is None:
-                self._tell_request(source, target, frame)
-            else:
-                self._tell_response(direction.asked, frame)
-        if position:
-            del pending[:position]
+    # Whether the frame is one of Kafka's. What a listener raises goes to the loop: a judge that fails is not one without objections.
 
-    def _tell_request(self, source: Address, target: Address, frame: memoryview) -> None:
-        header, offset = decode_request_header(frame)
+    def _tell_request(self, source: Address, target: Address, frame: memoryview) -> bool:
+        try:
+            header, offset = decode_request_header(frame)
+        except ProtocolError:
+            return False
         request = TappedRequest(source[0], *target, header.api_key, header.api_version, frame[offset:])
         self._asked[(source, target)][header.correlation_id] = request
         for listener in self.on_request:
             listener(request)
+        return True
 
-    def _tell_response(self, asked: dict[int, TappedRequest], frame: memoryview) -> None:
+    def _tell_response(self, asked: dict[int, TappedRequest], frame: memoryview) -> bool:
         request = asked.pop(int.from_bytes(frame[:4], "big", signed=True), None)
         if request is None:
-            return
-        _, offset = decode_response_header(frame, request.api_key, request.version)
+            return True
+        try:
+            _, offset = decode_response_header(frame, request.api_key, request.version)
+        except ProtocolError:
+            return False
         for listener in self.on_response:
             listener(request, frame[offset:])
+        return True
