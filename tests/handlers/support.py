@@ -14,8 +14,9 @@ from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.handlers.scopes import BROKER
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
+from odradek.network.connection import join_chunks
 from odradek.protocol.api_keys import API_INFO
-from odradek.protocol.headers import decode_response_header, encode_request_header
+from odradek.protocol.headers import encode_request_header
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.protocol.messages.metadata_records import (
     ConfigRecord,
@@ -25,7 +26,7 @@ from odradek.protocol.messages.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from odradek.protocol.registry import response_class
+from odradek.protocol.registry import decode_response
 from odradek.protocol.schema import Message
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.context import ANONYMOUS, RequestContext
@@ -203,9 +204,7 @@ class Broker:
         def decoded(chunks: Any) -> Message | None:
             if chunks is None:
                 return None
-            body = b"".join(chunk if isinstance(chunk, bytes | bytearray | memoryview) else chunk.read(0, chunk.size) for chunk in chunks)
-            _, offset = decode_response_header(body[4:], request.API_KEY, version)
-            return response_class(request.API_KEY).decode(body[4 + offset :], version)
+            return decode_response(join_chunks(chunks)[4:], request.API_KEY, version)
 
         if not isinstance(answer, Deferred):
             return decoded(answer)

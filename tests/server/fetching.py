@@ -11,7 +11,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.handlers.scopes import BROKER
-from odradek.network.connection import Chunk, release_chunks
+from odradek.network.connection import Chunk, join_chunks
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -86,9 +86,7 @@ class Wire:
                 answered(answer)
 
         def answered(chunks: Sequence[Chunk] | None) -> None:
-            parts = [chunk if isinstance(chunk, bytes | bytearray | memoryview) else chunk.read(0, chunk.size) for chunk in chunks or ()]
-            release_chunks(chunks or ())
-            body = b"".join(parts)[4:]
+            body = join_chunks(chunks or ())[4:]
             _, offset = decode_response_header(body, request.API_KEY, version)
             self.clock.call_later(ONE_WAY_S, arrive, bytearray(body[offset:]))
             over()

@@ -69,6 +69,14 @@ def release_chunks(chunks: Sequence[Chunk]) -> None:
             chunk.release()
 
 
+def join_chunks(chunks: Sequence[Chunk]) -> bytes:
+    """The bytes of an answer at once, for whoever is not a socket; file chunks are read here, which may block, and released."""
+    try:
+        return b"".join([chunk if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.read(0, chunk.size) for chunk in chunks])
+    finally:
+        release_chunks(chunks)
+
+
 class _Awaited:
     """A request whose answer is to come, or waits for its turn."""
 

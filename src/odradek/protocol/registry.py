@@ -7,6 +7,7 @@ from typing import cast
 
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.errors import ProtocolError, UnsupportedVersionError
+from odradek.protocol.headers import decode_response_header
 from odradek.protocol.schema import DEFAULT_OBJECT_BUDGET, Message
 from odradek.protocol.varint import decode_uvarint, encode_uvarint
 
@@ -36,6 +37,12 @@ def _load(api_key: int, suffix: str, known: dict[int, type[Message]]) -> type[Me
     cls = cast("type[Message]", getattr(import_module(info.module), info.name + suffix))
     known[api_key] = cls
     return cls
+
+
+def decode_response(frame: bytes | memoryview, api_key: int, version: int) -> Message:
+    """The response in a frame (without its size) that answers a request of that API and version. ProtocolError for anything malformed."""
+    _, offset = decode_response_header(frame, api_key, version)
+    return response_class(api_key).decode(memoryview(frame)[offset:], version)
 
 
 def message_classes(module: str) -> list[type[Message]]:

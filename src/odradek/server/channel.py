@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
-from odradek.network.connection import release_chunks
+from odradek.network.connection import join_chunks
 from odradek.network.peers import Address, Peers
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.headers import decode_response_header, encode_request_header
-from odradek.protocol.registry import response_class
+from odradek.protocol.headers import encode_request_header
+from odradek.protocol.registry import decode_response
 from odradek.server.controller_requests import ControllerRequests
 
 if TYPE_CHECKING:
@@ -155,9 +155,7 @@ class InterBrokerChannel:
                 result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the request was refused: {done.error}"))
                 return
             try:
-                body = _join(done.result())
-                _, offset = decode_response_header(body, api_key, version)
-                response = response_class(api_key).decode(memoryview(body)[offset:], version)
+                response = decode_response(join_chunks(done.result() or ())[4:], api_key, version)
             except ProtocolError as error:
                 result.fail(error)
                 return
@@ -208,11 +206,3 @@ def _when_answered(answer: Answer, callback: Callable[[Deferred[Sequence[Chunk] 
     done: Deferred[Sequence[Chunk] | None] = Deferred()
     done.complete(answer)
     callback(done)
-
-
-def _join(answer: Sequence[Chunk] | None) -> bytes:
-    """A frame of chunks as bytes, without its size; chunks of files are read."""
-    chunks = answer or ()
-    parts = [chunk if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.read(0, chunk.size) for chunk in chunks]
-    release_chunks(chunks)
-    return b"".join(parts)[4:]

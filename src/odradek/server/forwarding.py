@@ -13,8 +13,8 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError, code_of
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.protocol.framing import encode_size
-from odradek.protocol.headers import decode_response_header, encode_request_header
-from odradek.protocol.registry import response_class
+from odradek.protocol.headers import encode_request_header
+from odradek.protocol.registry import decode_response
 
 if TYPE_CHECKING:
     from odradek.network.connection import Chunk
@@ -63,9 +63,7 @@ class Forwarder:
                 result.fail(done.error)
                 return
             try:
-                body = done.result()
-                _, offset = decode_response_header(body, api_key, version)
-                response = response_class(api_key).decode(memoryview(body)[offset:], version)
+                response = decode_response(done.result(), api_key, version)
             except ProtocolError as error:
                 result.fail(error)
                 return
