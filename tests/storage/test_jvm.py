@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from interop.peers import CLUSTER_ID, JvmBroker, run_jvm_tool
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.records.batch import iter_headers
@@ -30,16 +28,16 @@ from tests.storage.test_model import _no_broker
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
-LIBS = os.environ.get("ODRADEK_JVM_LIBS") or str(Path(__file__).parents[2] / ".cache" / "jvm" / "libs")
 COMPLAINTS = re.compile(
     r"mismatch|Mismatch|isvalid: false|out of order|Found timestamp|non-consecutive|invalid bytes|Exception|corrupt", re.IGNORECASE
 )
 
 
 def java(*arguments: str) -> str:
-    done = subprocess.run(["java", "-cp", f"{LIBS}/*", *arguments], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    done = run_jvm_tool(*arguments, timeout=120)
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode == 0, said
+    return said
 
 
 def dump(files: list[Path], *options: str) -> str:
@@ -94,73 +92,17 @@ def test_dump_log_segments_reads_our_files(tmp_path: Path) -> None:
     assert not COMPLAINTS.search(dump(indexes, "--verify-index-only"))
 
 
-class JvmBroker:
-    """A combined KRaft node on a directory."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data = folder / "data"
-        self.port, controller = _free_port(), _free_port()
-        self.properties = folder / "server.properties"
-        self.properties.write_text(
-            "process.roles=broker,controller\nnode.id=1\n"
-            f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
-            f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}\n"
-            f"controller.listener.names=CONTROLLER\nlog.dirs={self.data}\n"
-            "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n"
-            "offsets.topic.num.partitions=1\ntransaction.state.log.num.partitions=1\n"
-        )
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def format(self) -> None:
-        cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
-        java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self.properties))
-
-    def start(self) -> None:
-        with (self.folder / "broker.log").open("ab") as output:
-            command = ["java", "-Xmx400m", "-cp", f"{LIBS}/*", "kafka.Kafka", str(self.properties)]
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
-        for _ in range(600):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            assert self.process.poll() is None, (self.folder / "broker.log").read_text()[-3000:]
-            time.sleep(0.1)
-        raise AssertionError("the JVM broker does not answer")
-
-    def stop(self) -> None:
-        process, self.process = self.process, None
-        if process is not None:
-            process.terminate()
-            process.wait(60)
-
-    def kill(self) -> None:
-        process, self.process = self.process, None
-        assert process is not None
-        process.kill()
-        process.wait(60)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JvmBroker]:
-    broker = JvmBroker(tmp_path_factory.mktemp("jvm"))
-    broker.format()
-    broker.start()
-    yield broker
-    broker.stop()
+    with JvmBroker(tmp_path_factory.mktemp("jvm"), heap="400m") as broker:
+        yield broker
 
 
 def fill(broker: JvmBroker) -> None:
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": f"127.0.0.1:{broker.port}"}
+    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": broker.bootstrap}
     topics = [NewTopic("plain", 1, 1, config={"segment.bytes": "1048576"}), NewTopic("transactions", 1, 1)]
     admin = AdminClient(settings)
     for future in admin.create_topics(topics).values():
@@ -215,7 +157,7 @@ def test_directories_change_hands_both_ways(jvm: JvmBroker, tmp_path: Path) -> N
     jvm.stop()
     properties = read_meta_properties(OsDisk(), str(jvm.data))
     assert properties is not None
-    assert (properties.cluster_id, properties.node_id) == ("MkU3OEVBNTcwNTJENDM2Qg", 1)
+    assert (properties.cluster_id, properties.node_id) == (CLUSTER_ID, 1)
     indexes_equal_those_of_an_append(jvm.data / "plain-0", tmp_path / "plain-0")
 
     manager = load(jvm)
@@ -242,7 +184,7 @@ def test_directories_change_hands_both_ways(jvm: JvmBroker, tmp_path: Path) -> N
     manager.shutdown(5)
 
     jvm.start()
-    consumer = Consumer({"bootstrap.servers": f"127.0.0.1:{jvm.port}", "group.id": "g", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": jvm.bootstrap, "group.id": "g", "enable.auto.commit": False})
     consumer.assign([ConsumerPartition("plain", 0, 0)])
     offsets: list[int] = []
     deadline = time.monotonic() + 60

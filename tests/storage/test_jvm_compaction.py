@@ -81,7 +81,7 @@ def cleaned_by_the_jvm(cases: list[Case], checkpoints: list[int], folder: Path, 
     """What the program says of each log: first dirty, first uncleanable, reset, ratio, end offset."""
     plan = folder / "plan.tsv"
     plan.write_text("\n".join(case.line(checkpoint, settings) for case, checkpoint in zip(cases, checkpoints, strict=True)))
-    output = java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", str(Path(__file__).with_name("jvm") / "CleanLogs.java"), str(plan))
+    output = java(str(Path(__file__).with_name("jvm") / "CleanLogs.java"), str(plan))
     return [line.split() for line in output.splitlines() if line[:1].isdigit()]
 
 
