@@ -30,8 +30,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer
 
 from bench.brokers import create_topic, delete_topic
+from bench.clock import WallClock
 from bench.comparison import MB, AnyRow, ColdRow, Figures, Row, at_least, at_most, below, run
-from bench.recovery import WallClock, share
+from bench.recovery import share
 from bench.wire import GROUP, TRANSACTION, await_coordinator, connect, generate, until
 from interop.peers import BrokerProcess, OdradekBroker
 from odradek.base.errors import ErrorCode

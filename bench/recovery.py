@@ -18,12 +18,13 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.clock import WallClock
 from bench.comparison import MB, OVERRIDES, AnyRow, ColdRow, Figures, Target, at_most, run
 from interop.peers import BrokerProcess, OdradekBroker
 from odradek.base.ids import TopicPartition
@@ -35,23 +36,6 @@ from odradek.storage.loader import load_log
 _PARTITIONS = 5
 _BATCH_RECORDS = 15
 _CHECKPOINTS = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
-
-
-class WallClock:
-    """The part of a Clock that a log asks for."""
-
-    def time_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def call_later(self, delay_s: float, callback: Callable[..., object], *args: object) -> _Never:
-        raise NotImplementedError("logs set no timers")
-
-
-class _Never:
-    def cancel(self) -> None: ...
 
 
 def create_partitions(broker: BrokerProcess, topics: list[str], partitions: int) -> None:

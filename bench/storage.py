@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
-from odradek.base.clock import TimerHandle
+from bench.clock import WallClock
 from odradek.base.ids import TopicPartition
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
@@ -27,17 +27,6 @@ from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 
 PARTITION = TopicPartition("bench", 0)
-
-
-class WallClock:
-    def time_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def call_later(self, delay_s: float, callback: Callable[..., object], *args: object) -> TimerHandle:
-        raise NotImplementedError
 
 
 def open_manager(directory: str, config: TopicConfig) -> LogManager:

@@ -422,37 +422,39 @@ def test_a_deposed_controller_reads_what_was_committed_in_the_place_of_its_own_r
         assert node.controller.core.state.configs.get((4, "")) == {"kept": "1"}
 
 
-def test_sessions_are_looked_at_again_and_again() -> None:
-    clock = ManualClock()
-    checks: list[float] = []
-
+def _sessions_of_nine_seconds(clock: ManualClock) -> Heartbeats:
     class Sessions:
         def next_check_s(self) -> float:
             return clock.now_s + 9
 
+    return cast(Heartbeats, Sessions())
+
+
+def test_sessions_are_looked_at_again_and_again() -> None:
+    clock = ManualClock()
+    sessions = _sessions_of_nine_seconds(clock)
+    checks: list[float] = []
+
     def submit(_operation: object, name: str) -> Deferred[object]:
         if name == "fenceStaleBroker":
             checks.append(clock.now_s)
-        tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+        tasks.watch_heartbeats(sessions)
         return Deferred()
 
     tasks = PeriodicTasks(Quorum().config(1), clock, submit)
-    tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+    tasks.watch_heartbeats(sessions)
     clock.advance_s(20)
     assert checks == [], "not before it leads"
     tasks.start()
-    tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+    tasks.watch_heartbeats(sessions)
     clock.advance_s(30)
     assert checks == [29, 38, 47]
 
 
 def test_sessions_are_looked_at_again_by_a_controller_that_leads_for_the_second_time() -> None:
     clock = ManualClock()
+    sessions = _sessions_of_nine_seconds(clock)
     checks: list[float] = []
-
-    class Sessions:
-        def next_check_s(self) -> float:
-            return clock.now_s + 9
 
     def submit(_operation: object, name: str) -> Deferred[object]:
         if name == "fenceStaleBroker":
@@ -462,11 +464,11 @@ def test_sessions_are_looked_at_again_by_a_controller_that_leads_for_the_second_
     tasks = PeriodicTasks(Quorum().config(1), clock, submit)
     for _ in range(2):
         tasks.start()
-        tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+        tasks.watch_heartbeats(sessions)
         clock.advance_s(5)
         tasks.stop()
     tasks.start()
-    tasks.watch_heartbeats(cast(Heartbeats, Sessions()))
+    tasks.watch_heartbeats(sessions)
     clock.advance_s(20)
     assert checks == [19]
 

@@ -59,6 +59,20 @@ class World:
         for replica in (2, 3):
             self.replicated(replica, 5)
 
+    def register(self, broker_id: int, *, listener: str, fenced: bool) -> None:
+        """Another life of a follower's broker, in its rack."""
+        endpoint = RegisterBrokerRecord.BrokerEndpoint(name=listener, host=f"host{broker_id}", port=1, security_protocol=0)
+        self.broker.apply(
+            RegisterBrokerRecord(
+                broker_id=broker_id,
+                broker_epoch=100 * broker_id,
+                incarnation_id=UUID(int=1000 + broker_id),
+                end_points=[endpoint],
+                rack=f"rack{broker_id}",
+                fenced=fenced,
+            )
+        )
+
     def append(self) -> None:
         self.broker.manager.appender.append(
             [(TopicPartition("orders", 0), batch(b"a"))], required_acks=1, timeout_ms=1, origin=AppendOrigin.CLIENT
@@ -130,27 +144,9 @@ def test_who_lacks_the_offset_is_not_preferred(world: World) -> None:
 
 
 def test_who_is_fenced_or_not_on_the_listener_is_not_preferred(world: World) -> None:
-    world.broker.apply(
-        RegisterBrokerRecord(
-            broker_id=2,
-            broker_epoch=200,
-            incarnation_id=UUID(int=1002),
-            end_points=[RegisterBrokerRecord.BrokerEndpoint(name="OTHER", host="host2", port=1, security_protocol=0)],
-            rack="rack2",
-            fenced=False,
-        )
-    )
+    world.register(2, listener="OTHER", fenced=False)
     assert world.read("rack2") == HERE
-    world.broker.apply(
-        RegisterBrokerRecord(
-            broker_id=3,
-            broker_epoch=300,
-            incarnation_id=UUID(int=1003),
-            end_points=[RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="host3", port=1, security_protocol=0)],
-            rack="rack3",
-            fenced=True,
-        )
-    )
+    world.register(3, listener="PLAINTEXT", fenced=True)
     assert world.read("rack3") == HERE
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -46,6 +46,17 @@ def harden(manager: LogManager, *logs: Log) -> Hardening:
     return hardening
 
 
+def append_new(log: Log, count: int) -> None:
+    for _ in range(count):
+        log.append_as_follower(batch(1, tag="new", base_offset=log.log_end_offset, epoch=4), 4)
+
+
+def after_power_cuts(disk: VirtualDisk, act: Callable[[], object]) -> Iterator[Log]:
+    """The log as it is found when the power fails at any moment of `act`."""
+    for survivor in cut_during(disk, act):
+        yield started(survivor).create_log(PARTITION, TOPIC_ID, CONFIG)
+
+
 def is_beginning(found: Log, old: int, new: bytes) -> bool:
     """Old records up to some offset, then only new ones: never old behind new."""
     values = [record.value[:3] for record in read_all(found) if record.value is not None]
@@ -62,11 +73,9 @@ def test_a_power_cut_never_leaves_old_records_behind_new_ones(target: int) -> No
     def cut_and_go_on() -> None:
         log.truncate_to(target, durable=False)
         harden(manager, log)
-        for _ in range(30):
-            log.append_as_follower(batch(1, tag="new", base_offset=log.log_end_offset, epoch=4), 4)
+        append_new(log, 30)
 
-    for survivor in cut_during(disk, cut_and_go_on):
-        found = started(survivor).create_log(PARTITION, TOPIC_ID, CONFIG)
+    for found in after_power_cuts(disk, cut_and_go_on):
         assert found.log_end_offset >= target
         assert is_beginning(found, target, b"new")
         assert [record.offset for record in read_all(found)] == list(range(found.log_end_offset))
@@ -94,8 +103,7 @@ def test_who_writes_first_makes_the_cut_durable_first(target: int, write: Callab
         for _ in range(12):
             write(log)
 
-    for survivor in cut_during(disk, cut_and_go_on):
-        found = started(survivor).create_log(PARTITION, TOPIC_ID, CONFIG)
+    for found in after_power_cuts(disk, cut_and_go_on):
         assert is_beginning(found, target, b"new")
     assert not log.is_cut
 
@@ -239,11 +247,9 @@ def test_starting_over_is_durable_before_it_is_written_to(offset: int) -> None:
     def start_over() -> None:
         log.truncate_fully_and_start_at(offset, durable=False)
         harden(manager, log)
-        for _ in range(20):
-            log.append_as_follower(batch(1, tag="new", base_offset=log.log_end_offset, epoch=4), 4)
+        append_new(log, 20)
 
-    for survivor in cut_during(disk, start_over):
-        found = started(survivor).create_log(PARTITION, TOPIC_ID, CONFIG)
+    for found in after_power_cuts(disk, start_over):
         values = [record.value[:3] for record in read_all(found) if record.value is not None]
         assert len(set(values)) <= 1, "the old log or the new one"
 

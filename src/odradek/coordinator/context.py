@@ -18,7 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
@@ -31,9 +31,6 @@ from odradek.coordinator.timers import Expire, Timers
 from odradek.records import native
 from odradek.records.batch import HEADER_SIZE, encode_keyed
 from odradek.records.compression import Compression
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
