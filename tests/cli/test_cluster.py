@@ -77,6 +77,30 @@ def test_a_directory_with_something_else_in_it_is_refused(tmp_path: Path) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.parametrize(
+    ("lost", "lacks"), [("server.properties", "lacks server.properties"), ("data/meta.properties", "lacks a formatted data directory")]
+)
+def test_a_cluster_of_which_a_part_is_missing_is_not_started_without_it(tmp_path: Path, lost: str, lacks: str) -> None:
+    prepare(tmp_path / "cluster", 3, 19_000, random.Random(1))
+    (tmp_path / "cluster" / "node-2" / lost).unlink()
+    with pytest.raises(ClusterError, match=f"node-2 {lacks}"):
+        prepare(tmp_path / "cluster", None, None, random.Random(1))
+
+
+def test_a_node_that_cannot_start_is_named_with_its_reason(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    [member] = prepare(directory, 1, free_base_port(), random.Random(1))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", member.port))
+        taken.listen()
+        command = [sys.executable, "-m", "odradek.cli.main", "cluster", "start", str(directory)]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 1
+    last = refused.stderr.splitlines()[-1]
+    assert last.startswith("odradek cluster: node-1 ended with status 1: odradek start: listener PLAINTEXT: cannot listen on 127.0.0.1:")
+    assert "Traceback" not in member.log.read_text()
+
+
 def test_a_cluster_serves_and_comes_back_with_its_records(tmp_path: Path) -> None:
     base = free_base_port()
     directory = tmp_path / "cluster"
@@ -104,3 +128,5 @@ def test_a_cluster_serves_and_comes_back_with_its_records(tmp_path: Path) -> Non
             finally:
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(120) == 0
+    for member in found(directory):
+        assert "leaving anyway" not in member.log.read_text(), "it waited a session for a controller that had ended"

@@ -339,6 +339,30 @@ def test_a_node_whose_controllers_are_gone_stops_within_a_session() -> None:
     story(main)
 
 
+@pytest.mark.parametrize(
+    "roles", [{1: CONTROLLER, 4: BROKER}, {1: BOTH, 2: BOTH, 3: BOTH}, {1: CONTROLLER, 2: CONTROLLER, 3: CONTROLLER}], ids=str
+)
+def test_a_node_in_haste_waits_for_no_other(roles: dict[int, str]) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, roles)
+        await cluster.start()
+        last = cluster.active() if 3 in roles else 4
+        for other in roles.keys() - {last}:
+            cluster.nodes[other].kill()
+        node, begin = cluster.nodes[last], loop.time()
+        stopping = loop.create_task(node.stop())
+        await asyncio.sleep(0.5)
+        assert not stopping.done()
+        assert node.broker is not None
+        node.broker.hurry()
+        node.broker.hurry()
+        await stopping
+        assert loop.time() - begin < 0.6
+        assert node.disk.exists(f"{DATA}/.kafka_cleanshutdown") == (BROKER in roles[last])
+
+    story(main)
+
+
 @pytest.mark.parametrize(("grace_ms", "least_s", "most_s"), [("1000", 1.0, 2.6), ("-1", 6.9, 9.2)])
 def test_a_broker_whose_process_is_gone_is_fenced_without_its_session(grace_ms: str, least_s: float, most_s: float) -> None:
     async def main(loop: SimulatedLoop) -> None:

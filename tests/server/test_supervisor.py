@@ -75,6 +75,30 @@ def test_nodes_end_in_order_as_long_as_the_rest_is_a_majority_and_then_together(
     assert sorted(order[2:]) == ["c", "d", "e"]
 
 
+_WAITING = _NODE.replace(
+    "def leave(*_):",
+    """times = 0
+def leave(*_):
+    global times
+    times += 1
+    # It waits for a node that is gone already.
+    if times < 2:
+        return""",
+)
+
+
+def test_the_last_nodes_are_told_that_there_is_nobody_to_wait_for(tmp_path: Path) -> None:
+    async def story() -> None:
+        supervisor = Supervisor([node(tmp_path, "a"), node(tmp_path, "b"), node(tmp_path, "c", _WAITING)])
+        await supervisor.start()
+        async with asyncio.timeout(20):
+            await supervisor.stop()
+        assert supervisor.pids == {}
+
+    asyncio.run(story())
+    assert (tmp_path / "order").read_text().split() == ["a", "b", "c"]
+
+
 def test_a_node_that_ends_is_started_again_after_pauses_that_grow(tmp_path: Path) -> None:
     pauses = Pauses()
 

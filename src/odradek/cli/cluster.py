@@ -20,6 +20,7 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import random_uuid, uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, run
 from odradek.cli.server_properties import load_server_properties
+from odradek.storage.names import META_PROPERTIES
 
 _CONTROLLER_PORTS: Final = 1000
 """How far above its port for clients a node's controller listens."""
@@ -106,14 +107,23 @@ def lay_out(directory: Path, nodes: int, port: int, rng: random.Random) -> list[
 
 
 def found(directory: Path) -> list[Member]:
-    """The nodes that were laid out in the directory before, in the order of their ids; none where there is no cluster."""
+    """The nodes that were laid out in the directory before, in the order of their ids; none where there is no cluster.
+
+    ClusterError when a part of it is missing.
+    """
     members: list[Member] = []
-    for path in directory.glob("node-*/server.properties"):
-        config = load_server_properties(str(path))
+    for folder in directory.glob("node-*"):
+        path = folder / "server.properties"
+        config = load_server_properties(str(path)) if path.exists() else None
+        if config is None or not all((Path(each) / META_PROPERTIES).exists() for each in config.log_dirs):
+            missing = "server.properties" if config is None else "a formatted data directory"
+            raise ClusterError(
+                f"{folder} lacks {missing}, as when the first start was cut short; remove {directory} to begin anew, or restore the node"
+            )
         ports = {each.listener: each.port for each in config.listeners}
         client = next((port for name, port in ports.items() if name not in config.controller_listener_names), 0)
         controller = next((port for name, port in ports.items() if name in config.controller_listener_names), 0)
-        members.append(Member(config.node_id, path.parent, client, controller))
+        members.append(Member(config.node_id, folder, client, controller))
     return sorted(members)
 
 
@@ -170,9 +180,8 @@ async def _serve(directory: Path, members: list[Member]) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    supervisor = Supervisor(
-        [NodeProcess(each.name, [sys.executable, "-m", "odradek.cli.start", str(each.properties)], str(each.log)) for each in members]
-    )
+    command = [sys.executable, "-m", "odradek.cli.main", "start"]
+    supervisor = Supervisor([NodeProcess(each.name, [*command, str(each.properties)], str(each.log)) for each in members])
     starting = asyncio.create_task(supervisor.start())
     leaving = asyncio.create_task(stopped.wait())
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import OdradekError
@@ -204,7 +203,3 @@ def announce(broker: Broker) -> None:
         address = f"[{host}]:{client.port}" if ":" in host else f"{host}:{client.port}"
         lines.append(f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings")
     print("\n".join(lines), flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -148,6 +148,11 @@ class Broker:
         finally:
             self._stopping.set_result(None)
 
+    def hurry(self) -> None:
+        """A stop waits for no other node from now on: not for a controller to move leaders away, nor for one to take over the quorum."""
+        if not self._node.haste.done():
+            self._node.haste.set_result(None)
+
     def _fatal(self, error: BaseException) -> None:
         problem = problem_of(error)
         if not self._started:

@@ -127,9 +127,9 @@ class ServeControllers(Step[None]):
             self._node.services.heartbeat_connections.close()
         # Who can be asked at all has answered by the time that a request may take.
         patience_s = self._node.config.integer("controller.quorum.request.timeout.ms") / 1000
-        try:
-            await asyncio.wait_for(as_future(self._node.loop, self._kraft.leave()), patience_s)
-        except TimeoutError:
+        left = as_future(self._node.loop, self._kraft.leave())
+        done, _ = await asyncio.wait((left, self._node.haste), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
             logger.warning("no other controller has stood for election in %g s; leaving the quorum without a leader", patience_s)
         await self._listeners.acceptor.close(CONTROLLER)
 
@@ -153,7 +153,8 @@ class ServeClients(Step[None]):
         try:
             if node.config.flag("controlled.shutdown.enable") and node.states.state is BrokerState.RUNNING:
                 node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-                await as_future(node.loop, self._registrar.leave())
+                left = as_future(node.loop, self._registrar.leave())
+                await asyncio.wait((left, node.haste), return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._listeners.acceptor.close_listeners(BROKER)
             self._listeners.acceptor.quiesce(BROKER)

@@ -26,7 +26,7 @@ class StartError(OdradekError):
 class Node:
     """The configuration of a node, and the clock, disk, randomness and loop it runs on."""
 
-    __slots__ = ("clock", "config", "disk", "fatal", "jobs", "loop", "random", "services", "states")
+    __slots__ = ("clock", "config", "disk", "fatal", "haste", "jobs", "loop", "random", "services", "states")
 
     def __init__(
         self,
@@ -51,6 +51,8 @@ class Node:
         self.services = services
         self.states = states
         self.fatal = fatal
+        self.haste: asyncio.Future[None] = loop.create_future()
+        """Done when a stop is to wait for no other node any more."""
 
 
 def problem_of(error: BaseException, directory: str | None = None) -> OdradekError:

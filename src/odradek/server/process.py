@@ -38,7 +38,10 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_ready: Callable[[Broker], object] | None = None) -> None:
-    """Runs a broker until a signal; OdradekError when it cannot start or go on, after all that was started has been stopped."""
+    """Runs a broker until a signal; a second one keeps the shutdown from waiting for other nodes.
+
+    OdradekError when it cannot start or go on, after all that was started has been stopped.
+    """
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -65,10 +68,12 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
     stopped: asyncio.Future[None] = loop.create_future()
 
     def on_signal(name: str) -> None:
-        # A second signal finds the future done: the shutdown under way goes on as it is.
         if not stopped.done():
             logger.info("%s: shutting down", name)
             stopped.set_result(None)
+        else:
+            logger.info("%s: waiting for no other node any more", name)
+            broker.hurry()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number.name)

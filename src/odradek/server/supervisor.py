@@ -5,7 +5,8 @@
   within `CALM_S`. One that ends before it was ever ready ends the whole: its configuration or its disk is at fault, and the last line that
   it wrote says why.
 - The end is in order: one node after the other gets SIGTERM and the time it needs, so that each hands its leaderships to those that are
-  left. The last ones, without one of which the others are no majority that could take a leadership away, end together.
+  left. The last ones, without one of which the others are no majority that could take a leadership away, end together: whichever is last
+  has nobody left to wait for, and is told so by a second SIGTERM.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 READY = "Odradek is ready"
 CALM_S = 60.0
 """A node that ran for this long has no past."""
+PATIENCE_S = 1.0
+"""How long the last nodes may wait for each other."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _LAST_BYTES = 4096
@@ -50,7 +53,6 @@ class Supervisor:
         self._sleep = sleep
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self._watchers: list[asyncio.Task[None]] = []
-        self._stopping = False
 
     @property
     def pids(self) -> dict[str, int]:
@@ -70,23 +72,15 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Ends the nodes in order, and returns when the last has ended. A node takes as long as its own shutdown does."""
-        self._stopping = True
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         processes = list(self._running.values())
         first = len(processes) - (len(processes) // 2 + 1)
         for process in processes[:first]:
-            await _end([process])
-        await _end(processes[first:])
-
-    def kill(self) -> None:
-        """Ends the nodes at once, without their shutdown."""
-        self._stopping = True
-        for process in self._running.values():
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+            _terminate(process)
+            await process.wait()
+        await _end_together(processes[first:])
 
     async def _start(self, node: NodeProcess) -> None:
         log = os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -128,14 +122,22 @@ class Supervisor:
                 logger.warning("%s", error)
 
 
-async def _end(processes: Sequence[asyncio.subprocess.Process]) -> None:
-    """Asks the processes to end, and waits until they have."""
+def _terminate(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+
+
+async def _end_together(processes: Sequence[asyncio.subprocess.Process]) -> None:
+    """Asks the processes to end, after a while once more those that have not, and returns when all have."""
+    ends = asyncio.gather(*[process.wait() for process in processes])
     for process in processes:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
-    for process in processes:
-        await process.wait()
+        _terminate(process)
+    done, _ = await asyncio.wait((ends,), timeout=PATIENCE_S)
+    if not done:
+        for process in processes:
+            _terminate(process)
+        await ends
 
 
 async def _drain(stream: asyncio.StreamReader) -> None:
