@@ -171,9 +171,12 @@ def test_three_nodes_form_a_quorum_serve_and_survive_the_end_of_the_controller(d
     story(main)
 
 
-def test_a_controller_that_stops_in_order_leaves_no_gap() -> None:
+@pytest.mark.parametrize("settings", [{}, {"controller_quorum_fetch_timeout_ms": "2000"}], ids=str)
+def test_a_controller_that_stops_in_order_leaves_no_gap(settings: dict[str, str]) -> None:
+    """Also where voters wait for the fetch timeout when the connections of their leader are refused."""
+
     async def main(loop: SimulatedLoop) -> None:
-        cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BOTH})
+        cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BOTH}, **settings)
         await cluster.start()
         for _ in range(3):
             active = cluster.active()
