@@ -188,12 +188,17 @@ def ack_latency(cluster: MixedCluster, topic: str, rate: int, seconds: float) ->
     client = producer(cluster, linger_ms=0, socket_nagle_disable="true")
     client.list_topics(topic, timeout=30)
     latencies: list[float] = []
+    refused: list[object] = []
 
     def send(number: int) -> None:
         sent_at = time.perf_counter()
-        client.produce(
-            topic, b"x" * 100, partition=number % 3, on_delivery=lambda *_: latencies.append((time.perf_counter() - sent_at) * 1000)
-        )
+
+        def told(error: object, _: object) -> None:
+            if error is not None:
+                refused.append(error)
+            latencies.append((time.perf_counter() - sent_at) * 1000)
+
+        client.produce(topic, b"x" * 100, partition=number % 3, on_delivery=told)
 
     warm_up = rate
     start = time.perf_counter()
@@ -203,7 +208,8 @@ def ack_latency(cluster: MixedCluster, topic: str, rate: int, seconds: float) ->
             client.poll(left)
         send(number)
         client.poll(0)
-    client.flush(30)
+    if client.flush(30) or refused:
+        raise RuntimeError(f"records were not acknowledged: {refused[:1]}")
     latencies = sorted(latencies[warm_up:])
     return {"p50 ms": latencies[len(latencies) // 2], "p99 ms": latencies[int(len(latencies) * 0.99)]}
 
