@@ -576,6 +576,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",
     ),
     Mutant(
+        name="listener-fails-all",
+        path="replication/delayed_operations.py",
+        before='                logger.exception("what listens to %s failed", partition)',
+        after="                raise",
+        breaks="A coordinator that fails at a commit fails the request that committed, and others are not told.",
+        tests="replication/test_purgatory.py",
+    ),
+    Mutant(
         name="delete-waiters-not-woken",
         path="replication/delayed_operations.py",
         before="                    self.delete_records.check_and_complete(partition)\n",

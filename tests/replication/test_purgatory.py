@@ -201,9 +201,9 @@ class TestDraining:
         delayed.drain()
         assert told == ["told"]
 
-    def test_an_operation_that_fails_does_not_end_all_draining(self) -> None:
+    def test_a_listener_that_fails_keeps_nobody_else_from_being_told(self, caplog: pytest.LogCaptureFixture) -> None:
         delayed = DelayedOperations(ManualClock())
-        key = TopicPartition("t", 0)
+        key, other = TopicPartition("t", 0), TopicPartition("t", 1)
         told: list[str] = []
 
         def broken() -> None:
@@ -211,11 +211,14 @@ class TestDraining:
             raise ValueError("broken on purpose")
 
         delayed.listen(key, broken)
+        delayed.listen(key, lambda: told.append("same"))
+        delayed.listen(other, lambda: told.append("other"))
         for _ in range(2):
             delayed.partition_changed(key)
-            with pytest.raises(ValueError, match="on purpose"):
-                delayed.drain()
-        assert told == ["broken", "broken"]
+            delayed.partition_changed(other)
+            delayed.drain()
+        assert told == ["broken", "same", "other"] * 2
+        assert caplog.text.count("ValueError: broken on purpose") == 2
 
     def test_soon_is_on_the_next_turn_and_once(self) -> None:
         clock = ManualClock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from odradek.base.clock import Clock
@@ -9,6 +10,8 @@ from odradek.base.ids import TopicPartition
 from odradek.replication.acks import Acks
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.subscriptions import Subscriptions
+
+logger = logging.getLogger(__name__)
 
 
 class DelayedOperations:
@@ -85,12 +88,19 @@ class DelayedOperations:
                     self.produce.check_and_complete(partition)
                     self.fetch.check_and_complete(partition)
                     self.delete_records.check_and_complete(partition)
-                    for listener in list(self._listeners.get(partition, ())):
-                        listener()
+                    self._tell(partition)
                 else:
                     self.fetch.check_and_complete(partition)
         finally:
             self._draining = False
+
+    def _tell(self, partition: TopicPartition) -> None:
+        for listener in list(self._listeners.get(partition, ())):
+            try:
+                listener()
+            except Exception:
+                # It is not the fault of the request whose change it is told of, and nobody else is to wait for its sake.
+                logger.exception("what listens to %s failed", partition)
 
     def drain_soon(self) -> None:
         """`drain` on the loop's next turn, once for all that changes until then."""
