@@ -387,7 +387,7 @@ class Fetcher:
             followed.resets = 0
 
     def flush_if_due(self, partition: Partition, log: Log) -> None:
-        """Where flush.messages asks for it the log becomes durable before the leader is told of its end, which it may count from then on."""
+        """Where flush.messages asks for it the log becomes durable before the leader is told of its end, which counts from then on."""
         if log.flush_due:
             self._flushes += 1
             self._owner.flush(partition).add_callback(self._flushed)

@@ -1,5 +1,6 @@
-"""DescribeProducers (API key 61): the producers that a replica remembers, leader or follower (KIP-664): kafka-transactions find-hanging asks
-each broker for all of its replicas.
+"""DescribeProducers (API key 61): the producers that a replica, leader or follower, remembers (KIP-664).
+
+kafka-transactions find-hanging asks each broker for all of its replicas.
 
 ACL: READ on Topic. Quota: request time.
 Known gaps: ACLs and quotas are not enforced yet.
