@@ -212,6 +212,14 @@ def test_a_leader_helps_nobody_against_itself() -> None:
     assert not replica.vote(key(3), pre_vote=True).granted
 
 
+@pytest.mark.parametrize("pre_vote", [False, True])
+def test_nobody_gets_a_vote_in_the_voter_s_own_name(pre_vote: bool) -> None:
+    replica = Replica()
+    answer = replica.vote(key(ME), epoch=7, pre_vote=pre_vote)
+    assert (answer.error, answer.granted, answer.epoch) == (ErrorCode.NONE, False, 7)
+    assert replica.vote(key(2), epoch=7, pre_vote=pre_vote).granted, "that vote is still to be had"
+
+
 def test_one_vote_an_epoch_whatever_the_role() -> None:
     candidate = Replica()
     for message in candidate.nominated():
@@ -362,6 +370,41 @@ def test_a_second_leader_of_an_epoch_and_a_former_one_are_contradicted() -> None
     ended = replica.ask(EndQuorumEpochRequest(3, 5))
     assert ended is not None
     assert ended.error is ErrorCode.INVALID_REQUEST
+
+
+def test_who_is_not_preferred_does_not_stand_at_once_also_where_nobody_is() -> None:
+    for preferred in ((), (key(3),)):
+        replica = Replica()
+        replica.follow(5)
+        replica.ask(EndQuorumEpochRequest(2, 5, preferred))
+        assert replica.raft.role is Role.FOLLOWER
+        replica.advance(replica.raft.timeouts.election_backoff_max_ms - 1)
+        assert replica.raft.role is Role.FOLLOWER
+        replica.advance(1)
+        assert replica.raft.role is Role.PROSPECTIVE
+
+
+def test_the_vote_of_an_epoch_that_has_its_leader_is_given_to_nobody() -> None:
+    replica = Replica()
+    assert replica.vote(key(2), epoch=7).granted
+    replica.follow(7)
+    assert not replica.vote(key(2), epoch=7).granted
+    assert replica.vote(key(2), epoch=7, pre_vote=True).granted
+
+
+def test_a_leader_agrees_that_it_leads_and_a_follower_does_not() -> None:
+    leader, follower = Replica(), Replica()
+    leader.elected()
+    follower.follow(5)
+    for replica, error in ((leader, ErrorCode.NONE), (follower, ErrorCode.INVALID_REQUEST)):
+        epoch, role = replica.raft.epoch, replica.raft.role
+        for request in (BeginQuorumEpochRequest(key(ME), ME, epoch, voter(ME).endpoints), EndQuorumEpochRequest(ME, epoch, (key(ME),))):
+            answer = replica.ask(request)
+            assert answer is not None
+            assert (answer.error, answer.epoch, replica.raft.role) == (error, epoch, role)
+    another = leader.ask(BeginQuorumEpochRequest(key(3), ME, leader.raft.epoch))
+    assert another is not None
+    assert another.error is ErrorCode.INVALID_VOTER_KEY
 
 
 def test_the_preferred_successor_stands_at_once_and_the_next_one_soon_after() -> None:
@@ -904,3 +947,21 @@ def test_a_voter_set_is_in_force_from_its_record_on() -> None:
     assert history.current == one
     history.truncate_from(3)
     assert history.current == VoterSet()
+
+
+def test_a_refused_fetch_tells_nothing_of_what_is_committed() -> None:
+    replica = Replica()
+    replica.elected()
+    replica.flush()
+    replica.fetch_by(2, replica.log.end.offset)
+    assert replica.raft.high_watermark == 1
+    epoch = replica.raft.epoch
+    for request, error in (
+        (FetchRequest(key(2), epoch - 1, 0, 0, 0), ErrorCode.FENCED_LEADER_EPOCH),
+        (FetchRequest(key(2), epoch + 1, 0, 0, 0), ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (FetchRequest(key(2), epoch, -1, 0, 0), ErrorCode.INVALID_REQUEST),
+        (FetchRequest(key(ME), epoch, 0, 0, 0), ErrorCode.INVALID_REQUEST),
+    ):
+        answer = replica.ask(request)
+        assert isinstance(answer, FetchResponse)
+        assert (answer.error, answer.high_watermark, answer.read_from) == (error, -1, None)

@@ -94,10 +94,11 @@ def on_vote_request(raft: Raft, request: VoteRequest) -> VoteResponse:
         raft.become_unattached(request.epoch)
     if not _is_for_me(raft, request.voter):
         return _vote_response(raft, ErrorCode.INVALID_VOTER_KEY)
-    if request.replica.id == raft.local.id:
-        return _vote_response(raft, ErrorCode.INVALID_REQUEST)
     up_to_date = (request.last_epoch, request.last_offset) >= (raft.log_end.epoch, raft.log_end.offset)
-    granted = raft.state.would_vote(request.replica, up_to_date=up_to_date, pre_vote=request.pre_vote)
+    # Nobody gets a vote in this replica's own name.
+    granted = request.replica.id != raft.local.id and raft.state.would_vote(
+        request.replica, up_to_date=up_to_date, pre_vote=request.pre_vote
+    )
     if granted and not request.pre_vote and raft.state.voted is None:
         raft.become_voted(request.replica)
     elif granted and request.pre_vote:
@@ -182,8 +183,10 @@ def on_begin_quorum_epoch_request(raft: Raft, request: BeginQuorumEpochRequest) 
 def _check_announcement(raft: Raft, leader_id: int, epoch: int) -> ErrorCode:
     if epoch < raft.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    contradicts = epoch == raft.epoch and raft.leader_id >= 0 and raft.leader_id != leader_id
-    if leader_id < 0 or leader_id == raft.local.id or contradicts:
+    if leader_id == raft.local.id:
+        # A leader hears that it leads: Kafka agrees.
+        return ErrorCode.NONE if raft.is_leader and epoch == raft.epoch else ErrorCode.INVALID_REQUEST
+    if leader_id < 0 or (epoch == raft.epoch and raft.leader_id not in (-1, leader_id)):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
 
@@ -209,11 +212,11 @@ def _end_epoch_backoff(raft: Raft, preferred: tuple[ReplicaKey, ...]) -> int:
     (KafkaRaftClient.strictExponentialElectionBackoffMs).
     """
     position = next((place for place, candidate in enumerate(preferred) if _is_for_me(raft, candidate)), len(preferred))
-    if position == 0:
-        return 0
     longest = raft.timeouts.election_backoff_max_ms
     if position >= len(preferred):
         return longest
+    if position == 0:
+        return 0
     return min(longest, longest >> (len(preferred) - 1) << (position - 1))
 
 

@@ -86,6 +86,8 @@ def on_fetch_request(raft: Raft, token: int, request: FetchRequest) -> None:
     if request.max_wait_ms < 0 or request.offset < 0 or request.last_fetched_epoch < 0 or request.last_fetched_epoch > request.epoch:
         error = ErrorCode.INVALID_REQUEST
     state = raft.state
+    if error is ErrorCode.NONE and request.replica.id == raft.local.id:
+        error = ErrorCode.INVALID_REQUEST  # a leader does not fetch from itself
     if error is not ErrorCode.NONE or not isinstance(state, LeaderState):
         raft.reply(token, _fetch_response(raft, error))
         return
@@ -94,7 +96,7 @@ def on_fetch_request(raft: Raft, token: int, request: FetchRequest) -> None:
     if not position.valid:
         raft.reply(token, _fetch_response(raft, ErrorCode.NONE, diverging=position.diverging, snapshot=position.snapshot))
         return
-    if request.replica.id >= 0 and request.replica.id != raft.local.id:
+    if request.replica.id >= 0:
         state.progress.of(request.replica).fetched(request.offset, raft.log_end.offset, raft.now_ms)
         if state.progress.is_voter(request.replica):
             _advance(raft, state)
@@ -162,7 +164,7 @@ def _fetch_response(
     read_from: int | None = None,
 ) -> FetchResponse:
     state = raft.state
-    high_watermark = state.progress.high_watermark if isinstance(state, LeaderState) else None
+    high_watermark = state.progress.high_watermark if error is ErrorCode.NONE and isinstance(state, LeaderState) else None
     return FetchResponse(
         error,
         state.leader_id,

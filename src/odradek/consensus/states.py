@@ -141,9 +141,8 @@ class FollowerState(RoleState):
         self.installing_snapshot = False
 
     def would_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        if pre_vote:
-            return up_to_date and not self.has_fetched
-        return self.voted is not None and super().would_vote(candidate, up_to_date=up_to_date, pre_vote=False)
+        """The vote of an epoch that has its leader is no use to anybody, not even to the one who got it (FollowerState.canGrantVote)."""
+        return pre_vote and up_to_date and not self.has_fetched
 
 
 class LeaderState(RoleState):
