@@ -86,9 +86,11 @@ def test_a_token_is_not_created_for_nobody(broker: Broker, version: int, owner: 
 
 
 def test_tokens_are_not_renewed_expired_or_shown(broker: Broker) -> None:
-    for request in (RenewDelegationTokenRequest(hmac=b"x"), ExpireDelegationTokenRequest(hmac=b"x")):
-        answer = broker.ask(request)
-        assert (answer.error_code, answer.expiry_timestamp_ms) == (REFUSED, -1)
+    for scope in (BROKER, CONTROLLER):
+        assert broker.ask(CreateDelegationTokenRequest(), scope=scope).error_code == REFUSED
+        for request in (RenewDelegationTokenRequest(hmac=b"x"), ExpireDelegationTokenRequest(hmac=b"x")):
+            answer = broker.ask(request, scope=scope)
+            assert (answer.error_code, answer.expiry_timestamp_ms) == (REFUSED, -1)
     answer = broker.ask(DescribeDelegationTokenRequest(owners=None))
     assert (answer.error_code, answer.tokens) == (REFUSED, [])
 

@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: BeginQuorumEpochRequest, services: 
         data = BeginQuorumEpochResponse.PartitionData(
             partition_index=PARTITION, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
         )
-        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, BeginQuorumEpochResponse.NodeEndpoint)
+        nodes = leader_endpoints(context, node, answer.leader_id, answer.endpoints, BeginQuorumEpochResponse.NodeEndpoint)
         return BeginQuorumEpochResponse(
             topics=[BeginQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes
         )

@@ -31,8 +31,9 @@ def handle(context: RequestContext, request: DescribeClusterRequest, services: S
     if wanted not in ENDPOINT_NAMES:
         return _error(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {wanted}")
     if wanted != expected:
+        # Version 0 knows neither endpoint types nor the error.
         return _error(
-            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE if context.api_version >= 1 else ErrorCode.INVALID_REQUEST,
             f"The request was sent to an endpoint of type {ENDPOINT_NAMES[expected]}, "
             f"but we wanted an endpoint of type {ENDPOINT_NAMES[wanted]}",
         )

@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: EndQuorumEpochRequest, services: Se
         data = EndQuorumEpochResponse.PartitionData(
             partition_index=PARTITION, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
         )
-        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, EndQuorumEpochResponse.NodeEndpoint)
+        nodes = leader_endpoints(context, node, answer.leader_id, answer.endpoints, EndQuorumEpochResponse.NodeEndpoint)
         return EndQuorumEpochResponse(topics=[EndQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes)
 
     preferred = [replica(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates]

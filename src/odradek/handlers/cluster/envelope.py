@@ -17,6 +17,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import CONTROLLER
 from odradek.handlers.table import APIS
+from odradek.protocol.api_keys import API_INFO
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.default_principal import DefaultPrincipalData
 from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
 """The APIs that may come in an envelope."""
+UNSERVED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER in api.listeners]).difference(
+    int(api.api_key) for api in APIS if api.stands_on(CONTROLLER)
+)
+"""Those of Kafka's controllers that come in none, or are not served here yet."""
 
 
 def handle(context: RequestContext, request: EnvelopeRequest, services: Services) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
@@ -40,6 +45,8 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address in the envelope is not an IP address") from None
     try:
         header, _ = decode_request_header(request.request_data)
+        if header.api_key in UNSERVED:
+            raise ProtocolError(f"API key {header.api_key} is not served")
         if header.api_key not in FORWARDED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} may not come in an envelope")
         _, answer = services.dispatcher.handle_embedded(
@@ -71,9 +78,7 @@ def _principal(data: bytes | None) -> str:
     try:
         if data is None or len(data) < 2:
             raise ProtocolError("no principal")
-        principal, end = DefaultPrincipalData.decode_prefix(data, int.from_bytes(data[:2], "big", signed=True), 2)
-        if end != len(data):
-            raise ProtocolError("bytes left over")
+        principal, _ = DefaultPrincipalData.decode_prefix(data, int.from_bytes(data[:2], "big", signed=True), 2)
     except ProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"the principal in the envelope cannot be read: {error}") from None
     return f"{principal.type}:{principal.name}"

@@ -47,7 +47,7 @@ def handle(context: RequestContext, request: FetchSnapshotRequest, services: Ser
             position=answer.position,
             unaligned_records=data,
         )
-        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, FetchSnapshotResponse.NodeEndpoint)
+        nodes = leader_endpoints(context, node, answer.leader_id, answer.endpoints, FetchSnapshotResponse.NodeEndpoint)
         return FetchSnapshotResponse(topics=[FetchSnapshotResponse.TopicSnapshot(name=TOPIC, partitions=[snapshot])], node_endpoints=nodes)
 
     fetch = raft.FetchSnapshotRequest(

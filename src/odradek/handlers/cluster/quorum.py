@@ -14,9 +14,14 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.consensus import messages as raft
 from odradek.consensus.voters import Endpoint
 from odradek.controller.kraft.wire import PARTITION, TOPIC
+from odradek.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from odradek.controller.kraft.node import KRaftNode
+    from odradek.server.context import RequestContext
+
+ENDPOINTS_SINCE, ENDPOINTS_SINCE_FETCH = 1, 16
+"""The versions of Raft's own APIs, and of Fetch, that say where the leader is (KIP-853)."""
 
 A = TypeVar("A", bound=raft.Response)
 W = TypeVar("W")
@@ -48,7 +53,10 @@ def ask(node: KRaftNode, request: raft.Request, to_wire: Callable[[A], W]) -> De
     return answer
 
 
-def leader_endpoints(node: KRaftNode, leader_id: int, endpoints: tuple[Endpoint, ...], kind: Callable[..., W]) -> list[W]:
-    """The `node_endpoints` of an answer: where the leader is, when that is known."""
-    endpoint = node.endpoint_for_peers(endpoints) if endpoints else None
+def leader_endpoints(
+    context: RequestContext, node: KRaftNode, leader_id: int, endpoints: tuple[Endpoint, ...], kind: Callable[..., W]
+) -> list[W]:
+    """The `node_endpoints` of an answer: where the leader is, when that is known and the version has a place for it."""
+    since = ENDPOINTS_SINCE_FETCH if context.api_key == ApiKey.FETCH else ENDPOINTS_SINCE
+    endpoint = node.endpoint_for_peers(endpoints) if endpoints and context.api_version >= since else None
     return [] if endpoint is None else [kind(node_id=leader_id, host=endpoint.host, port=endpoint.port)]

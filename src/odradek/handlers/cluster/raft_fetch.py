@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import METADATA_TOPIC_ID, ZERO_UUID
+from odradek.base.ids import METADATA_TOPIC_ID
 from odradek.consensus import messages as raft
 from odradek.controller.kraft.wire import PARTITION, TOPIC, only_partition, replica
 from odradek.handlers.cluster.quorum import ask, check_cluster, check_topic, leader_endpoints
@@ -28,10 +28,13 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     check_cluster(node, request.cluster_id)
     topic = only_partition(request.topics, "Exactly one topic is expected.")
     partition = only_partition(topic.partitions, "Exactly one partition is expected.")
-    if topic.topic_id not in (METADATA_TOPIC_ID, ZERO_UUID) or (topic.topic_id == ZERO_UUID and topic.topic != TOPIC):
+    if topic.topic_id != METADATA_TOPIC_ID:
+        # Versions before 13 name no topic id, and Kafka refuses them as well.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Only {TOPIC} is replicated by Raft.")
     check_topic(TOPIC, partition.partition)
-    max_bytes = max(0, min(request.max_bytes, node.fetch_max_bytes))
+    if request.max_bytes < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{request.max_bytes} is no number of bytes.")
+    max_bytes = min(request.max_bytes, node.fetch_max_bytes)
 
     def to_wire(answer: raft.FetchResponse) -> FetchResponse:
         data = FetchResponse.PartitionData(
@@ -51,7 +54,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
             end = node.log.end.offset if reader.id >= 0 else max(answer.high_watermark, 0)
             data.records = node.log.read(answer.read_from, up_to=end, max_bytes=max_bytes)
         topic_response = FetchResponse.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])
-        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, FetchResponse.NodeEndpoint)
+        nodes = leader_endpoints(context, node, answer.leader_id, answer.endpoints, FetchResponse.NodeEndpoint)
         return FetchResponse(responses=[topic_response], node_endpoints=nodes)
 
     replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id

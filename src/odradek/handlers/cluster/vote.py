@@ -35,7 +35,7 @@ def handle(context: RequestContext, request: VoteRequest, services: Services) ->
             leader_epoch=answer.epoch,
             vote_granted=answer.granted,
         )
-        nodes = leader_endpoints(node, answer.leader_id, answer.endpoints, VoteResponse.NodeEndpoint)
+        nodes = leader_endpoints(context, node, answer.leader_id, answer.endpoints, VoteResponse.NodeEndpoint)
         return VoteResponse(topics=[VoteResponse.TopicData(topic_name=TOPIC, partitions=[data])], node_endpoints=nodes)
 
     vote = raft.VoteRequest(
