@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.controller.core.brokers import fence_broker, fence_stale_broker, unregister_broker
+from odradek.controller.core.brokers import fence_broker, fence_stale_broker, register_controller, unregister_broker
 from odradek.controller.core.partitions import (
     MAX_ELECTIONS_PER_ROUND,
     alter_partition,
@@ -25,6 +25,7 @@ from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsR
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest
 from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
+from odradek.protocol.messages.controller_registration import ControllerRegistrationRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.protocol.messages.metadata_records import (
@@ -386,6 +387,34 @@ class TestRegistrations:
         assert refusal(controller.register, 2, log_dirs=[UUID(int=99)]) is ErrorCode.INVALID_REGISTRATION
         assert controller.register(2, log_dirs=[UUID(int=100)]) == len(controller.log) - 1
 
+    @pytest.mark.parametrize("wrong", [{"name": ""}, {"host": ""}, {"port": 0}, {"security_protocol": 4}, {"security_protocol": -1}])
+    def test_a_listener_that_nobody_can_connect_to_is_refused(self, wrong: dict[str, Any]) -> None:
+        """A record with one would end the JVM nodes that replay it."""
+        fields = {"name": "PLAINTEXT", "host": "h", "port": 1, "security_protocol": 3}
+        controller = Controller()
+        for of, register in (
+            (BrokerRegistrationRequest, lambda listeners: controller.register(1, listeners=listeners)),
+            (
+                ControllerRegistrationRequest,
+                lambda listeners: controller.ask(
+                    register_controller, ControllerRegistrationRequest(controller_id=4, incarnation_id=UUID(int=9), listeners=listeners)
+                ),
+            ),
+        ):
+            good, bad = of.Listener(**fields), of.Listener(**(fields | wrong))
+            before = len(controller.log)
+            assert refusal(register, [good, bad]) is ErrorCode.INVALID_REGISTRATION
+            assert len(controller.log) == before
+            register([good])
+            assert len(controller.log) > before
+
+    def test_of_two_listeners_with_one_name_the_last_counts(self) -> None:
+        controller = Controller()
+        of = BrokerRegistrationRequest.Listener
+        controller.register(1, listeners=[of(name="A", host="h", port=1), of(name="B", host="h", port=2), of(name="A", host="h", port=3)])
+        listeners = controller.core.state.brokers[1].listeners
+        assert [(each.name, each.port) for each in listeners] == [("A", 3), ("B", 2)]
+
     def test_another_cluster_s_broker_is_sent_away(self) -> None:
         assert refusal(Controller().register, 1, cluster_id="another") is ErrorCode.INCONSISTENT_CLUSTER_ID
 
@@ -531,6 +560,14 @@ class TestDirectories:
         assert controller.heartbeat(1, offline_log_dirs=[directory(1)]).is_fenced
         assert not controller.heartbeat(1, offline_log_dirs=[directory(1)]).is_fenced
         assert controller.partition("a").leader == -1
+
+    @pytest.mark.parametrize(("number", "leads"), [(0, True), (1, True), (2, False), (99, False)])
+    def test_of_the_reserved_ids_only_those_of_what_is_not_known_yet_are_online(self, number: int, leads: bool) -> None:
+        controller = Controller()
+        controller.join(0, 1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        assert self.assign(controller, 0, {"a": UUID(int=number)}) == [0]
+        assert (controller.partition("a").leader == 0) is leads
 
     def test_only_the_partitions_of_the_directory_that_failed_move(self) -> None:
         controller = Controller()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from odradek.base.errors import ErrorCode
@@ -62,6 +64,23 @@ def test_replacing_takes_away_what_is_not_named(controller: Controller) -> None:
     resource = AlterConfigsRequest.AlterConfigsResource(resource_type=TOPIC, resource_name="a", configs=[config])
     controller.ask(alter_configs, AlterConfigsRequest(resources=[resource]))
     assert configs(controller, TOPIC, "a") == {"segment.ms": "7"}
+
+
+def test_a_resource_that_is_named_twice_is_refused_once(controller: Controller) -> None:
+    """A broker refuses it before; a controller may be asked directly."""
+    for operation, request in ((alter_configs, AlterConfigsRequest), (incremental_alter_configs, IncrementalAlterConfigsRequest)):
+        of: Any = request
+        setting = of.AlterableConfig(name="retention.ms", value="5")
+        named = [of.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[setting]) for name in ("a", "b", "a")]
+        answer = controller.ask(operation, of(resources=named))
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert [(each.resource_name, each.error_code) for each in answer.responses] == [("a", ErrorCode.INVALID_REQUEST), ("b", unknown)]
+    assert configs(controller, TOPIC, "a") == {}
+
+
+def test_a_type_that_nobody_knows_is_told_from_one_that_is_not_the_controller_s(controller: Controller) -> None:
+    for kind, error in {8: ErrorCode.INVALID_REQUEST, 16: ErrorCode.INVALID_REQUEST, 3: ErrorCode.UNSUPPORTED_VERSION}.items():
+        assert alter(controller, kind, "1", ("retention.ms", SET, "5")) is error
 
 
 @pytest.mark.parametrize("name", ["01", "+1", "-1", "one", "1 "])
@@ -154,7 +173,8 @@ def test_resources_fail_alone(controller: Controller) -> None:
         config = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", config_operation=SET, value=value)
         return IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[config])
 
-    request = IncrementalAlterConfigsRequest(resources=[resource("a", "x"), resource("nothing", "5"), resource("a", "5")])
+    request = IncrementalAlterConfigsRequest(resources=[resource("b", "x"), resource("nothing", "5"), resource("a", "5")])
+    controller.create("b")
     answer = controller.ask(incremental_alter_configs, request)
     assert [each.error_code for each in answer.responses] == [ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
     assert configs(controller, TOPIC, "a") == {"retention.ms": "5"}

@@ -44,8 +44,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "lost-directory-is-online",
         "metadata/registrations.py",
-        "(directory.int < 100 and directory != DIRECTORY_LOST)",
-        "directory.int < 100",
+        "return directory != DIRECTORY_LOST and (not self.directories or directory in self.directories)",
+        "return directory.int < 100 or not self.directories or directory in self.directories",
         "a replica whose directory is lost counts as online",
         ALL,
     ),
@@ -275,5 +275,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if record.cordoned_log_dirs:",
         "The last log directory that is freed stays cordoned.",
         "metadata/test_delta.py -k last_cordon",
+    ),
+    Mutant(
+        "reserved-directories-online",
+        "metadata/registrations.py",
+        "if directory in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED):",
+        "if directory.int < 100 and directory != DIRECTORY_LOST:",
+        "A replica in a directory that cannot be stays in sync and leads.",
+        "controller/test_core_brokers.py -k reserved",
     ),
 )

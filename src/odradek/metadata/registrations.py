@@ -210,8 +210,12 @@ class BrokerRegistration(NamedTuple):
         return not self.directories or any(directory not in cordoned for directory in self.directories)
 
     def has_online_directory(self, directory: UUID) -> bool:
-        """Whether a log directory is online on the broker. Reserved ids other than LOST are, and every id when none is registered."""
-        return not self.directories or directory in self.directories or (directory.int < 100 and directory != DIRECTORY_LOST)
+        """Whether a log directory is online on the broker (org.apache.kafka.common.DirectoryId.isOnline). One that is not known yet is, and
+        so is every id but LOST when none is registered.
+        """
+        if directory in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED):
+            return True
+        return directory != DIRECTORY_LOST and (not self.directories or directory in self.directories)
 
 
 def _signed(value: UUID) -> tuple[int, int]:

@@ -9,6 +9,7 @@ fenced or not, its id is nobody else's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -35,6 +36,9 @@ IN_CONTROLLED_SHUTDOWN = 1
 
 _RESERVED_DIRECTORY_IDS = 100
 
+_SECURITY_PROTOCOLS = range(4)
+"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL (org.apache.kafka.common.security.auth.SecurityProtocol)."""
+
 
 # -- registration -------------------------------------------------------------------------------------------------------------------------
 
@@ -58,7 +62,7 @@ def register_broker(
         incarnation_id=request.incarnation_id,
         end_points=[
             RegisterBrokerRecord.BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
-            for e in request.listeners
+            for e in {each.name: each for each in request.listeners}.values()  # of two with one name the last counts
         ],
         features=_registered_features(context, request),
         rack=request.rack,
@@ -89,8 +93,26 @@ def _check_registration(context: ControllerContext, request: BrokerRegistrationR
         raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}")
     if request.is_migrating_zk_broker:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")
+    _check_listeners(request.listeners)
     if features.directory_assignment_supported(context.state.metadata_version):
         _check_directories(context, request)
+
+
+def _check_listeners(
+    listeners: Sequence[BrokerRegistrationRequest.Listener] | Sequence[ControllerRegistrationRequest.Listener],
+) -> None:
+    """INVALID_REGISTRATION for a listener that nobody can connect to.
+
+    Kafka's controller resigns over one without a host, port or known security protocol, and a record with a nameless one ends the process
+    of every JVM node that replays it.
+    """
+    for listener in listeners:
+        if not listener.name or not listener.host or not listener.port or listener.security_protocol not in _SECURITY_PROTOCOLS:
+            raise KafkaError(
+                ErrorCode.INVALID_REGISTRATION,
+                f"Listener {listener.name!r} at {listener.host!r}, port {listener.port}, security protocol {listener.security_protocol}, "
+                "lacks something, or its security protocol is not known",
+            )
 
 
 def _replaces(request: BrokerRegistrationRequest, existing: BrokerRegistration) -> bool:
@@ -173,19 +195,20 @@ def register_controller(
 ) -> ControllerResult[ControllerRegistrationResponse]:
     """ControllerRegistration (70): a controller announces its listeners and features.
 
-    UNSUPPORTED_VERSION while the metadata.version is too old for it.
+    UNSUPPORTED_VERSION while the metadata.version is too old for it, INVALID_REGISTRATION for a listener that lacks something.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
     Known gaps: ACLs are not enforced yet.
     """
     if not features.controller_registration_supported(context.state.metadata_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The current MetadataVersion is too old to support controller registrations.")
+    _check_listeners(request.listeners)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=False,
         end_points=[
             RegisterControllerRecord.ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
-            for e in request.listeners
+            for e in {each.name: each for each in request.listeners}.values()
         ],
         features=[
             RegisterControllerRecord.ControllerFeature(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
@@ -13,7 +14,7 @@ from odradek.config.group import GROUP_CONFIG, check_group_overrides
 from odradek.config.topic import TOPIC_CONFIG, check_topic_overrides
 from odradek.controller.core.context import ControllerContext, check_size
 from odradek.controller.core.result import ControllerResult, VersionedRecord
-from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.metadata.topic_names import check_topic_name
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
@@ -27,6 +28,10 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
 
 _OPERATION_NAMES = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+
+Resource = tuple[int, str]
+"""The type and the name of what is configured."""
 
 
 class Operation(NamedTuple):
@@ -55,20 +60,14 @@ def incremental_alter_configs(
 
     What a broker checks before this is in `handlers/admin/incremental_alter_configs.py`, with ACL, quota and gaps.
     """
-    records: list[VersionedRecord] = []
-    response = IncrementalAlterConfigsResponse()
-    for resource in request.resources:
-        operations = [Operation(config.name, config.config_operation, config.value) for config in resource.configs]
-        error = _apply(context, records, resource.resource_type, resource.resource_name, operations)
-        response.responses.append(
-            IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
+    changes = [
+        (
+            (each.resource_type, each.resource_name),
+            [Operation(config.name, config.config_operation, config.value) for config in each.configs],
         )
-    return _altered(context, records, response, validate_only=request.validate_only)
+        for each in request.resources
+    ]
+    return _alter(context, changes, IncrementalAlterConfigsResponse, validate_only=request.validate_only)
 
 
 def alter_configs(context: ControllerContext, request: AlterConfigsRequest, version: int) -> ControllerResult[AlterConfigsResponse]:
@@ -76,31 +75,34 @@ def alter_configs(context: ControllerContext, request: AlterConfigsRequest, vers
 
     What a broker checks before this is in `handlers/admin/alter_configs.py`, with ACL, quota and gaps.
     """
-    records: list[VersionedRecord] = []
-    response = AlterConfigsResponse()
-    for resource in request.resources:
-        current = context.state.configs.get((resource.resource_type, resource.resource_name)) or {}
-        named = {config.name for config in resource.configs}
-        operations = [Operation(config.name, SET, config.value) for config in resource.configs]
-        operations += [Operation(name, DELETE, None) for name in current if name not in named]
-        error = _apply(context, records, resource.resource_type, resource.resource_name, operations)
-        response.responses.append(
-            AlterConfigsResponse.AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    return _altered(context, records, response, validate_only=request.validate_only)
+    changes: list[tuple[Resource, list[Operation]]] = []
+    for each in request.resources:
+        resource = (each.resource_type, each.resource_name)
+        named = {config.name for config in each.configs}
+        operations = [Operation(config.name, SET, config.value) for config in each.configs]
+        operations += [Operation(name, DELETE, None) for name in context.state.configs.get(resource) or {} if name not in named]
+        changes.append((resource, operations))
+    return _alter(context, changes, AlterConfigsResponse, validate_only=request.validate_only)
 
 
-def _altered(
-    context: ControllerContext, records: list[VersionedRecord], response: Response, *, validate_only: bool
+def _alter(
+    context: ControllerContext, changes: list[tuple[Resource, list[Operation]]], response: type[Response], *, validate_only: bool
 ) -> ControllerResult[Response]:
+    """A resource that is named twice is refused, once (kafka.server.ControllerApis)."""
+    records: list[VersionedRecord] = []
+    answer = response()
+    times = Counter(resource for resource, _ in changes)
+    for resource, operations in dict(changes).items():
+        if times[resource] > 1:
+            error: KafkaError | None = KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        else:
+            error = _apply(context, records, *resource, operations)
+        row = response.AlterConfigsResourceResponse(resource_type=resource[0], resource_name=resource[1])
+        row.error_code, row.error_message = (ErrorCode.NONE, None) if error is None else (error.code, error.message)
+        answer.responses.append(row)  # pyright: ignore[reportArgumentType] - each response has rows of its own class
     if validate_only:
-        return ControllerResult([], response, atomic=True)
-    return ControllerResult(records + _clear_elr_records(context, records), response, atomic=True)
+        return ControllerResult([], answer, atomic=True)
+    return ControllerResult(records + _clear_elr_records(context, records), answer, atomic=True)
 
 
 def _clear_elr_records(context: ControllerContext, records: list[VersionedRecord]) -> list[VersionedRecord]:
@@ -197,7 +199,9 @@ def _definition(resource_type: int) -> ConfigDef:
         return BROKER_CONFIG
     if resource_type == RESOURCE_GROUP:
         return GROUP_CONFIG
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration of resource type {resource_type} is not served yet")
+    known = resource_type in (RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS)
+    code = ErrorCode.INVALID_REQUEST if known else ErrorCode.UNSUPPORTED_VERSION
+    raise KafkaError(code, f"Configuration of resource type {resource_type} is not served by controllers")
 
 
 def _check_name(resource_type: int, resource_name: str) -> None:
