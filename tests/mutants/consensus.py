@@ -689,12 +689,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "consensus/test_raft.py -k refused_fetch",
     ),
     Mutant(
-        "nobody-preferred-is-oneself",
+        "nobody-preferred-waits",
         "consensus/elections.py",
-        "    if position >= len(preferred):\n",
-        "    if position >= len(preferred) > 0:\n",
-        "When a leader goes that names nobody, all voters stand at once and nobody wins.",
-        "consensus/test_raft.py -k not_preferred",
+        "    if position == 0:\n        return 0\n",
+        "    if position == 0 and preferred:\n        return 0\n",
+        "When a leader goes that names nobody, nobody stands for a whole back-off.",
+        "consensus/test_raft.py -k prefers_nobody",
     ),
     Mutant(
         "follower-votes-in-the-epoch-of-its-leader",

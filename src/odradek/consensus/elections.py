@@ -208,15 +208,15 @@ def on_end_quorum_epoch_request(raft: Raft, request: EndQuorumEpochRequest) -> E
 
 
 def _end_epoch_backoff(raft: Raft, preferred: tuple[ReplicaKey, ...]) -> int:
-    """Nothing for the first of the preferred; the pauses of the others double from place to place, up to that of those who are not named
-    (KafkaRaftClient.strictExponentialElectionBackoffMs).
+    """Nothing for the first of the preferred, and for all where nobody is preferred; the pauses of the others double from place to place,
+    up to that of those who are not named (KafkaRaftClient.strictExponentialElectionBackoffMs).
     """
     position = next((place for place, candidate in enumerate(preferred) if _is_for_me(raft, candidate)), len(preferred))
+    if position == 0:
+        return 0
     longest = raft.timeouts.election_backoff_max_ms
     if position >= len(preferred):
         return longest
-    if position == 0:
-        return 0
     return min(longest, longest >> (len(preferred) - 1) << (position - 1))
 
 
