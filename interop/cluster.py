@@ -147,7 +147,7 @@ class MixedCluster:
                 feature_levels=self.features,
             )
 
-    def start(self, *nodes: int, timeout: float = 90) -> None:
+    def start(self, *nodes: int, timeout: float = 180) -> None:
         """Starts the nodes (all when none is named) at the same time, and waits for each."""
         for node in nodes or self.nodes:
             self.nodes[node].launch()

@@ -253,7 +253,11 @@ class JvmBroker(BrokerProcess):
     ) -> None:
         super().__init__(folder, overrides, port=port)
         self.heap = heap
-        self.java_options = () if as_shipped else (*QUICK, f"-XX:SharedArchiveFile={class_archive()}")
+        self.as_shipped = as_shipped
+
+    def java_options(self) -> tuple[str, ...]:
+        """Beside those of Kafka's own scripts."""
+        return () if self.as_shipped else (*QUICK, f"-XX:SharedArchiveFile={class_archive()}")
 
     def format_command(self) -> list[str]:
         options = ("-t", CLUSTER_ID, "-c", str(self.properties_path), *self.feature_options())
@@ -262,7 +266,7 @@ class JvmBroker(BrokerProcess):
     def start_command(self) -> list[str]:
         # The flags of kafka-run-class.sh, so that the peer runs as its makers mean it to.
         options = (
-            *self.java_options,
+            *self.java_options(),
             "-server",
             "-XX:MaxGCPauseMillis=20",
             "-XX:InitiatingHeapOccupancyPercent=35",
@@ -292,17 +296,24 @@ def class_archive() -> Path:
     return archive
 
 
+class _ArchivingBroker(JvmBroker):
+    """A JVM that writes the archive when it ends in order."""
+
+    archive = Path()
+
+    def java_options(self) -> tuple[str, ...]:
+        return (*QUICK, f"-XX:ArchiveClassesAtExit={self.archive}")
+
+
 def _archive_classes(archive: Path) -> None:
-    """A JVM writes the archive when it ends in order."""
     with tempfile.TemporaryDirectory(prefix="odradek-classes-") as folder:
-        broker = JvmBroker(Path(folder), {"log.cleaner.dedupe.buffer.size": "20000000"}, heap="256m", as_shipped=True)
-        new = archive.with_suffix(f".{os.getpid()}")
-        broker.java_options = (*QUICK, f"-XX:ArchiveClassesAtExit={new}")
-        broker.start()
-        broker.stop()
-        if not new.exists():
+        broker = _ArchivingBroker(Path(folder), {"log.cleaner.dedupe.buffer.size": "20000000"}, heap="256m")
+        broker.archive = archive.with_suffix(f".{os.getpid()}")
+        broker.start(180)
+        broker.stop(180)
+        if not broker.archive.exists():
             raise RuntimeError(f"Java has written no archive of classes:\n{broker.log_tail()}")
-        new.rename(archive)
+        broker.archive.rename(archive)
 
 
 class OdradekBroker(BrokerProcess):
