@@ -2,7 +2,7 @@
 
 Each host is a namespace with one address and one link, to the namespace in which the program itself runs; that one forwards, and has an
 address, too. A cut is a routing rule there that drops silently what comes in from one host for another, on whatever connections there are:
-neither side is told. Linux, root and iproute2 are needed.
+neither side is told. Linux, root, iproute2 and util-linux are needed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def why_not() -> str:
     """What this machine lacks; empty when it has everything."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    if shutil.which("ip") is None:
-        return "network namespaces need iproute2"
+    for tool in ("ip", "nsenter", "unshare"):
+        if shutil.which(tool) is None:
+            return f"network namespaces need {tool}"
     rule = "ip rule add iif odp0 to 10.77.0.1 ipproto tcp dport 9 blackhole"
     probe = ("unshare", "--net", "sh", "-c", f"ip link add odp0 type veth peer name odp1 && {rule}")
     done = subprocess.run(probe, capture_output=True, check=False)
@@ -51,8 +52,8 @@ class Network:
         return f"10.77.0.{host}"
 
     def prefix(self, host: int) -> tuple[str, ...]:
-        """Words that run a command on a host."""
-        return ("ip", "netns", "exec", self._name(host))
+        """Words that run a command on a host. Not `ip netns exec`: that holds on to whatever is mounted when it begins."""
+        return ("nsenter", f"--net=/run/netns/{self._name(host)}")
 
     def make(self) -> None:
         _ip("address", "add", f"{ROUTER}/32", "dev", "lo")
