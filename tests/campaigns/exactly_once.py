@@ -6,7 +6,8 @@ An idempotent producer writes numbered values to the input. Copiers (`copiers.py
 it, and write it to the output together with their group's offsets in transactions; some of the transactions they abort for no reason.
 Meanwhile copiers are killed with SIGKILL, at random moments and at chosen points of a transaction, and started again with the same
 transactional id, at once or only after the transaction's timeout; others are stopped, and woken as zombies beside a successor. The broker
-is killed with SIGKILL, at random and just after somebody asked for a commit, and started on the same directory.
+is killed with SIGKILL, at random and just after somebody asked for a commit, and started on the same directory. With `--nodes 3` there is a
+cluster, of which one node at a time is killed, and at times all.
 
 `exactly_once_judging` describes what is judged, by name. The seed decides the moments and the kinds of disruptions; the load itself runs in
 real time. When there is a problem, the directory with the broker's data, its log and everybody's history is kept and named.
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker, jvm_command, jvm_libs
 from odradek.testing.history import Recorder
 from tests.campaigns import exactly_once_judging as judging
+from tests.campaigns.cluster_nodes import NODES, Nodes
 from tests.campaigns.copiers import CLIENT, Options
 from tests.campaigns.exactly_once_watch import Watch
 
@@ -77,6 +79,8 @@ class Plan(NamedTuple):
     batch: int = 500
     transaction_timeout_ms: int = 10_000
     peer: str = "odradek"
+    nodes: int = 1
+    """1, or a cluster of 3."""
     most: int = 0
     """The most copiers, and brokers, that are disturbed; 0: until everything is copied."""
 
@@ -256,7 +260,10 @@ class Run:
         self.rng = random.Random(f"exactly once {plan.seed}")
         self.history = folder / "history"
         self.history.mkdir(parents=True)
-        self.broker: BrokerProcess = JvmBroker(folder, SETTINGS, heap="512m") if plan.peer == "jvm" else OdradekBroker(folder, SETTINGS)
+        self.cluster = Nodes(folder / "nodes", SETTINGS) if plan.nodes > 1 else None
+        single: BrokerProcess = JvmBroker(folder, SETTINGS, heap="512m") if plan.peer == "jvm" else OdradekBroker(folder, SETTINGS)
+        self.brokers = [single] if self.cluster is None else list(self.cluster.nodes.values())
+        self.bootstrap = ",".join(broker.bootstrap for broker in self.brokers)
         self.disruptions = Disruptions()
         self.copiers: list[CopierProcess] = []
         self.begun = time.monotonic()
@@ -271,13 +278,15 @@ class Run:
     # -- the cast ------------------------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        self.start_broker()
-        admin = AdminClient({**CLIENT, "bootstrap.servers": self.broker.bootstrap})
+        if self.cluster is not None:
+            self.cluster.format()
+        self.start(self.brokers)
+        admin = AdminClient({**CLIENT, "bootstrap.servers": self.bootstrap})
         for topic in (INPUT, OUTPUT):
-            admin.create_topics([NewTopic(topic, self.plan.partitions, 1)])[topic].result(30)
-        self.feeder = Feeder(self.broker.bootstrap, self.plan, self.history)
+            admin.create_topics([NewTopic(topic, self.plan.partitions, self.plan.nodes)])[topic].result(30)
+        self.feeder = Feeder(self.bootstrap, self.plan, self.history)
         self.feeder.start()
-        self.watch = Watch(self.broker.port, [OUTPUT, INPUT], GROUP, self.plan.partitions, self.history)
+        self.watch = Watch([broker.port for broker in self.brokers], [OUTPUT, INPUT], GROUP, self.plan.partitions, self.history)
         self.watch.start()
         for index in range(self.plan.copiers):
             copier = CopierProcess(self._options(index), self.history)
@@ -287,7 +296,7 @@ class Run:
     def _options(self, index: int) -> Options:
         return Options(
             client=self.plan.client,
-            bootstrap=self.broker.bootstrap,
+            bootstrap=self.bootstrap,
             name=f"copier-{index}",
             life=0,
             group=GROUP,
@@ -302,9 +311,13 @@ class Run:
             batch=self.plan.batch,
         )
 
-    def start_broker(self) -> None:
-        self.broker.start(120)
-        (self.folder / "broker.pid").write_text(str(self.broker.pid))
+    def start(self, brokers: Sequence[BrokerProcess]) -> None:
+        """Starts them, and tells the copiers which they may kill."""
+        for broker in brokers:
+            broker.launch()
+        for broker in brokers:
+            broker.wait_ready(120)
+        (self.folder / "broker.pid").write_text(str(self.rng.choice(self.brokers).pid))
 
     def say(self, text: str) -> None:
         copied = self.watch.copied if self.watch else 0
@@ -358,10 +371,11 @@ class Run:
                 copier.start()
 
     def _look_after_broker(self) -> None:
-        if self.broker.process is not None and self.broker.process.poll() is not None:
-            if self.broker.process.returncode != -signal.SIGKILL:
-                raise judging.Stuck(f"the broker ended with {self.broker.process.returncode}:\n{self.broker.log_tail()}")
-            self._return_of_the_broker()
+        for broker in self.brokers:
+            if broker.process is not None and broker.process.poll() is not None:
+                if broker.process.returncode != -signal.SIGKILL:
+                    raise judging.Stuck(f"a broker ended with {broker.process.returncode}:\n{broker.log_tail()}")
+                self._return([broker])
 
     def _until_all_listen(self) -> None:
         deadline = time.monotonic() + 60
@@ -429,15 +443,20 @@ class Run:
         if self.rng.random() < 0.5 and able:
             self.rng.choice(able).doom_broker()
             return
-        self.broker.kill()
-        self._return_of_the_broker()
+        struck = self.brokers if self.rng.random() < 0.1 else [self.rng.choice(self.brokers)]
+        for broker in struck:
+            broker.kill()
+        if self.cluster is not None:
+            # In some of that time others take over, in some of it not.
+            time.sleep(self.rng.uniform(0, 3))
+        self._return(struck)
 
-    def _return_of_the_broker(self) -> None:
+    def _return(self, struck: Sequence[BrokerProcess]) -> None:
         self.disruptions.broker_kills += 1
         begun = time.monotonic()
-        self.start_broker()
+        self.start(struck)
         self.patience = time.monotonic() + PATIENCE_S
-        self.say(f"the broker was killed and is back in {time.monotonic() - begun:.2f} s")
+        self.say(f"{len(struck)} of {len(self.brokers)} brokers killed, back in {time.monotonic() - begun:.2f} s")
 
     # -- the end -------------------------------------------------------------------------------------------------------------------------
 
@@ -470,10 +489,11 @@ class Run:
                 self.watch, self.feeder.counts, self.history, self.plan.transaction_timeout_ms / 1000, topics
             )
         finally:
-            self.watch.peer.close()
+            self.watch.brokers.close()
         problems += found
-        if self.broker.stop() not in ((0, 128 + signal.SIGTERM) if self.plan.peer == "jvm" else (0,)):
-            problems.append("clean-shutdown: the broker's last shutdown was not clean")
+        statuses = self.cluster.stop() if self.cluster is not None else {1: self.brokers[0].stop()}
+        if any(status not in ((0, 128 + signal.SIGTERM) if self.plan.peer == "jvm" else (0,)) for status in statuses.values()):
+            problems.append(f"clean-shutdown: the last shutdown was not clean: {statuses}")
         return problems
 
     def put_away(self) -> None:
@@ -481,7 +501,8 @@ class Run:
             copier.put_away()
         if self.watch is not None:
             self.watch.abandon()
-        self.broker.kill()
+        for broker in self.brokers:
+            broker.kill()
         self.recorder.close()
 
 
@@ -528,7 +549,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=500, help="the most records that a transaction copies")
     parser.add_argument("--transaction-timeout-ms", type=int, default=10_000)
     parser.add_argument("--most", type=int, default=0, help="disturb so many copiers, and brokers, and no more; 0: until the end")
-    parser.add_argument("--peer", choices=("odradek", "jvm"), default="odradek")
+    parser.add_argument("--peer", choices=("odradek", "jvm"), default="odradek", help="of a single node")
+    parser.add_argument("--nodes", type=int, choices=(1, NODES), default=1, help="a single node, or a cluster of our own")
     parser.add_argument("--keep", action="store_true", help="keep the directory also when nothing is wrong")
     options = vars(parser.parse_args())
     keep = options.pop("keep")

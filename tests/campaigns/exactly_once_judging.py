@@ -161,17 +161,24 @@ def judge_transactions(outcomes: Mapping[str, tuple[str, frozenset[str]]], visib
 
 def hanging(watch: Watch, partitions: Mapping[str, int]) -> list[str]:
     """Whatever is open in the topics, by the coordinators' lists and by the partition leaders' producers."""
-    listed = watch.ask(ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest()).transaction_states
+    listed = [
+        each for answer in watch.brokers.ask(ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest()) for each in answer.transaction_states
+    ]
     problems = [f"hanging: ListTransactions: {each}" for each in listed if each.transaction_state not in FINISHED]
     asked = [DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=list(range(count))) for topic, count in partitions.items()]
-    for topic in watch.ask(ApiKey.DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=asked)).topics:
-        for partition in topic.partitions:
-            if partition.error_code:
-                problems.append(f"hanging: DescribeProducers: {topic.name}-{partition.partition_index}: {partition.error_message}")
-            for producer in partition.active_producers:
-                if producer.current_txn_start_offset >= 0:
-                    problems.append(f"hanging: DescribeProducers: {topic.name}-{partition.partition_index}: {producer}")
-    return problems
+    unanswered = {(topic, number): "nobody answered" for topic, count in partitions.items() for number in range(count)}
+    for answer in watch.brokers.ask(ApiKey.DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=asked)):
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                place = (topic.name, partition.partition_index)
+                if not partition.error_code:
+                    unanswered.pop(place, None)
+                elif place in unanswered:
+                    unanswered[place] = partition.error_message
+                for producer in partition.active_producers:
+                    if producer.current_txn_start_offset >= 0:
+                        problems.append(f"hanging: DescribeProducers: {topic.name}-{partition.partition_index}: {producer}")
+    return problems + [f"hanging: DescribeProducers: {topic}-{number}: {why}" for (topic, number), why in unanswered.items()]
 
 
 def checked(watch: Watch, history: Path, given: Mapping[int, Rows], visible: Mapping[int, Rows]) -> list[str]:

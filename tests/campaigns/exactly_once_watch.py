@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +30,38 @@ class NoAnswer(Exception):
     """The broker is away, or says that it cannot tell just now."""
 
 
-class Watch(threading.Thread):
-    """Samples ends, stable ends and committed offsets all the time, with requests of its own; the broker may be away meanwhile."""
+class Brokers:
+    """A connection to each broker on loopback, for requests that only one of them can answer, whichever that is."""
 
-    def __init__(self, port: int, topics: list[str], group: str, partitions: int, history: Path) -> None:
+    def __init__(self, ports: Sequence[int]) -> None:
+        self._peers = [Peer(f"watch {port}", port) for port in ports]
+
+    def ask(self, key: ApiKey, version: int, request: Any) -> list[Any]:
+        """The answers of those that give one; NoAnswer when nobody does."""
+        answers: list[Any] = []
+        for peer in self._peers:
+            with contextlib.suppress(OSError):
+                answers.append(peer.call(key, version, request))
+        found = [each for each in answers if hasattr(each, "encode")]
+        if not found:
+            raise NoAnswer(str(answers))
+        return found
+
+    def close(self) -> None:
+        for peer in self._peers:
+            peer.close()
+
+
+class Watch(threading.Thread):
+    """Samples ends, stable ends and committed offsets all the time, with requests of its own; brokers may be away meanwhile."""
+
+    def __init__(self, ports: Sequence[int], topics: list[str], group: str, partitions: int, history: Path) -> None:
         super().__init__(name="watch", daemon=True)
-        self.bootstrap = f"127.0.0.1:{port}"
+        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
         self.output, self.input = topics
         self.group = group
         self.partitions = range(partitions)
-        self.peer = Peer("watch", port)
+        self.brokers = Brokers(ports)
         self.stopping = threading.Event()
         self.problems: list[str] = []
         self.commits: dict[int, int] = {}
@@ -62,9 +84,9 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         while not self.stopping.wait(0.1):
-            with contextlib.suppress(NoAnswer, OSError):
+            with contextlib.suppress(NoAnswer):
                 self.sample()
-        self.peer.close()
+        self.brokers.close()
         self.recorder.close()
 
     @property
@@ -79,7 +101,7 @@ class Watch(threading.Thread):
         for thread in (self, self.reader):
             if thread.is_alive():
                 thread.join(30)
-        self.peer.close()
+        self.brokers.close()
 
     def sample(self) -> None:
         """Stable ends first: they may not be above ends that are asked for later."""
@@ -105,30 +127,26 @@ class Watch(threading.Thread):
             committed=[[self.group, self.input, partition, offset] for partition, offset in stable_commits.items() if offset >= 0],
         )
 
-    def ask(self, key: ApiKey, version: int, request: Any) -> Any:
-        """The broker's answer."""
-        answer = self.peer.call(key, version, request)
-        if not hasattr(answer, "encode"):
-            raise NoAnswer(str(answer))
-        return answer
-
     def _latest(self, isolation_level: int) -> dict[int, int]:
         asked = [ListOffsetsRequest.ListOffsetsPartition(partition_index=each, timestamp=LATEST) for each in self.partitions]
         topics = [ListOffsetsRequest.ListOffsetsTopic(name=self.output, partitions=asked)]
         request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
-        (answer,) = self.ask(ApiKey.LIST_OFFSETS, 7, request).topics
-        if any(each.error_code for each in answer.partitions):
-            raise NoAnswer(str(answer))
-        return {each.partition_index: each.offset for each in answer.partitions}
+        answers = self.brokers.ask(ApiKey.LIST_OFFSETS, 7, request)
+        told = [each for answer in answers for topic in answer.topics for each in topic.partitions]
+        found = {each.partition_index: each.offset for each in told if not each.error_code}
+        if len(found) < len(self.partitions):
+            raise NoAnswer(str(answers))
+        return found
 
     def _committed(self, *, require_stable: bool) -> dict[int, int]:
         """Committed offsets, -1 for none; without the partitions that have offsets in an open transaction, if they have to be stable."""
         topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name=self.input, partition_indexes=list(self.partitions))]
         asked = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group, topics=topics)]
-        (group,) = self.ask(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=asked, require_stable=require_stable)).groups
-        if group.error_code:
-            raise NoAnswer(str(group))
-        return {each.partition_index: each.committed_offset for each in group.topics[0].partitions if not each.error_code}
+        for answer in self.brokers.ask(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=asked, require_stable=require_stable)):
+            (group,) = answer.groups
+            if not group.error_code:
+                return {each.partition_index: each.committed_offset for each in group.topics[0].partitions if not each.error_code}
+        raise NoAnswer("nobody coordinates the group")
 
     def _grows(self, what: str, known: dict[int, int], partition: int, offset: int) -> None:
         if offset < known.get(partition, -1):
