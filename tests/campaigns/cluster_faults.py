@@ -217,7 +217,7 @@ def campaign(plan: Plan, folder: Path) -> list[str]:
         except (OdradekError, RuntimeError, TimeoutError) as error:
             problems = [f"{type(error).__name__}: {error}"]
         figures = ", ".join(f"{name} {value}" for name, value in run.figures.items())
-        run.say(f"{plan.fault}, seed {plan.seed}: {plan.count} strikes; {figures}; {len(problems)} problems")
+        run.say(f"{plan.fault}, seed {plan.seed}: {run.faults[0].made} of {plan.count}; {figures}; {len(problems)} problems")
     return problems
 
 

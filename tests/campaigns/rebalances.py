@@ -11,6 +11,8 @@ members are restarted within the session timeout; several of these at once. A re
 reached a new group epoch (consumer). What is judged stands in `rebalance_judging`; here, while it happens:
   stable-again      after the last disturbance the members that should be there share all partitions within `PATIENCE_S`;
   static-quiet      a static member that is back within the session timeout has brought no new generation, nor has a short pause.
+With `--nodes 3` there is a cluster, of which now and then a node is killed (SIGKILL), or all; every member counts as silent from then on
+until the cluster is whole again.
 The seed decides what is done to which member; clients and broker run in real time.
 """
 
@@ -20,6 +22,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -40,6 +43,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.peers import REPOSITORY, OdradekBroker, answers_api_versions
 from odradek.testing.history import Recorder
 from tests.campaigns import rebalance_judging
+from tests.campaigns.cluster_nodes import NODES, Nodes
 from tests.campaigns.group_log import GroupLog, Partition
 
 SESSION_MS = 4000
@@ -134,6 +138,44 @@ class Pulse(threading.Thread):
             ended = time.monotonic()
             if ended - begun > HEARTBEAT_MS / 1000:
                 self.silences.append(rebalance_judging.Silence("", begun, ended))
+
+
+class Killer(threading.Thread):
+    """Kills a node of a cluster again and again, or all, and starts it again."""
+
+    def __init__(self, cluster: Nodes, every_s: float, rng: random.Random) -> None:
+        super().__init__(name="killer", daemon=True)
+        self.cluster = cluster
+        self.every_s = every_s
+        self.rng = rng
+        self.stopping = threading.Event()
+        self.strikes: list[rebalance_judging.Silence] = []
+        """Each ends when all partitions have all their replicas in sync again; the last one may go on."""
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.stopping.wait(self.rng.uniform(0.3, 1.7) * self.every_s):
+                self._strike()
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _strike(self) -> None:
+        nodes = list(self.cluster.nodes)
+        struck = nodes if self.rng.random() < 0.1 else [self.rng.choice(nodes)]
+        begun = time.monotonic()
+        self.strikes.append(rebalance_judging.Silence("", begun, math.inf))
+        for node in struck:
+            self.cluster.nodes[node].kill()
+        time.sleep(self.rng.uniform(0, 3))
+        self.cluster.start(*struck)
+        self.cluster.wait_whole()
+        self.strikes[-1] = self.strikes[-1]._replace(ended=time.monotonic())
+
+    def struck_since(self, begun: float) -> bool:
+        """Whether sessions may have ended since then for what was done here."""
+        return any(each.ended + SESSION_MS / 1000 > begun for each in self.strikes)
 
 
 class Host:
@@ -389,6 +431,7 @@ class Group(threading.Thread):
         if not self.settle():
             return
         late = time.monotonic() - begun > (0.7 * SESSION_MS + 2 * HEARTBEAT_MS) / 1000 + SETTLED_S
+        late = late or (self.campaign.killer is not None and self.campaign.killer.struck_since(begun))
         with self.campaign.log.lock:
             history = self.campaign.log.state(self.name).history[-8:]
         if self.generation() != before:
@@ -463,9 +506,9 @@ class Feeder(threading.Thread):
 
 
 class Campaign:
-    """One broker, its groups, and everything that was seen."""
+    """One broker or a cluster, its groups, and everything that was seen."""
 
-    def __init__(self, protocol: str, seed: int, folder: Path, groups: int) -> None:
+    def __init__(self, protocol: str, seed: int, folder: Path, groups: int, nodes: int, kill_every_s: float) -> None:
         self.protocol = protocol
         self.folder = folder
         self.evidence = Evidence()
@@ -473,13 +516,17 @@ class Campaign:
         self.broken = False
         self.quiet = self.too_late = 0
         self._leaving: list[Host] = []
-        self.broker = OdradekBroker(folder, SETTINGS)
+        self.cluster = Nodes(folder / "nodes", SETTINGS) if nodes > 1 else None
+        self.brokers = [OdradekBroker(folder, SETTINGS)] if self.cluster is None else list(self.cluster.nodes.values())
+        self.killer: Killer | None = None
+        if self.cluster is not None:
+            self.killer = Killer(self.cluster, kill_every_s, random.Random(f"{protocol} {seed} kills"))
         kinds = KINDS[protocol]
         self.groups = [
             Group(f"{kinds[number % len(kinds)].name}{number}", kinds[number % len(kinds)], f"{protocol} {seed} {number}", self)
             for number in range(groups)
         ]
-        self.bootstrap = self.broker.bootstrap
+        self.bootstrap = ",".join(broker.bootstrap for broker in self.brokers)
         self.log = GroupLog(self.bootstrap, {})
 
     def leaving(self, host: Host) -> None:
@@ -492,8 +539,13 @@ class Campaign:
             return sum(len(state.completed) for state in self.log.groups.values())
 
     def run(self, rebalances: int) -> list[str]:
-        self.broker.start()
+        if self.cluster is not None:
+            self.cluster.format()
+        for broker in self.brokers:
+            broker.launch()
         try:
+            for broker in self.brokers:
+                broker.wait_ready(60)
             return self._run(rebalances)
         finally:
             self.over.set()
@@ -501,13 +553,20 @@ class Campaign:
             for host in [*self._leaving, *(host for group in self.groups for host in group.hosts)]:
                 host.end()
             self.log.stopping.set()
-            self.broker.kill()
+            if self.killer is not None and self.killer.is_alive():
+                self.killer.stopping.set()
+                self.killer.join()
+            for broker in self.brokers:
+                broker.kill()
 
     def _run(self, rebalances: int) -> list[str]:
         feeder = self._prepare()
-        pulse = Pulse(self.broker.port)
-        pulse.start()
+        pulses = [Pulse(broker.port) for broker in self.brokers]
+        for pulse in pulses:
+            pulse.start()
         self.log.start()
+        if self.killer is not None:
+            self.killer.start()
         for group in self.groups:
             group.start()
         begun = said = time.monotonic()
@@ -518,6 +577,11 @@ class Campaign:
                 print(f"{said - begun:.0f} s: {self.completed()} of {rebalances} rebalances, {self._found()} problems", flush=True)
             if self.log.failure is not None:
                 raise RuntimeError("the groups' log cannot be read") from self.log.failure
+            if self.killer is not None and self.killer.failure is not None:
+                raise RuntimeError("a node did not come back") from self.killer.failure
+        if self.killer is not None:
+            self.killer.stopping.set()
+            self.killer.join()
         reached, seconds = self.completed(), time.monotonic() - begun
         self.over.set()
         for group in self.groups:
@@ -535,20 +599,25 @@ class Campaign:
                 host.process.wait(PATIENCE_S)
         self.log.stopping.set()
         self.log.join()
-        pulse.stopping.set()
-        pulse.join()
-        self.evidence.broker_silences = pulse.silences
+        for pulse in pulses:
+            pulse.stopping.set()
+            pulse.join()
+        kills = self.killer.strikes if self.killer is not None else []
+        self.evidence.broker_silences = sorted(
+            [*kills, *(each for pulse in pulses for each in pulse.silences)], key=lambda each: each.begun
+        )
         verdict = rebalance_judging.judge(self.folder, self.evidence, self.log, feeder.ends, SESSION_MS / 1000, HEARTBEAT_MS / 1000)
         problems += verdict.problems
         if feeder.failed:
             problems.append(f"{feeder.failed} records were not accepted")
-        status = self.broker.stop()
-        if status:
-            problems.append(f"the last shutdown ended with status {status}")
+        statuses = {1: self.brokers[0].stop()} if self.cluster is None else self.cluster.stop()
+        if any(statuses.values()):
+            problems.append(f"the last shutdown ended with status {statuses}")
         done = [name for group in self.groups for name in group.done]
         tally = ", ".join(f"{name} {done.count(name)}" for name in sorted(set(done)))
         print(
-            f"{self.protocol}: {reached} rebalances in {seconds:.0f} s ({tally}); {self.quiet} restarts and short pauses brought none, "
+            f"{self.protocol}: {reached} rebalances in {seconds:.0f} s ({tally}), {len(kills)} kills of brokers; "
+            f"{self.quiet} restarts and short pauses brought none, "
             f"{self.too_late} were too slow to be judged; {verdict.summary}; {len(problems)} problems"
         )
         return problems
@@ -559,7 +628,7 @@ class Campaign:
     def _prepare(self) -> Feeder:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         topics = [group.topic for group in self.groups]
-        for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics]).values():
+        for future in admin.create_topics([NewTopic(topic, PARTITIONS, len(self.brokers)) for topic in topics]).values():
             future.result(30)
         described = admin.describe_topics(TopicCollection(topics))
         self.log.topics = {topic_id(future.result(30).topic_id): topic for topic, future in described.items()}
@@ -588,10 +657,12 @@ def topic_id(given: Uuid) -> UUID:
     return UUID(int=(given.get_most_significant_bits() % 2**64 << 64) + given.get_least_significant_bits() % 2**64)
 
 
-def campaign(rebalances: int, protocol: str, seed: int, folder: Path, groups: int = 6) -> list[str]:
-    """Goes on until so many rebalances were completed; the violations."""
+def campaign(
+    rebalances: int, protocol: str, seed: int, folder: Path, groups: int = 6, *, nodes: int = 1, kill_every_s: float = 30.0
+) -> list[str]:
+    """Goes on until so many rebalances were completed; the violations. With several nodes one is killed so often, on average."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Campaign(protocol, seed, folder, groups).run(rebalances)
+    return Campaign(protocol, seed, folder, groups, nodes, kill_every_s).run(rebalances)
 
 
 @contextlib.contextmanager
@@ -609,12 +680,22 @@ def main() -> None:
     parser.add_argument("--protocol", choices=sorted(KINDS), default="classic")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--groups", type=int, default=6)
+    parser.add_argument("--nodes", type=int, choices=(1, NODES), default=1, help="a single node, or a cluster")
+    parser.add_argument("--kill-every", type=float, default=30.0, help="seconds between two kills of nodes of a cluster, on average")
     parser.add_argument("--keep", help="a folder for the histories, which stay there")
     options = parser.parse_args()
     # Who ends the campaign ends the broker and the members with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with _folder(options.keep) as folder:
-        problems = campaign(options.rebalances, options.protocol, options.seed, folder, options.groups)
+        problems = campaign(
+            options.rebalances,
+            options.protocol,
+            options.seed,
+            folder,
+            options.groups,
+            nodes=options.nodes,
+            kill_every_s=options.kill_every,
+        )
     for problem in problems:
         print(f"(seed {options.seed}) {problem}")
     sys.exit(1 if problems else 0)
