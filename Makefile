@@ -101,14 +101,22 @@ campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.cluster_faults --fault kill --count 500 --seed 1
 	$(BIN)/python -m tests.campaigns.cluster_faults --fault pause --count 60 --seed 1
 	$(BIN)/python -m tests.campaigns.cluster_faults --fault split --count 100 --seed 1
+	$(BIN)/python -m tests.campaigns.cluster_faults --fault power --count 100 --seed 1
+	$(BIN)/python -m tests.campaigns.cluster_faults --fault power-all --count 50 --seed 1
+	$(BIN)/python -m tests.campaigns.cluster_faults --fault elections --count 1000 --seed 1
+	$(BIN)/python -m tests.campaigns.cluster_faults --fault isr-to-one --count 100 --seed 1
+	$(BIN)/python -m tests.campaigns.cluster_faults --fault clock --count 100 --seed 1
 	$(BIN)/python -m tests.campaigns.crash_states --states 50000 --seed 1
 	$(BIN)/python -m tests.campaigns.power_cuts --cuts 200 --seed 1
 	$(BIN)/python -m tests.campaigns.failing_directories --seed 1 --count 12
 	$(BIN)/python -m tests.campaigns.exactly_once --records 1000000 --seed 1 --rate 2000
+	$(BIN)/python -m tests.campaigns.exactly_once --records 1000000 --seed 1 --rate 2000 --nodes 3
 	$(BIN)/python -m tests.campaigns.exactly_once --records 50000 --seed 2 --group-protocol consumer
 	$(BIN)/python -m tests.campaigns.exactly_once --records 50000 --seed 3 --client jvm
 	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol classic --seed 1
 	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol consumer --seed 1
+	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol classic --seed 1 --nodes 3
+	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol consumer --seed 1 --nodes 3
 	$(BIN)/python -m tests.campaigns.coordinator_interleavings --core all --count 200000 --seed 1
 	$(BIN)/python -m tests.campaigns.coordinator_moves --seed 1 --seeds 500
 	$(BIN)/python -m tests.campaigns.history --histories 1000 --seed 1

@@ -240,8 +240,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=int, default=800, help="records a second, of all producers together")
     parser.add_argument("--spread", type=float, default=1.0, dest="spread_s", help="the longest time between strikes while all goes well")
+    parser.add_argument("--pause", nargs=2, type=float, default=Times().pause, help="seconds that a pause lasts, at least and at most")
+    parser.add_argument("--split", nargs=2, type=float, default=Times().split, help="the same of a split")
     options = parser.parse_args()
-    plan = Plan(**vars(options))
+    given = vars(options)
+    plan = Plan(times=Times(tuple(given.pop("pause")), tuple(given.pop("split"))), **given)
     if lacking := why_not(plan):
         print(f"This machine cannot run the campaign: {lacking}", file=sys.stderr)
         return 2

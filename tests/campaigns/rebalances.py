@@ -570,11 +570,16 @@ class Campaign:
         for group in self.groups:
             group.start()
         begun = said = time.monotonic()
+        told = 0
         while self.completed() < rebalances and not any(group.failure for group in self.groups):
             time.sleep(0.2)
             if time.monotonic() - said > 20:
                 said = time.monotonic()
-                print(f"{said - begun:.0f} s: {self.completed()} of {rebalances} rebalances, {self._found()} problems", flush=True)
+                found = [problem for group in self.groups for problem in group.problems]
+                print(f"{said - begun:.0f} s: {self.completed()} of {rebalances} rebalances, {len(found)} problems", flush=True)
+                if len(found) > told:
+                    told = len(found)
+                    print(f"  among them: {found[-1]}", flush=True)
             if self.log.failure is not None:
                 raise RuntimeError("the groups' log cannot be read") from self.log.failure
             if self.killer is not None and self.killer.failure is not None:
@@ -621,9 +626,6 @@ class Campaign:
             f"{self.too_late} were too slow to be judged; {verdict.summary}; {len(problems)} problems"
         )
         return problems
-
-    def _found(self) -> int:
-        return sum(len(group.problems) for group in self.groups)
 
     def _prepare(self) -> Feeder:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
