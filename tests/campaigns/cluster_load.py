@@ -28,6 +28,8 @@ BATCH = 30
 MOST_OPEN = 300
 """Batches that a producer has under way."""
 DELIVERY_MS = 300_000
+REQUEST_MS = 10_000
+"""How long a producer waits for a node that does not answer before it asks another."""
 MANY = 2_147_483_647
 
 
@@ -127,6 +129,8 @@ class RdLoad(Load):
                 "retries": MANY if acks == "all" else 0,
                 "linger.ms": 2,
                 "delivery.timeout.ms": DELIVERY_MS,
+                "request.timeout.ms": REQUEST_MS // 2,
+                "socket.timeout.ms": REQUEST_MS,
                 "retry.backoff.ms": 20,
                 "topic.metadata.refresh.fast.interval.ms": 50,
                 "log_level": 0,
@@ -162,6 +166,7 @@ class OwnLoad(Load):
             retries=MANY if acks == "all" else 0,
             enable_idempotence=acks == "all",
             delivery_timeout_ms=DELIVERY_MS,
+            request_timeout_ms=REQUEST_MS,
             max_block_ms=DELIVERY_MS,
             linger_ms=2,
             retry_backoff_ms=20,
