@@ -73,6 +73,10 @@ GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "INVALID_REQUEST")
 """What librdkafka takes for fatal in the consumer protocol, when a member joins again that was not heard for a while: the coordinator
 refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions."""
 
+GIVEN_UP_WHILE_NOBODY_COORDINATES = (*GIVEN_UP, "FENCED_INSTANCE_ID")
+"""The same where coordinators are killed. A librdkafka that hears of none for a session timeout forgets its member id; if it is a static
+member and commits, or has a heartbeat under way, before it has joined again, its own instance fences it."""
+
 
 class Kind(NamedTuple):
     """A sort of group: the clients that its members draw from, their settings, and whether members are static."""
@@ -345,7 +349,7 @@ class Group(threading.Thread):
                 host.members.pop(name)
                 host.owns.pop(name, None)
                 self.campaign.evidence.given_up.append(f"{name}: {why}")
-                if not any(code in why for code in GIVEN_UP):
+                if not any(code in why for code in self.campaign.given_up):
                     self.problems.append(f"{name} died: {why}")
                     strange = True
         return strange
@@ -518,6 +522,7 @@ class Campaign:
         self._leaving: list[Host] = []
         self.cluster = Nodes(folder / "nodes", SETTINGS) if nodes > 1 else None
         self.brokers = [OdradekBroker(folder, SETTINGS)] if self.cluster is None else list(self.cluster.nodes.values())
+        self.given_up = GIVEN_UP if self.cluster is None else GIVEN_UP_WHILE_NOBODY_COORDINATES
         self.killer: Killer | None = None
         if self.cluster is not None:
             self.killer = Killer(self.cluster, kill_every_s, random.Random(f"{protocol} {seed} kills"))
