@@ -192,13 +192,22 @@ class Confluent:
                 raise confluent_kafka.KafkaException(self.fatal)
             if message is None:
                 break
-            if message.error() is None:
+            error = message.error()
+            if error is not None and error.fatal():
+                raise confluent_kafka.KafkaException(error)
+            if error is None:
                 got.append((message.topic() or "", message.partition() or 0, message.offset() or 0, (message.value() or b"").decode()))
         return got
 
     def commit(self, offsets: Mapping[Partition, int], metadata: str) -> None:
         wanted = [confluent_kafka.TopicPartition(*partition, offset, metadata) for partition, offset in offsets.items()]
-        for each in self.consumer.commit(offsets=wanted, asynchronous=False) or ():
+        try:
+            committed = self.consumer.commit(offsets=wanted, asynchronous=False)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() == confluent_kafka.KafkaError._FATAL:
+                self.fatal = self.fatal or error.args[0]
+            raise
+        for each in committed or ():
             if each.error is not None:
                 raise confluent_kafka.KafkaException(each.error)
 

@@ -73,7 +73,7 @@ GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "INVALID_REQUEST")
 """What librdkafka takes for fatal in the consumer protocol, when a member joins again that was not heard for a while: the coordinator
 refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions."""
 
-GIVEN_UP_WHILE_NOBODY_COORDINATES = (*GIVEN_UP, "FENCED_INSTANCE_ID")
+GIVEN_UP_WHILE_NOBODY_COORDINATES = (*GIVEN_UP, "FENCED_INSTANCE_ID", "Static consumer fenced")
 """The same where coordinators are killed. A librdkafka that hears of none for a session timeout forgets its member id; if it is a static
 member and commits, or has a heartbeat under way, before it has joined again, its own instance fences it."""
 
