@@ -114,7 +114,11 @@ async def watch_ends(story: Story, name: str, rng: random.Random) -> None:
                 recorder.info("poll")
                 story.note(name, f"end offsets: {error}")
             else:
-                recorder.ok("poll", watermarks=[[*each, None, ends[each], stable[each]] for each in partitions])
+                # Two samples: a leader that was replaced while it stood still may answer one of the two consumers.
+                marks = [[*each, None, None, stable[each]] for each in partitions] + [
+                    [*each, None, ends[each], None] for each in partitions
+                ]
+                recorder.ok("poll", watermarks=marks)
             await asyncio.sleep(rng.uniform(0.1, 1))
 
 
@@ -135,10 +139,11 @@ async def ask_producer_ids(story: Story, name: str, rng: random.Random) -> None:
         image = story.cluster.image()
         broker = None if image is None else image.cluster.brokers.get(node)
         if broker is not None:
+            # With patience: a controller that stands still reads it when others have long replaced it.
             try:
                 block = AllocateProducerIdsRequest(broker_id=node, broker_epoch=broker.epoch)
                 controller = rng.choice(story.cluster.controller_ids)
-                await requests.ask(controller, block, AllocateProducerIdsResponse, 0, port=CONTROLLER_PORT)
+                await requests.ask(controller, block, AllocateProducerIdsResponse, 0, timeout_s=30, port=CONTROLLER_PORT)
             except ConnectionLost as error:
                 story.note(name, str(error))
         await pause(rng, 1.0)

@@ -55,6 +55,8 @@ class ReplicationPromises:
                 if log is None:
                     continue
                 bounds = Bounds(log.log_start_offset, log.last_stable_offset, log.high_watermark)
+                if list(bounds) != sorted(bounds):
+                    self._problem(f"{partition.topic_partition} on its leader {node}: {bounds} are not in order")
                 key = (node, life, partition.topic_id, number)
                 before_epoch, before = self._bounds.get(key, (-1, bounds))
                 if before_epoch == epoch and any(now < then for now, then in zip(bounds, before, strict=True)):
