@@ -14,6 +14,7 @@ from odradek.client.types import NewTopic
 from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -25,6 +26,8 @@ from tests.simulation.whole.requests import Requests, pause
 if TYPE_CHECKING:
     from tests.simulation.whole.story import Story
 
+_PREFERRED = 0
+"""The election of the first replica."""
 PATIENCE = {"retry_backoff_max_ms": 1000, "request_timeout_ms": 5000, "default_api_timeout_ms": 300_000}
 
 
@@ -151,8 +154,8 @@ async def ask_producer_ids(story: Story, name: str, rng: random.Random) -> None:
 
 
 async def administrate(story: Story, name: str, rng: random.Random) -> None:
-    """Topics come, grow and go, configurations change. After a call that failed nothing is known of its topic, and the name is not used
-    again. Where eligible leader replicas come late, they are turned on one day.
+    """Topics come, grow and go, configurations change, leaderships move. After a call that failed nothing is known of its topic, and the
+    name is not used again. Where eligible leader replicas come late, they are turned on one day.
     """
     known: dict[str, int] = {}
     number = 0
@@ -162,10 +165,12 @@ async def administrate(story: Story, name: str, rng: random.Random) -> None:
     requests = Requests(story.cluster, name, rng)
     async with story.cluster.admin(name, **{**PATIENCE, "default_api_timeout_ms": 8000}) as admin:
         while not story.over:
-            action = rng.choice(("create", "grow", "delete", "configure", "configure"))
-            topic = rng.choice(sorted(known)) if known and action != "create" else ""
+            action = rng.choice(("create", "grow", "delete", "configure", "configure", "elect"))
+            topic = rng.choice(sorted(known)) if known and action not in ("create", "elect") else ""
             try:
-                if number > 10 and not elr:
+                if action == "elect":
+                    await requests.ask_any(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=None), ElectLeadersResponse, 2)
+                elif number > 10 and not elr:
                     elr = True
                     await _turn_elr_on(requests)
                 elif topic == "":
