@@ -48,7 +48,7 @@ class SimulatedCluster:
     With `separate_controllers` nodes 1 to `nodes` are brokers and the `controllers` nodes after them (default: three) controllers; else
     the first `controllers` nodes (default: three, or all of fewer) have both roles and the others are brokers. `static_voters`:
     controller.quorum.voters and kraft.version 0 in place of a voter set in the log. `settings` are Kafka's keys for every node,
-    `feature_levels` those to format them with that are not the release's own.
+    `release_version` and `feature_levels` what to format them with (default: as the newest release).
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class SimulatedCluster:
         separate_controllers: bool = False,
         static_voters: bool = False,
         settings: Mapping[str, str] | None = None,
+        release_version: str | None = None,
         feature_levels: Mapping[str, int] | None = None,
         trace: Trace | None = None,
     ) -> None:
@@ -74,6 +75,7 @@ class SimulatedCluster:
         self.ids = tuple(sorted({*self.broker_ids, *self.controller_ids}))
         self._static_voters = static_voters
         self._settings = dict(settings or {})
+        self._release_version = release_version
         self._feature_levels = dict(feature_levels or {})
         self._rng = random.Random(f"cluster {seed}")
         self._starting: dict[int, asyncio.Task[None]] = {}
@@ -144,6 +146,7 @@ class SimulatedCluster:
                 rng=self._rng,
                 now_ms=self.clock.time_ms(),
                 initial_controllers=voters if is_voter else None,
+                release_version=self._release_version,
                 feature_levels=self._feature_levels,
             )
 

@@ -54,6 +54,8 @@ class Plan:
         """Operations of the controller that need not be atomic are split into batches of so much."""
         self.elr_comes_late = rng.random() < 0.3
         """Whether eligible leader replicas are turned on in the middle of the story."""
+        self.release_version: str | None = None
+        """What the nodes are formatted as; None: as the newest."""
         for name, value in overrides.items():
             if not hasattr(self, name):
                 raise TypeError(f"a plan has no {name}")
@@ -96,7 +98,7 @@ class Plan:
     @property
     def feature_levels(self) -> Mapping[str, int]:
         """To format the nodes with, where they are not those of the release."""
-        return {ELR: 0} if self.elr_comes_late else {}
+        return {ELR: 0} if self.elr_comes_late and self.release_version is None else {}
 
     @property
     def topic_configs(self) -> Mapping[str, str]:

@@ -177,6 +177,7 @@ class Story:
             separate_controllers=plan.layout.separate_controllers,
             static_voters=plan.layout.static_voters,
             settings=plan.settings,
+            release_version=plan.release_version,
             feature_levels=plan.feature_levels,
             trace=trace,
         )
