@@ -17,6 +17,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.acks import ack_latencies
 from bench.comparison import MB, AnyRow, ColdRow, Figures, Row, at_least, at_most, below, run
 from bench.wire import generate
 from interop.peers import BrokerProcess
@@ -124,26 +125,7 @@ def consume_load(broker: BrokerProcess, topic: str, record_size: int) -> Figures
 def ack_latency(broker: BrokerProcess, topic: str, seconds: float) -> Figures:
     """1,000 records of 100 B a second with acks=all, each sent at its moment; milliseconds until its acknowledgement."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "acks": "all", "socket.nagle.disable": True})
-    producer.list_topics(topic, timeout=30)
-    latencies: list[float] = []
-    value = b"x" * 100
-
-    def send() -> None:
-        sent_at = time.perf_counter()
-        producer.produce(topic, value, partition=0, on_delivery=lambda *_: latencies.append((time.perf_counter() - sent_at) * 1000))
-
-    total = int(seconds * 1000)
-    warm_up = 500
-    start = time.perf_counter()
-    for number in range(total + warm_up):
-        due = start + number / 1000
-        while (left := due - time.perf_counter()) > 0:
-            producer.poll(left)
-        send()
-        producer.poll(0)
-    producer.flush(30)
-    latencies = sorted(latencies[warm_up:])
-    return {"p50 ms": latencies[len(latencies) // 2], "p99 ms": latencies[int(len(latencies) * 0.99)]}
+    return ack_latencies(producer, topic, rate=1000, seconds=seconds, warm_up=500)
 
 
 def start_to_first_ack(broker: BrokerProcess, folder: Path) -> Figures:

@@ -21,6 +21,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
+from bench.acks import ack_latencies
 from bench.comparison import MB, SIDES, ColdRow, Figures, Row, Target, Turns, at_least, at_most, awake, below, run_on
 from interop.cluster import Member, MixedCluster, ask, eventually
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -186,32 +187,7 @@ def load(cluster: MixedCluster, topic: str, *, batch_bytes: int, producers: int,
 def ack_latency(cluster: MixedCluster, topic: str, rate: int, seconds: float) -> Figures:
     """Records of 100 B at their moments, over three partitions; milliseconds until the acknowledgement."""
     client = producer(cluster, linger_ms=0, socket_nagle_disable="true")
-    client.list_topics(topic, timeout=30)
-    latencies: list[float] = []
-    refused: list[object] = []
-
-    def send(number: int) -> None:
-        sent_at = time.perf_counter()
-
-        def told(error: object, _: object) -> None:
-            if error is not None:
-                refused.append(error)
-            latencies.append((time.perf_counter() - sent_at) * 1000)
-
-        client.produce(topic, b"x" * 100, partition=number % 3, on_delivery=told)
-
-    warm_up = rate
-    start = time.perf_counter()
-    for number in range(int(rate * seconds) + warm_up):
-        due = start + number / rate
-        while (left := due - time.perf_counter()) > 0:
-            client.poll(left)
-        send(number)
-        client.poll(0)
-    if client.flush(30) or refused:
-        raise RuntimeError(f"records were not acknowledged: {refused[:1]}")
-    latencies = sorted(latencies[warm_up:])
-    return {"p50 ms": latencies[len(latencies) // 2], "p99 ms": latencies[int(len(latencies) * 0.99)]}
+    return ack_latencies(client, topic, rate=rate, seconds=seconds, warm_up=rate, partitions=3)
 
 
 def first_acknowledged(cluster: MixedCluster, topic: str, partition: int) -> float:
