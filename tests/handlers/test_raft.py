@@ -86,7 +86,7 @@ def message(api_key: ApiKey, version: int) -> Message:
     return cast(Message, kind(topics=only(kind.TopicData, topic_name=TOPIC, partitions=[kind.PartitionData()])))
 
 
-SINCE = {ApiKey.VOTE: 1, ApiKey.BEGIN_QUORUM_EPOCH: 1, ApiKey.END_QUORUM_EPOCH: 1, ApiKey.FETCH_SNAPSHOT: 1, ApiKey.FETCH: 16}
+SINCE = {ApiKey.VOTE: 1, ApiKey.BEGIN_QUORUM_EPOCH: 1, ApiKey.END_QUORUM_EPOCH: 1, ApiKey.FETCH_SNAPSHOT: 1, ApiKey.FETCH: 17}
 """The versions that say where the leader is."""
 
 

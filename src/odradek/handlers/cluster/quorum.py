@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from odradek.controller.kraft.node import KRaftNode
     from odradek.server.context import RequestContext
 
-ENDPOINTS_SINCE, ENDPOINTS_SINCE_FETCH = 1, 16
-"""The versions of Raft's own APIs, and of Fetch, that say where the leader is (KIP-853)."""
+ENDPOINTS_SINCE, ENDPOINTS_SINCE_FETCH = 1, 17
+"""The versions of Raft's own APIs, and of Fetch, that say where the leader is (KIP-853, org.apache.kafka.raft.RaftUtil)."""
 
 A = TypeVar("A", bound=raft.Response)
 W = TypeVar("W")
