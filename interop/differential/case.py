@@ -14,7 +14,8 @@ Build = Callable[[Peer], Any]
 
 class Case:
     """One request in one version, sent to both brokers. `after` sees each peer's decoded answer, `view` turns it into what is compared;
-    `patience` is in seconds. `unencodable`: this version cannot carry the request, and our encoder has to say so.
+    `patience` is in seconds. `unencodable`: this version cannot carry the request, and our encoder has to say so. `through_broker`: a case
+    of the controller listener that is sent to the broker of the same node.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Case:
         view: Callable[[Any], Any] | None = None,
         expect_silence: bool = False,
         unencodable: bool = False,
+        through_broker: bool = False,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.api_key = api_key
@@ -39,4 +41,5 @@ class Case:
         self.before = before
         self.view = view
         self.unencodable = unencodable
+        self.through_broker = through_broker
         self.patience = QUIET_SECONDS if expect_silence else patience

@@ -39,6 +39,7 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.DELETE_TOPICS, "responses"): ("name", "topic_id"),
     (ApiKey.CREATE_PARTITIONS, "results"): ("name",),
     (ApiKey.DESCRIBE_CONFIGS, "configs"): ("name",),
+    (ApiKey.DESCRIBE_CLUSTER, "brokers"): ("broker_id",),
     (ApiKey.LIST_CONFIG_RESOURCES, "config_resources"): ("resource_name",),
     (ApiKey.OFFSET_COMMIT, "topics"): ("name", "topic_id"),
     (ApiKey.OFFSET_FETCH, "topics"): ("name", "topic_id"),
@@ -125,8 +126,12 @@ class Plain:
             return "some" if value else 0
         if field == "producer_id":
             return self.producer(value)
+        if field == "broker_epoch":
+            return self.peer.names.get(("broker epoch", value), value)
         if field == "records" and value is not None:
             return self.records(value)
+        if isinstance(value, memoryview):
+            return bytes(value)
         if isinstance(value, str):
             return self.peer.spelled(value)
         if isinstance(value, list):

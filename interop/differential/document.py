@@ -7,12 +7,13 @@ comparison with JVM Kafka excuses.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from interop.differential.compare import Excepted
-from interop.differential.exceptions import API_KEYS_TO_COME, EXCEPTIONS
+from interop.differential.exceptions import API_KEYS_TO_COME, API_KEYS_TO_COME_ON_CONTROLLERS, EXCEPTIONS
 from interop.peers import REPOSITORY
-from odradek.protocol.api_keys import API_INFO
+from odradek.protocol.api_keys import API_INFO, ApiKey
 
 PAGE = REPOSITORY / "docs" / "differences.md"
 _SECTION = re.compile(r"(<!-- from the tables: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -20,7 +21,11 @@ _SECTION = re.compile(r"(<!-- from the tables: (\w+) -->\n).*?(<!-- end -->)", r
 
 def closed() -> str:
     """The APIs that are not served, in the order of their keys."""
-    return ", ".join(f"`{API_INFO[key].name}` ({int(key)})" for key in API_KEYS_TO_COME) + ".\n"
+
+    def named(keys: Iterable[ApiKey]) -> str:
+        return ", ".join(f"`{API_INFO[key].name}` ({int(key)})" for key in keys)
+
+    return f"{named(API_KEYS_TO_COME)}.\n\nOn controller listeners: {named(API_KEYS_TO_COME_ON_CONTROLLERS)}.\n"
 
 
 def excused() -> str:
@@ -39,9 +44,11 @@ def _api(case: str) -> str:
     """The API that a pattern for cases begins with."""
     if case.startswith("frame"):
         return "frames"
-    if case.startswith("[A-Z_]+"):
+    name = case.removeprefix("(controller )?")
+    if name.startswith("[A-Z_]+"):
         return "every API"
-    name = case.partition(" ")[0]
+    where, _, rest = name.partition(" ")
+    name = f"{rest.partition(' ')[0]} (on a {where})" if where in ("controller", "voter") else where
     return "ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS" if name.startswith("(INCREMENTAL_)?") else name
 
 

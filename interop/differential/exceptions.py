@@ -19,7 +19,7 @@ from interop.differential.topic_rules import COMPRESSIONS, POLICIES, SIZES, STAM
 from odradek.config.broker import standalone_config
 from odradek.config.describe import BrokerLayers, describe_topic
 from odradek.config.deviations import OWN_DEFAULTS
-from odradek.handlers.scopes import BROKER
+from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.handlers.table import APIS
 from odradek.metadata.features import known_features, supported_features
 from odradek.protocol.api_keys import API_INFO, ApiKey
@@ -35,13 +35,19 @@ UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 TRANSACTION_ABORTABLE = 120
 
-_SERVED = {api.api_key for api in APIS if api.stands_on(BROKER)}
 _FOR_REPORTERS = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
 """JVM Kafka advertises them only where a metrics reporter takes what clients push."""
-API_KEYS_TO_COME = tuple(
-    sorted(key for key, api in API_INFO.items() if BROKER in api.listeners and key not in _SERVED and key not in _FOR_REPORTERS)
-)
-"""What JVM Kafka's brokers advertise and Odradek does not serve yet; the connection is closed."""
+_REMOVED = {ApiKey.CONTROLLED_SHUTDOWN}
+"""Named in Kafka 4.3, and served by none of its listeners."""
+
+
+def _to_come(scope: str) -> tuple[ApiKey, ...]:
+    served = {api.api_key for api in APIS if api.stands_on(scope)}
+    return tuple(sorted(key for key, api in API_INFO.items() if scope in api.listeners and key not in served | _FOR_REPORTERS | _REMOVED))
+
+
+API_KEYS_TO_COME, API_KEYS_TO_COME_ON_CONTROLLERS = _to_come(BROKER), _to_come(CONTROLLER)
+"""What JVM Kafka's brokers and controllers advertise and Odradek does not serve there yet; the connection is closed."""
 
 FEATURES_TO_COME = tuple(sorted(known_features().keys() - supported_features().keys()))
 """What JVM Kafka serves at level 1 and Odradek not at all."""
@@ -90,7 +96,7 @@ def invalid_topic(answer: Any) -> bool:
 
 def advertised(entry: Any) -> bool:
     """An API of ours to come, with the versions that Kafka 4.3 has of it."""
-    if not isinstance(entry, dict) or entry.get("api_key") not in API_KEYS_TO_COME:
+    if not isinstance(entry, dict) or entry.get("api_key") not in {*API_KEYS_TO_COME, *API_KEYS_TO_COME_ON_CONTROLLERS}:
         return False
     versions = API_INFO[ApiKey(entry["api_key"])]
     return entry == {"api_key": entry["api_key"], "min_version": versions.min_version, "max_version": versions.max_version}
@@ -109,6 +115,55 @@ def throttled_topic() -> Mapping[str, dict[str, Any]]:
 
 def of_throttled_topic(entry: Any) -> bool:
     return isinstance(entry, dict) and throttled_topic().get(str(entry.get("name"))) == entry
+
+
+def tripped_over_fetch(answer: Any) -> bool:
+    """A Fetch answer of JVM Kafka's that says UNKNOWN_SERVER_ERROR of the metadata log, and nothing else."""
+    nothing = {"epoch": -1, "end_offset": -1}
+    partition = {
+        "partition_index": 0,
+        "error_code": UNKNOWN_SERVER_ERROR,
+        "high_watermark": -1,
+        "last_stable_offset": -1,
+        "log_start_offset": 0,
+        "diverging_epoch": nothing,
+        "current_leader": {"leader_id": 1, "leader_epoch": 1},
+        "snapshot_id": nothing,
+        "aborted_transactions": [],
+        "preferred_read_replica": -1,
+        "records": {"batches": [], "rest": 0},
+    }
+    return bool(answer == [{"topic": "", "topic_id": "an id nobody has seen", "partitions": [partition]}])
+
+
+SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, UNKNOWN_TOPIC = 98, 99, 3
+FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
+DUPLICATE_BROKER = 101
+SNAPSHOT_ERRORS = {
+    r"a snapshot .*|snapshot .*|position .*|replica .*|at most .*|no cluster": SNAPSHOT_NOT_FOUND,
+    r"epoch -\d+": FENCED_LEADER_EPOCH,
+    r"epoch \+\d+": UNKNOWN_LEADER_EPOCH,
+    r"the end|beyond the end|before the beginning": POSITION_OUT_OF_RANGE,
+    r"(other|negative) partition|other topic|topic without a name": UNKNOWN_TOPIC,
+    r"two partitions|partition twice|two topics|topic twice": INVALID_REQUEST,
+}
+"""Cases -> the error that we answer. JVM Kafka answers UNKNOWN_SERVER_ERROR for each error of a partition."""
+
+
+def refused_snapshot(error: int) -> list[dict[str, Any]]:
+    """The topics of a FetchSnapshot answer with this error for the partition that was asked for, and no bytes."""
+    leader = {"leader_id": 0, "leader_epoch": 0} if error == UNKNOWN_TOPIC else {"leader_id": 1, "leader_epoch": 1}
+    asked = "as asked" if error != UNKNOWN_TOPIC else 0
+    partition = {
+        "index": "as asked",
+        "error_code": error,
+        "snapshot_id": {"end_offset": asked, "epoch": asked},
+        "current_leader": leader,
+        "size": 0,
+        "position": 0,
+        "unaligned_records": b"",
+    }
+    return [{"name": "as asked", "partitions": [partition]}]
 
 
 def int_above_zero(value: Any) -> bool:
@@ -158,6 +213,12 @@ def _recompressed(build: str) -> tuple[str, str]:
     return (f"zstd|{topics}", rf"a topic of zstd|({cases}): what is stored") if codec == "zstd" else (topics, f"({cases}): what is stored")
 
 
+_COMES_BACK = (
+    "a broker that comes back with its directories and addresses is registered at once: a living process would hold both. JVM Kafka waits "
+    "for the end of the old session"
+)
+_UNCOMMITTED = "who reads the metadata log and is no replica sees what is committed; JVM Kafka shows what may still be taken back"
+_NULL_RECORDS = "JVM Kafka cannot write its answer to a FetchSnapshot that it refuses (the records are null), and says UNKNOWN_SERVER_ERROR"
 _UNSERVED = "a setting that needs what is not served yet (odradek.config.unserved) is refused, never accepted and ignored"
 _PLUGINS = "Kafka keeps keys that it does not know for plugins; there are no plugins here"
 _CRASH = (
@@ -181,12 +242,14 @@ _DEFAULT_OF_A_GIVEN_KEY = r"synonyms\[1\]\.value"
 _HEADER_OF_VERSIONS = b"\x00\x00\x00\x05\x00\x00"
 """The first bytes of an ApiVersions answer: correlation id 5, no error."""
 
+_LEADER_ENDPOINTS = [{"node_id": 1, "host": "127.0.0.1", "port": "(controller port)"}]
+
 EXCEPTIONS: tuple[Excepted, ...] = (
     # What is not there yet, and says so in ApiVersions.
-    Excepted(r"API_VERSIONS .*", r"api_keys\[\d+\]", MISSING, advertised, "an API that is not served yet is not advertised"),
+    Excepted(r"(controller )?API_VERSIONS .*", r"api_keys\[\d+\]", MISSING, advertised, "an API that is not served yet is not advertised"),
     *(
         Excepted(
-            r"API_VERSIONS v[34] .*",
+            r"(controller )?API_VERSIONS v[34] .*",
             rf"finalized_features\[{re.escape(name)}\]",
             MISSING,
             {"name": name, "max_version_level": 1, "min_version_level": 1},
@@ -196,7 +259,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     ),
     *(
         Excepted(
-            r"API_VERSIONS v4 .*",
+            r"(controller )?API_VERSIONS v4 .*",
             rf"supported_features\[{re.escape(name)}\]",
             MISSING,
             {"name": name, "min_version": 0, "max_version": 1},
@@ -207,7 +270,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     # Our own defaults: the table with their reasons is odradek.config.deviations. Listeners are given, and only their default differs.
     *(
         Excepted(
-            r"DESCRIBE_CONFIGS v\d+ .*",
+            r"(controller )?DESCRIBE_CONFIGS v\d+ .*",
             rf"results\[0\]\.configs\[{re.escape(key)}\]\."
             + (_DEFAULT_OF_A_GIVEN_KEY if key == "listeners" else r"(synonyms\[0\]\.)?value"),
             own.default,
@@ -310,7 +373,9 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         )
     ),
     # Where we are stricter than JVM Kafka with bytes that no client sends.
-    Excepted(r"[A-Z_]+ v\d+ tagged (field twice|fields without end)", r"", CLOSED, an_answer, _STRICT_TAGS, bound=_COMPARED_AGAIN),
+    Excepted(
+        r"(controller )?[A-Z_]+ v\d+ tagged (field twice|fields without end)", r"", CLOSED, an_answer, _STRICT_TAGS, bound=_COMPARED_AGAIN
+    ),
     Excepted(r"frame with header tags without end", r"", CLOSED, _HEADER_OF_VERSIONS, _STRICT_TAGS),
     Excepted(r"METADATA v[0-3] a name that is not UTF-8", r"", CLOSED, invalid_topic, "JVM Kafka puts U+FFFD for bytes that are not UTF-8"),
     Excepted(
@@ -321,6 +386,46 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         _NEGATIVE_LENGTH,
     ),
     Excepted(r"frame with client id length -2", r"", CLOSED, _HEADER_OF_VERSIONS, _NEGATIVE_LENGTH),
+    # On the controller listener.
+    *(
+        Excepted(r"controller BROKER_REGISTRATION v\d+ in a new life with all that the old one had", path, ours, theirs, _COMES_BACK)
+        for path, ours, theirs in (("error_code", 0, DUPLICATE_BROKER), ("broker_epoch", "the epoch of a new life", -1))
+    ),
+    *(
+        Excepted(r"voter FETCH v18 nothing is committed yet", rf"responses\[0\]\.partitions\[0\]\.{field}", ours, theirs, _UNCOMMITTED)
+        for field, ours, theirs in (("records", {"batches": [], "rest": 0}, None), ("aborted_transactions", [], "batches, []"))
+    ),
+    Excepted(
+        r"controller INCREMENTAL_ALTER_CONFIGS v\d a logger(, tried)?",
+        r"responses\[0\]\.error_code",
+        INVALID_REQUEST,
+        INVALID_CONFIG,
+        "loggers are not the controller's; JVM Kafka says that of AlterConfigs too, and here that the key is wrong",
+    ),
+    Excepted(
+        r"controller FETCH v\d+ from the end, as the leader itself",
+        r"responses\[0\]\.partitions\[0\]\.error_code",
+        INVALID_REQUEST,
+        UNKNOWN_SERVER_ERROR,
+        _CRASH,
+    ),
+    *(
+        Excepted(r"controller FETCH v\d+ at most -1 bytes", path, ours, theirs, _CRASH)
+        for path, ours, theirs in (
+            ("error_code", INVALID_REQUEST, 0),
+            ("responses", [], tripped_over_fetch),
+            ("node_endpoints", [], [{**_LEADER_ENDPOINTS[0], "rack": None}]),
+        )
+    ),
+    *(
+        Excepted(rf"controller FETCH_SNAPSHOT v\d ({case})", path, ours, theirs, _NULL_RECORDS)
+        for case, error in SNAPSHOT_ERRORS.items()
+        for path, ours, theirs in (
+            ("error_code", INVALID_REQUEST if error == INVALID_REQUEST else 0, UNKNOWN_SERVER_ERROR),
+            ("topics", refused_snapshot(error), []),
+            ("node_endpoints", _LEADER_ENDPOINTS, []),
+        )[: {INVALID_REQUEST: 1, UNKNOWN_TOPIC: 2}.get(error, 3)]
+    ),
     # What cannot be equal.
     Excepted(
         r"DESCRIBE_LOG_DIRS v\d+ .*",

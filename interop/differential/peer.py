@@ -1,4 +1,4 @@
-"""One broker under comparison: a raw connection, and the names of what differs between two brokers by nature."""
+"""One listener of a node under comparison: a raw connection, and the names of what differs between two nodes by nature."""
 
 from __future__ import annotations
 
@@ -58,14 +58,22 @@ CLOSED, SILENT = Closed(), Silent()
 
 
 class Peer:
-    """A broker on a loopback port. `names` maps its topic ids, `spellings` its ports and folders to names that both sides share."""
+    """A broker on a loopback port. `names` maps its topic ids, `spellings` its ports and folders to names that both sides share.
 
-    def __init__(self, name: str, port: int, spellings: dict[str, str] | None = None) -> None:
+    Of a node's controller listener: `broker` is the listener for clients of the same node. Both share what they know.
+    """
+
+    def __init__(self, name: str, port: int, spellings: dict[str, str] | None = None, broker: Peer | None = None) -> None:
         self.name = name
         self.port = port
-        self.spellings = spellings or {}
-        self.topic_ids: dict[str, UUID] = {}
-        self.names: dict[object, str] = {ZERO_UUID: "zero"}
+        self.broker = broker or self
+        self.spellings: dict[str, str] = broker.spellings if broker else spellings or {}
+        self.topic_ids: dict[str, UUID] = broker.topic_ids if broker else {}
+        self.names: dict[object, str] = broker.names if broker else {ZERO_UUID: "zero"}
+        self.broker_epochs: dict[int, int] = {}
+        """Of the brokers that the cases have registered, the epoch of the last registration."""
+        self.notes: dict[str, Any] = {}
+        """What else the cases remember of this peer."""
         self.session_id = 0
         self.producer_id = -1
         self._socket: socket.socket | None = None
@@ -163,7 +171,7 @@ class Peer:
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         deadline = time.monotonic() + 20
-        while not all(entry.error_code for entry in self.call(ApiKey.METADATA, 12, request).topics):
+        while not all(entry.error_code for entry in self.broker.call(ApiKey.METADATA, 12, request).topics):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.name} still knows one of {topics}")
             time.sleep(0.02)
@@ -172,15 +180,21 @@ class Peer:
         """Whether the broker's logs know what its metadata says: JVM Kafka shows a topic a moment before it serves it."""
         wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=wanted)])
-        answer = self.call(ApiKey.LIST_OFFSETS, 7, request)
+        answer = self.broker.call(ApiKey.LIST_OFFSETS, 7, request)
         return all(entry.error_code == 0 for entry in answer.topics[0].partitions)
+
+    def registered(self, broker_id: int, epoch: int) -> None:
+        """Remembers a broker's epoch under its number among those that this broker has had."""
+        self.broker_epochs[broker_id] = epoch
+        had = sum(name.endswith(f" of broker {broker_id}") for name in self.names.values())
+        self.names.setdefault(("broker epoch", epoch), f"epoch {had} of broker {broker_id}")
 
     def learn(self, topic: str) -> None:
         """Waits for the topic's leaders and remembers its id under the topic's name."""
         deadline = time.monotonic() + 20
         while True:
             request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-            entry = self.call(ApiKey.METADATA, 12, request).topics[0]
+            entry = self.broker.call(ApiKey.METADATA, 12, request).topics[0]
             told = entry.error_code == 0 and entry.partitions and all(partition.error_code == 0 for partition in entry.partitions)
             if told and self._leads(topic, len(entry.partitions)):
                 break

@@ -78,7 +78,7 @@ def _other_values(value: Any, *, coarse: bool) -> list[Any]:
     if isinstance(value, int):
         return [each for each in (0, value // 2, value * 2 + 1000) if each != value] if coarse else [value - 1, value + 1]
     if isinstance(value, bytes):
-        return [b"", value * 2 + bytes(40)] if coarse else [value[:-1], value + b"\0"]
+        return [each for each in ((b"", value * 2 + bytes(40)) if coarse else (value[:-1], value + b"\0")) if each != value]
     return ["x"] if value is None else [f"{value}x"]
 
 
