@@ -67,6 +67,15 @@ def quorum(peer: Peer) -> Quorum:
     return Quorum(partition.leader_epoch, partition.high_watermark, end)
 
 
+def _shaped(of: Any, topics: list[tuple[str, list[int]]], partition: Callable[[int], Any]) -> list[Any]:
+    """The topics of a request, with what it says of each partition."""
+    return [of.TopicData(topic_name=name, partitions=[partition(index) for index in partitions]) for name, partitions in topics]
+
+
+def _reached(of: Any, endpoints: tuple[tuple[str, str, int], ...]) -> list[Any]:
+    return [of.LeaderEndpoint(name=name, host=host, port=port) for name, host, port in endpoints]
+
+
 def vote_request(
     version: int,
     epoch: int,
@@ -80,27 +89,22 @@ def vote_request(
     topics: list[tuple[str, list[int]]] = WHERE_IT_IS,
 ) -> VoteRequest:
     """`last`: epoch and offset of the candidate's log end; `directories`: of the candidate and of the voter asked."""
+    of = VoteRequest.PartitionData
     options: dict[str, Any] = {"pre_vote": pre_vote} if version >= 2 else {}
-    shape = [
-        VoteRequest.TopicData(
-            topic_name=topic,
-            partitions=[
-                VoteRequest.PartitionData(
-                    partition_index=index,
-                    replica_epoch=epoch,
-                    replica_id=replica,
-                    replica_directory_id=directories[0],
-                    voter_directory_id=directories[1],
-                    last_offset_epoch=last[0],
-                    last_offset=last[1],
-                    **options,
-                )
-                for index in partitions
-            ],
+
+    def partition(index: int) -> VoteRequest.PartitionData:
+        return of(
+            partition_index=index,
+            replica_epoch=epoch,
+            replica_id=replica,
+            replica_directory_id=directories[0],
+            voter_directory_id=directories[1],
+            last_offset_epoch=last[0],
+            last_offset=last[1],
+            **options,
         )
-        for topic, partitions in topics
-    ]
-    return VoteRequest(cluster_id=cluster, voter_id=voter, topics=shape)
+
+    return VoteRequest(cluster_id=cluster, voter_id=voter, topics=_shaped(VoteRequest, topics, partition))
 
 
 def vote(version: int) -> Iterator[Case]:
@@ -145,23 +149,13 @@ def begin_request(
     cluster: str | None = CLUSTER_ID,
     topics: list[tuple[str, list[int]]] = WHERE_IT_IS,
 ) -> BeginQuorumEpochRequest:
-    return BeginQuorumEpochRequest(
-        cluster_id=cluster,
-        voter_id=voter,
-        topics=[
-            BeginQuorumEpochRequest.TopicData(
-                topic_name=topic,
-                partitions=[
-                    BeginQuorumEpochRequest.PartitionData(
-                        partition_index=index, voter_directory_id=directory, leader_id=leader, leader_epoch=epoch
-                    )
-                    for index in partitions
-                ],
-            )
-            for topic, partitions in topics
-        ],
-        leader_endpoints=[BeginQuorumEpochRequest.LeaderEndpoint(name=name, host=host, port=port) for name, host, port in endpoints],
-    )
+    of = BeginQuorumEpochRequest
+
+    def partition(index: int) -> BeginQuorumEpochRequest.PartitionData:
+        return of.PartitionData(partition_index=index, voter_directory_id=directory, leader_id=leader, leader_epoch=epoch)
+
+    shape, reached = _shaped(of, topics, partition), _reached(of, endpoints)
+    return of(cluster_id=cluster, voter_id=voter, topics=shape, leader_endpoints=reached)
 
 
 def begin_quorum_epoch(version: int) -> Iterator[Case]:
@@ -195,29 +189,18 @@ def end_request(
     cluster: str | None = CLUSTER_ID,
     topics: list[tuple[str, list[int]]] = WHERE_IT_IS,
 ) -> EndQuorumEpochRequest:
-    return EndQuorumEpochRequest(
-        cluster_id=cluster,
-        topics=[
-            EndQuorumEpochRequest.TopicData(
-                topic_name=topic,
-                partitions=[
-                    EndQuorumEpochRequest.PartitionData(
-                        partition_index=index,
-                        leader_id=leader,
-                        leader_epoch=epoch,
-                        preferred_successors=[node for node, _ in preferred],
-                        preferred_candidates=[
-                            EndQuorumEpochRequest.ReplicaInfo(candidate_id=node, candidate_directory_id=directory)
-                            for node, directory in preferred
-                        ],
-                    )
-                    for index in partitions
-                ],
-            )
-            for topic, partitions in topics
-        ],
-        leader_endpoints=[EndQuorumEpochRequest.LeaderEndpoint(name=name, host=host, port=port) for name, host, port in endpoints],
-    )
+    of = EndQuorumEpochRequest
+
+    def partition(index: int) -> EndQuorumEpochRequest.PartitionData:
+        return of.PartitionData(
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=epoch,
+            preferred_successors=[node for node, _ in preferred],
+            preferred_candidates=[of.ReplicaInfo(candidate_id=node, candidate_directory_id=where) for node, where in preferred],
+        )
+
+    return of(cluster_id=cluster, topics=_shaped(of, topics, partition), leader_endpoints=_reached(of, endpoints))
 
 
 def end_quorum_epoch(version: int) -> Iterator[Case]:
