@@ -261,12 +261,12 @@ def fetch_request(
 
 def plainly(peer: Peer, answer: Any, now: Quorum) -> None:
     """Puts into a Fetch answer what must be true of its offsets and records: two logs of metadata are never equal."""
-    offsets = {end: "the end of a snapshot" for end, _, _ in snapshots(peer)}
-    offsets |= {now.end: "the end", now.high_watermark: "the high watermark"}
+    offsets = {now.end: "the end", now.high_watermark: "the high watermark"}
+    ends = {end: "the end of a snapshot" for end, _, _ in snapshots(peer)}
     for partition in (partition for topic in answer.responses for partition in topic.partitions):
         partition.high_watermark = offsets.get(partition.high_watermark, partition.high_watermark)
-        for place in (partition.diverging_epoch, partition.snapshot_id):
-            place.end_offset = offsets.get(place.end_offset, place.end_offset)
+        partition.diverging_epoch.end_offset = offsets.get(partition.diverging_epoch.end_offset, partition.diverging_epoch.end_offset)
+        partition.snapshot_id.end_offset = ends.get(partition.snapshot_id.end_offset, partition.snapshot_id.end_offset)
         data = memoryview(bytes(partition.records or b""))
         headers = list(iter_headers(data))
         if headers:
