@@ -46,8 +46,10 @@ KNOWN: tuple[str, ...] = (
     r"NullPointerException: .*RequestMetrics\$ErrorMeter.* is null",
     # A JVM node is asked for its API versions while it starts or stops, and has no Raft manager yet, or none any more.
     r"NullPointerException: .*ControllerServer\.raftManager\(\)\" is null",
-    # It stood still.
-    r"Exceptionally slow controller event",
+    # It stood still, or the machine has too much to do.
+    r"Exceptionally slow controller event|controller event queue overloaded",
+    # A producer has several requests on their way: what follows one that was refused for now is out of order, and comes again behind it.
+    r"Error processing append operation on partition .*OutOfOrderSequenceException",
     # Tests with small segments of the metadata log.
     r"Overriding internal.metadata.log.segment.bytes is only supported for testing",
 )
