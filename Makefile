@@ -87,7 +87,7 @@ bench-cluster: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.cluster $(BENCH_ARGS)
 	$(BIN)/python -m bench.page
 
-campaign: $(VENV)/.installed-dev
+campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.frames
 	$(BIN)/python -m tests.campaigns.hostile
 	$(BIN)/python -m tests.campaigns.slow_readers --readers 5000
@@ -106,6 +106,12 @@ campaign: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.campaigns.cluster_faults --fault elections --count 1000 --seed 1
 	$(BIN)/python -m tests.campaigns.cluster_faults --fault isr-to-one --count 100 --seed 1
 	$(BIN)/python -m tests.campaigns.cluster_faults --fault clock --count 100 --seed 1
+	for voters in odradek,jvm,jvm odradek,odradek,jvm; do for how in "" --dynamic; do \
+		$(BIN)/python -m tests.campaigns.mixed_quorum --kills 20 --seed 1 --voters $$voters $$how; done; done
+	$(BIN)/python -m tests.campaigns.mixed_brokers --seed 1 --count 8
+	$(BIN)/python -m tests.campaigns.rolling --what swap --seed 1 --rounds 2
+	$(BIN)/python -m tests.campaigns.rolling --what swap --seed 2 --rounds 2
+	$(BIN)/python -m tests.campaigns.rolling --what restart --seed 1 --rounds 5
 	$(BIN)/python -m tests.campaigns.crash_states --states 50000 --seed 1
 	$(BIN)/python -m tests.campaigns.power_cuts --cuts 200 --seed 1
 	$(BIN)/python -m tests.campaigns.failing_directories --seed 1 --count 12

@@ -34,8 +34,9 @@ CLIENT = {"socket.connection.setup.timeout.ms": 2000, "reconnect.backoff.ms": 20
 class Load(threading.Thread):
     """One producer on one partition; remembers what was acknowledged and where."""
 
-    def __init__(self, bootstrap: str, partition: int, rate: int) -> None:
+    def __init__(self, bootstrap: str, partition: int, rate: int, topic: str = TOPIC) -> None:
         super().__init__(name=f"producer-{partition}")
+        self.topic = topic
         self.partition = partition
         self.rate = rate
         self.acked: dict[int, int] = {}
@@ -67,7 +68,7 @@ class Load(threading.Thread):
         while not self.stopping.is_set():
             value = f"{self.partition}:{self.sent}:".encode() + b"x" * (self.sent * 37 % 400)
             try:
-                self.producer.produce(TOPIC, value, partition=self.partition, on_delivery=self.delivered)
+                self.producer.produce(self.topic, value, partition=self.partition, on_delivery=self.delivered)
                 self.sent += 1
             except BufferError:
                 self.producer.poll(0.01)
@@ -76,9 +77,9 @@ class Load(threading.Thread):
         self.producer.flush(120)
 
 
-def read_back(bootstrap: str) -> dict[int, list[tuple[int, int]]]:
+def read_back(bootstrap: str, topic: str = TOPIC) -> dict[int, list[tuple[int, int]]]:
     """Every (offset, number) of every partition, in log order."""
-    found = read_to_end(bootstrap, TOPIC, range(PARTITIONS))
+    found = read_to_end(bootstrap, topic, range(PARTITIONS))
     return {partition: [(row.offset, int(row.value.split(b":")[1])) for row in rows] for partition, rows in found.items()}
 
 

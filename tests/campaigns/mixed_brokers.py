@@ -1,0 +1,259 @@
+"""Brokers of Odradek and JVM Kafka in one cluster, which end in turn while records, groups and transactions go through them.
+
+    python -m tests.campaigns.mixed_brokers --seed 1 --count 4
+
+One seed is one cluster: two brokers of one kind and one of the other, under one controller of either kind or three of both. Idempotent
+producers write, one copier with a classic group and one with a consumer group copy what they write in transactions, and every broker in
+turn ends by SIGKILL or SIGTERM, or stands still until it is fenced (SIGSTOP); while it is away, transactions that it coordinated are ended
+by a broker of the other kind, and groups that it coordinated go on there. Where there are three controllers, the active one ends each time
+as well. Named checks:
+  acked-is-there, no-duplicates, order-kept   of what the producers wrote (tests/campaigns/kills.py);
+  exactly-once, aborted-invisible, committed-there, not-torn   of what the copiers made of it (tests/campaigns/exactly_once_judging.py);
+  coordinators     transactions and groups go on at another broker as `mixed_cluster.Moves` says;
+  replicas-differ  the files of all replicas of every partition hold the same bytes in the end;
+  tools            JVM Kafka's tools say the same through every broker, and it is what is there (tests/campaigns/mixed_tools.py);
+  no-complaints    no log has errors beside those that are known (tests/campaigns/mixed_quorum.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from interop.cluster import eventually
+from interop.tools import JvmTools
+from tests.campaigns import exactly_once_judging as judging
+from tests.campaigns import kills
+from tests.campaigns.copiers import Options
+from tests.campaigns.exactly_once_watch import Rows
+from tests.campaigns.mixed_cluster import BROKERS, MixedBrokers, Moves
+from tests.campaigns.mixed_quorum import no_complaints
+from tests.campaigns.mixed_tools import elect_preferred, tools_agree
+
+SOURCE = "source"
+PROTOCOLS = ("classic", "consumer")
+ENDS = ("kill", "stop", "pause")
+PATIENCE_S = 180.0
+RATE = 100
+
+
+class Copier:
+    """A process that copies the source into a topic of its own; it is started again when its producer was fenced."""
+
+    def __init__(self, bootstrap: str, source: str, protocol: str, seed: int, history: Path) -> None:
+        self.target = f"copied-{protocol}"
+        self.history = history
+        self.life = 0
+        self.options = Options(
+            client="librdkafka",
+            bootstrap=bootstrap,
+            name=f"copier-{protocol}-0",
+            life=0,
+            group=f"copiers-{protocol}",
+            source=source,
+            target=self.target,
+            partitions=[],
+            seed=seed,
+            history="",
+            broker_pid="",
+            group_protocol=protocol,
+            transaction_timeout_ms=60_000,
+            session_timeout_ms=6_000,
+        )
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self.life += 1
+        name = f"{self.options.name}.{self.life}.jsonl"
+        options = self.options._replace(life=self.life, history=str(self.history / name))
+        with (self.history / f"{name}.err").open("wb") as complaints:
+            return subprocess.Popen([sys.executable, "-m", "tests.campaigns.copiers", json.dumps(options._asdict())], stderr=complaints)
+
+    def look_after(self) -> None:
+        status = self.process.poll()
+        if status == 3:
+            self.process = self._start()
+        elif status is not None:
+            raise RuntimeError(f"{self.options.name}.{self.life} ended with {status}; see {self.history}")
+
+    def stop(self) -> None:
+        """Lets it end after the transaction at hand."""
+        self.process.terminate()
+        self.process.wait(60)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def judge_copies(bootstrap: str, source: str, copiers: Sequence[Copier], history: Path, say: Callable[[str], None]) -> list[str]:
+    """Waits until all is copied, ends the copiers, and looks at what they have made. Nobody writes to the source any more."""
+    partitions = range(len(BROKERS))
+    given = judging.read_all(bootstrap, source, partitions, "read_committed")
+    problems = []
+    for copier in copiers:
+        visible = _copied(bootstrap, copier, sum(map(len, given.values())))
+        for partition in partitions:
+            wanted = [value for _, value in given[partition]]
+            rows = [(offset, value.partition("@")[0]) for offset, value in visible[partition]]
+            problems += judging.compare(f"exactly-once ({copier.target})", partition, wanted, rows)
+        outcomes = judging.read_outcomes(history)
+        mine = {name: outcome for name, outcome in outcomes.items() if name.startswith(copier.options.name)}
+        problems += judging.judge_transactions(mine, visible)
+        say(f"{copier.target}: {dict(Counter(kind for kind, _ in mine.values()))} transactions, {copier.life} lives")
+    return problems
+
+
+def _copied(bootstrap: str, copier: Copier, count: int) -> dict[int, Rows]:
+    """What is in the target once all is copied, and the copier has stopped."""
+
+    def read() -> dict[int, Rows]:
+        return judging.read_all(bootstrap, copier.target, range(len(BROKERS)), "read_committed")
+
+    def all_there() -> bool | None:
+        copier.look_after()
+        return sum(map(len, read().values())) >= count or None
+
+    eventually(all_there, f"{count} records in {copier.target}", PATIENCE_S)
+    copier.stop()
+    return read()
+
+
+class Story:
+    """What one seed tells."""
+
+    def __init__(self, seed: int, folder: Path, tools: JvmTools, rounds: int) -> None:
+        self.seed = seed
+        self.tools = tools
+        self.rounds = rounds
+        self.rng = random.Random(f"mixed brokers {seed}")
+        brokers = ["odradek", "jvm", self.rng.choice(("odradek", "jvm"))]
+        self.rng.shuffle(brokers)
+        controllers = self.rng.choice((["odradek"], ["jvm"], ["odradek", "odradek", "jvm"], ["odradek", "jvm", "jvm"]))
+        self.cluster = MixedBrokers(folder / "nodes", brokers, controllers)
+        self.history = folder / "history"
+        self.history.mkdir()
+        self.loads: list[kills.Load] = []
+        self.copiers: list[Copier] = []
+        self.begun = time.monotonic()
+
+    def say(self, text: str) -> None:
+        print(f"{time.monotonic() - self.begun:7.1f} s, {sum(len(load.acked) for load in self.loads):>6} acked: {text}", flush=True)
+
+    def tell(self) -> list[str]:
+        """A line for each violation."""
+        self.say(f"seed {self.seed}: {self.cluster}")
+        try:
+            self._open()
+            for number, (broker, how) in enumerate(self.ends()):
+                self._end(number, broker, how)
+            return self._judge()
+        except (AssertionError, TimeoutError, RuntimeError) as error:
+            logs = [f"node {node} ({process.name}):\n{process.log_tail(10)}" for node, process in self.cluster.nodes.items()]
+            return [f"stopped: {type(error).__name__}: {error}", *logs]
+        finally:
+            for load in self.loads:
+                load.stopping.set()
+            for copier in self.copiers:
+                copier.kill()
+            self.cluster.kill()
+            for load in self.loads:
+                load.join()
+
+    def _open(self) -> None:
+        self.cluster.open()
+        for topic in (SOURCE, *(f"copied-{protocol}" for protocol in PROTOCOLS)):
+            self.cluster.create_spread(topic, {"segment.bytes": "1048576"})
+        self.loads = [kills.Load(self.cluster.bootstrap, partition, RATE, SOURCE) for partition in range(len(BROKERS))]
+        for load in self.loads:
+            load.start()
+        self.copiers = [Copier(self.cluster.bootstrap, SOURCE, protocol, self.seed, self.history) for protocol in PROTOCOLS]
+        kills.wait_for_acks(self.loads, 1)
+
+    def ends(self) -> list[tuple[int, str]]:
+        """Both kinds end in each way as often, as far as the number of rounds allows."""
+        chosen = [(broker, how) for how in ENDS for broker in self.cluster.one_of_each]
+        self.rng.shuffle(chosen)
+        return (chosen * (self.rounds // len(chosen) + 1))[: self.rounds]
+
+    def _end(self, number: int, broker: int, how: str) -> None:
+        cluster, process = self.cluster, self.cluster.nodes[broker]
+        moves = Moves(cluster, broker, f"{number}")
+        moves.begin()
+        controller = cluster.leader()
+        begin = time.monotonic()
+        if how == "stop":
+            assert process.stop() in (0, 143), process.log_tail()
+        elif how == "kill":
+            process.kill()
+        else:
+            cluster.pause(broker)
+        try:
+            if len(cluster.voters) > 1:
+                cluster.nodes[controller].kill()
+            cluster.wait_for_isr(broker)
+            gone_s = time.monotonic() - begin
+            moves.end()
+        finally:
+            if how == "pause":
+                cluster.resume(broker)
+        if len(cluster.voters) > 1:
+            cluster.start(controller)
+        if how != "pause":
+            cluster.start(broker)
+        cluster.wait_for_isr()
+        elect_preferred(cluster, self.tools, broker)
+        for copier in self.copiers:
+            copier.look_after()
+        acked = sum(len(load.acked) for load in self.loads)
+        kills.wait_for_acks(self.loads, acked + 1)
+        what = f"{how} of {broker} ({cluster.members[broker].kind})" + (
+            f" and of controller {controller}" if len(cluster.voters) > 1 else ""
+        )
+        self.say(f"{number + 1} of {self.rounds}: {what}, out of all ISRs after {gone_s:.1f} s, back in all by now")
+
+    def _judge(self) -> list[str]:
+        for load in self.loads:
+            load.stopping.set()
+        for load in self.loads:
+            load.join()
+        found = kills.read_back(self.cluster.bootstrap, SOURCE)
+        problems = kills.check(self.loads, found)
+        problems += judge_copies(self.cluster.bootstrap, SOURCE, self.copiers, self.history, self.say)
+        self.cluster.wait_for_isr()
+        problems += self.cluster.differing()
+        tools_agree(self.cluster, self.tools)
+        return problems + no_complaints(self.cluster)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--count", type=int, default=4, help="how many seeds, a cluster each")
+    parser.add_argument("--rounds", type=int, default=6, help="how many brokers end in each cluster")
+    arguments = parser.parse_args()
+    failed = []
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        tools = JvmTools()
+        with tempfile.TemporaryDirectory(prefix="odradek-mixed-") as folder:
+            problems = Story(seed, Path(folder), tools, arguments.rounds).tell()
+        tools.close()
+        for problem in problems:
+            print(problem)
+        print(f"seed {seed}: {arguments.rounds} ends, {len(problems)} problems", flush=True)
+        if problems:
+            failed.append(seed)
+    print(f"{arguments.count} clusters, {len(failed)} with problems: {failed}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
