@@ -21,6 +21,7 @@ SESSION_S = 6.0
 SETTINGS = {
     "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
     "broker.heartbeat.interval.ms": "500",
+    "initial.broker.registration.timeout.ms": "180000",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",

@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -226,7 +227,8 @@ def campaign(
             load.join()
         view = cluster.caught_up()
         problems = tool_agrees(cluster, tools)
-        logs = {node: dump_metadata(process, tools) for node, process in cluster.nodes.items()}
+        with ThreadPoolExecutor() as pool:
+            logs = dict(zip(cluster.nodes, pool.map(lambda process: dump_metadata(process, tools), cluster.nodes.values()), strict=True))
         problems += one_leader(logs, observer.leaders)
         problems += prefix_equal(logs, view.high_watermark)
         problems += acked_is_there(logs[view.leader], load.acked)
