@@ -176,6 +176,40 @@ def test_a_consumer_whose_leader_is_gone_asks_who_leads_now() -> None:
     assert run(story) > 0
 
 
+def test_a_consumer_waits_for_brokers_that_were_there_however_long_they_are_away() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        def begin() -> ScriptedBrokers:
+            return ScriptedBrokers(
+                loop, 1, lambda _, request: FetchResponse() if isinstance(request, FetchRequest) else begun[-1].metadata(leader=1)
+            )
+
+        begun: list[ScriptedBrokers] = []
+        begun.append(begin())
+        async with consumer(loop) as client:
+            client.assign([TopicPartition(TOPIC, 0)])
+            client.seek(TopicPartition(TOPIC, 0), 0)
+            assert await client.poll(1000) == []
+            loop.network.crash_host("broker1")
+            for _ in range(120):
+                assert await client.poll(1000) == []
+            begun.append(begin())
+            assert await client.poll(5000) == []
+        assert begun[-1].count(FetchRequest) > 0
+
+    run(story)
+
+
+def test_a_consumer_that_never_reached_anybody_says_so() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        async with consumer(loop) as client:
+            client.assign([TopicPartition(TOPIC, 0)])
+            client.seek(TopicPartition(TOPIC, 0), 0)
+            with pytest.raises(NoBrokersAvailable):
+                await client.poll(10_000)
+
+    run(story)
+
+
 def test_new_partitions_are_found_by_who_only_asks_for_partitions() -> None:
     """As a streaming query does that plans and never polls."""
 

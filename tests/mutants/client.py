@@ -824,4 +824,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "After an answer that made no sense a broker is never asked again.",
         "client/test_consumer.py -k made_no_sense",
     ),
+    Mutant(
+        "a-cluster-that-is-away-ends-a-consumer",
+        "client/consumer/engine.py",
+        "not error.code.retriable and not away and self._failures > 3:",
+        "not error.code.retriable and self._failures > 3:",
+        "A poll raises when no broker could be reached for two seconds.",
+        "client/test_refusals.py -k waits_for_brokers",
+    ),
+    Mutant(
+        "a-wrong-address-is-waited-for",
+        "client/consumer/engine.py",
+        "isinstance(error, NoBrokersAvailable) and bool(self.cluster.view.brokers)",
+        "isinstance(error, NoBrokersAvailable)",
+        "A consumer whose bootstrap.servers are wrong polls for ever and says nothing.",
+        "client/test_refusals.py -k never_reached",
+    ),
 )

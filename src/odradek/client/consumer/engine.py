@@ -8,7 +8,7 @@ from typing import Any
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
+from odradek.client.cluster import ClientClosed, Cluster, NoBrokersAvailable, Node, as_kafka_error
 from odradek.client.config import ClientConfig
 from odradek.client.core.data_requests import LAST_FETCH_BY_NAME, FetchSettings, fetch_answers, fetch_request, topic_ids
 from odradek.client.core.fetcher import (
@@ -256,7 +256,9 @@ class ConsumerEngine:
             self._failures = 0
         except (ConnectionLost, KafkaError) as error:
             self._failures += 1
-            if isinstance(error, KafkaError) and not error.code.retriable and self._failures > 3:
+            # Brokers that answered once come back, as those of Kafka's consumers do. Where nobody ever did, the address may be wrong.
+            away = isinstance(error, NoBrokersAvailable) and bool(self.cluster.view.brokers)
+            if isinstance(error, KafkaError) and not error.code.retriable and not away and self._failures > 3:
                 self.fetcher.errors.append(error)
                 self._news.set()
         finally:
