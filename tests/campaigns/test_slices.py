@@ -92,6 +92,6 @@ def test_a_few_moves_of_coordinators_between_brokers() -> None:
     assert told > 8, "the stories have come to a standstill"
 
 
-def test_nothing_acked_is_lost_or_doubled_by_kills_and_a_pause_of_nodes_of_a_cluster(tmp_path: Path) -> None:
-    plan = cluster_faults.Plan("kill,pause,kill", 3, seed=1, spread_s=0.5, times=cluster_faults.Times(pause=(1.5, 3.0)))
+def test_nothing_acked_is_lost_or_doubled_by_a_kill_and_a_pause_of_nodes_of_a_cluster(tmp_path: Path) -> None:
+    plan = cluster_faults.Plan("kill,pause", 2, seed=1, spread_s=0.3, times=cluster_faults.Times(pause=(1.5, 2.0)))
     assert cluster_faults.campaign(plan, tmp_path) == []
