@@ -90,7 +90,9 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
         problems += limited(fenced(group, state.commits, forgetful))
         problems += limited(positions_go_on([claim for claim in claims if claim.group == group], state.commits, times))
     problems += limited(at_least_once(history, members, ends))
-    problems += limited([f"history: {each}" for each in check(with_strikes(history, evidence, silences, after_s), allow=LEFT_TO_US)])
+    # A new coordinator waits a session timeout for members that may look for it longer.
+    allowed = {*LEFT_TO_US, "unexplained-fencing"} if evidence.brokers_killed else LEFT_TO_US
+    problems += limited([f"history: {each}" for each in check(with_strikes(history, evidence, silences, after_s), allow=allowed)])
     refused = [event for event in history if event.function == "commit" and event.kind == "info"]
     late = sum(event.extra.get("insists") is True for event in refused)
     again = sum(after <= before for claim in claims for (_, before), (_, after) in pairwise(claim.reads))

@@ -165,7 +165,9 @@ class Confluent:
         self.member = member
         common = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0, "fetch.wait.max.ms": 100}
         self.fatal: confluent_kafka.KafkaError | None = None
-        self.consumer = confluent_kafka.Consumer({**common, "enable.auto.offset.store": False, "error_cb": self._error, **settings})
+        self.consumer = confluent_kafka.Consumer(
+            {**common, "client.id": member.name, "enable.auto.offset.store": False, "error_cb": self._error, **settings}
+        )
 
     def start(self) -> None:
         self.consumer.subscribe(self.member.topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)

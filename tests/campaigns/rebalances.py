@@ -25,6 +25,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -69,7 +70,7 @@ SETTINGS = {
 CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS, "max.poll.interval.ms": 8000}
 
 
-GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "INVALID_REQUEST")
+GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "instance ID is still used by another member", "INVALID_REQUEST")
 """What librdkafka takes for fatal in the consumer protocol, when a member joins again that was not heard for a while: the coordinator
 refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions."""
 
@@ -120,6 +121,7 @@ class Evidence:
     deaths: dict[str, float] = field(default_factory=dict)
     pauses: list[rebalance_judging.Silence] = field(default_factory=list)
     broker_silences: list[rebalance_judging.Silence] = field(default_factory=list)
+    brokers_killed: bool = False
     given_up: list[str] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str | None] = field(default_factory=dict)
@@ -195,7 +197,9 @@ class Host:
         self.died: dict[str, str] = {}
         self.ready = threading.Event()
         self.paused = False
-        with (folder / f"{name}.err").open("ab") as errors:
+        self._errors = folder / f"{name}.err"
+        self._errors_read = 0
+        with self._errors.open("ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.campaigns.rebalance_members", name, bootstrap, str(folder)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=REPOSITORY,
@@ -223,6 +227,15 @@ class Host:
                 self.died[said["member"]] = said["died"]
             elif "left" in said:
                 self.owns.pop(said["member"], None)
+
+    def look_for_ends(self) -> None:
+        """A librdkafka that gives up while it loses its partitions says so on standard error alone: its polls bring nothing, for ever."""
+        size = self._errors.stat().st_size
+        if size > self._errors_read:
+            self._errors_read = size
+            for member, why in re.findall(r"FATAL\|([^|#]+)#[^|]*\|.*?(Fatal error: .*)", self._errors.read_text(errors="replace")):
+                if member in self.members:
+                    self.died.setdefault(member, why)
 
     def order(self, **fields: object) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -344,6 +357,7 @@ class Group(threading.Thread):
         """Takes out the members whose client gave up; returns whether one did so for a reason that is not its own."""
         strange = False
         for host in self.hosts:
+            host.look_for_ends()
             for name in [name for name in host.members if name in host.died]:
                 why = host.died[name]
                 host.members.pop(name)
@@ -613,6 +627,7 @@ class Campaign:
             pulse.stopping.set()
             pulse.join()
         kills = self.killer.strikes if self.killer is not None else []
+        self.evidence.brokers_killed = bool(kills)
         self.evidence.broker_silences = sorted(
             [*kills, *(each for pulse in pulses for each in pulse.silences)], key=lambda each: each.begun
         )
