@@ -203,13 +203,7 @@ class Confluent:
 
     def commit(self, offsets: Mapping[Partition, int], metadata: str) -> None:
         wanted = [confluent_kafka.TopicPartition(*partition, offset, metadata) for partition, offset in offsets.items()]
-        try:
-            committed = self.consumer.commit(offsets=wanted, asynchronous=False)
-        except confluent_kafka.KafkaException as error:
-            if error.args[0].code() == confluent_kafka.KafkaError._FATAL:
-                self.fatal = self.fatal or error.args[0]
-            raise
-        for each in committed or ():
+        for each in self.consumer.commit(offsets=wanted, asynchronous=False) or ():
             if each.error is not None:
                 raise confluent_kafka.KafkaException(each.error)
 
