@@ -154,8 +154,10 @@ async def ask_producer_ids(story: Story, name: str, rng: random.Random) -> None:
 
 
 async def administrate(story: Story, name: str, rng: random.Random) -> None:
-    """Topics come, grow and go, configurations change, leaderships move. After a call that failed nothing is known of its topic, and the
-    name is not used again. Where eligible leader replicas come late, they are turned on one day.
+    """Topics come, grow and go, configurations change, leaderships move (until all is calm: then the controller is to see to that).
+
+    After a call that failed nothing is known of its topic, and the name is not used again. Where eligible leader replicas come late, they
+    are turned on one day, best of all while a partition has no leader.
     """
     known: dict[str, int] = {}
     number = 0
@@ -168,9 +170,9 @@ async def administrate(story: Story, name: str, rng: random.Random) -> None:
             action = rng.choice(("create", "grow", "delete", "configure", "configure", "elect"))
             topic = rng.choice(sorted(known)) if known and action not in ("create", "elect") else ""
             try:
-                if action == "elect":
+                if action == "elect" and not story.calm:
                     await requests.ask_any(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=None), ElectLeadersResponse, 2)
-                elif number > 10 and not elr:
+                elif not elr and (number > 12 or story.has_leaderless_partitions()):
                     elr = True
                     await _turn_elr_on(requests)
                 elif topic == "":

@@ -50,8 +50,8 @@ class Plan:
         self.faults_at_once = rng.choice((1, 1, 2, 3))
         self.snapshot_bytes = rng.choice((20_000, 2**63 - 1))
         self.metadata_idle_ms = rng.choice((500, 3_000))
-        self.metadata_batch_bytes = rng.choice((1_000, 8 << 20))
-        """Operations of the controller that need not be atomic are split into batches of so much."""
+        self.metadata_batch_bytes = rng.choice((4_000, 8 << 20))
+        """Operations of the controller are split into batches of a kilobyte less; those that must be atomic may be as large."""
         self.elr_comes_late = rng.random() < 0.3
         """Whether eligible leader replicas are turned on in the middle of the story."""
         self.release_version: str | None = None

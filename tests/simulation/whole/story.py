@@ -156,6 +156,8 @@ class Story:
         self.trace = trace
         self.events: list[Event] = []
         """The history of the clients, in order of time."""
+        self.calm = False
+        """Whether there are no more faults."""
         self.over = False
         """Whether clients are to come to an end."""
         self.sources_are_done = False
@@ -243,6 +245,12 @@ class Story:
             for partition in topic.partitions.values()
         )
 
+    def has_leaderless_partitions(self) -> bool:
+        image = self.cluster.image()
+        return image is not None and any(
+            partition.leader < 0 for topic in image.topics.by_name.values() for partition in topic.partitions.values()
+        )
+
     def look(self) -> None:
         """Shows the nodes, as they are now, to the invariants."""
         for node in self.cluster.ids:
@@ -265,6 +273,7 @@ class Story:
             others = [self._on(name, actor) for name, actor in self._actors.items() if actor is not transactions.copy]
             await self.faults.go_on_for(virtual_s)
             self.note("story", "heals")
+            self.calm = True
             async with self._patience("the cluster is healed"):
                 await self.cluster.heal()
             async with self._patience("all has come together"):
