@@ -73,15 +73,17 @@ def load(rooms: tuple[str, ...] = ROOMS) -> list[Planted]:
     return found
 
 
-def edited(planted: Planted) -> str:
-    """The text of the file with the bug in it."""
-    mutant = planted.mutant
-    text = (SOURCES / "odradek" / mutant.path).read_text()
-    if (times := text.count(mutant.before)) != 1:
-        raise ValueError(f"{planted.title}: the text stands {times} times in {mutant.path}")
-    if mutant.before == mutant.after:
-        raise ValueError(f"{planted.title}: the edit changes nothing")
-    return text.replace(mutant.before, mutant.after)
+def edited(planted: Planted) -> dict[str, str]:
+    """The files with the bug in them: path -> text."""
+    texts: dict[str, str] = {}
+    for path, before, after in planted.mutant.edits:
+        text = texts.get(path) or (SOURCES / "odradek" / path).read_text()
+        if (times := text.count(before)) != 1:
+            raise ValueError(f"{planted.title}: the text stands {times} times in {path}")
+        if before == after:
+            raise ValueError(f"{planted.title}: the edit changes nothing")
+        texts[path] = text.replace(before, after)
+    return texts
 
 
 def plant(planted: Planted | None, folder: Path) -> Path:
@@ -92,9 +94,9 @@ def plant(planted: Planted | None, folder: Path) -> Path:
         if entry.name not in ("src", ".git"):
             (folder / entry.name).symlink_to(entry)
     shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("*.egg-info", "*.c"))
-    if planted is not None:
-        target = copy / "odradek" / planted.mutant.path
-        target.write_text(edited(planted))
+    for path, text in ({} if planted is None else edited(planted)).items():
+        target = copy / "odradek" / path
+        target.write_text(text)
         if target.with_suffix(".pxd").exists() or list(target.parent.glob(f"{target.stem}.*.so")):
             for compiled in target.parent.glob("_*.so"):
                 compiled.unlink()
