@@ -75,6 +75,8 @@ class ReplicationPromises:
         registration = image.topics.partition_by_id(partition.topic_id, partition.topic_partition.partition)
         if registration is None or (registration.leader, registration.leader_epoch) != (node, partition.leader_epoch):
             return
+        if registration.partition_epoch < partition.partition_epoch:
+            return  # The image of a controller that stands still and has been replaced.
         missing = set(registration.isr) - set(partition.isr.maximal_isr)
         if missing:
             self._problem(
