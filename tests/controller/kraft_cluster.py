@@ -359,7 +359,7 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
 
 def serve(node: KRaftNode, request: Message) -> Any:
     """What the node's handler answers to a request of another node, in the newest version."""
-    context = SimpleNamespace(api_version=API_INFO[request.API_KEY].max_version)
+    context = SimpleNamespace(api_key=request.API_KEY, api_version=API_INFO[request.API_KEY].max_version)
     return _HANDLERS[request.API_KEY](context, request, SimpleNamespace(kraft=node))
 
 
