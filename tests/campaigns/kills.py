@@ -28,7 +28,7 @@ from tests.campaigns.reading import read_to_end
 
 TOPIC = "kills"
 PARTITIONS = 3
-CLIENT = {"socket.connection.setup.timeout.ms": 2000, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100}
+CLIENT = {"socket.connection.setup.timeout.ms": 2000, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0}
 
 
 class Load(threading.Thread):

@@ -57,7 +57,7 @@ COMPACTED = {
     "delete.retention.ms": "1000",
 }
 KEYS = 50
-CLIENT = {**kills.CLIENT, "log_level": 0}
+CLIENT = kills.CLIENT
 
 
 def why_not() -> str:
