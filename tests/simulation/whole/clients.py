@@ -156,8 +156,7 @@ async def ask_producer_ids(story: Story, name: str, rng: random.Random) -> None:
 async def administrate(story: Story, name: str, rng: random.Random) -> None:
     """Topics come, grow and go, configurations change, leaderships move (until all is calm: then the controller is to see to that).
 
-    After a call that failed nothing is known of its topic, and the name is not used again. Where eligible leader replicas come late, they
-    are turned on one day, best of all while a partition has no leader.
+    After a call that failed nothing is known of its topic, and the name is not used again.
     """
     known: dict[str, int] = {}
     number = 0
@@ -172,7 +171,7 @@ async def administrate(story: Story, name: str, rng: random.Random) -> None:
             try:
                 if action == "elect" and not story.calm:
                     await requests.ask_any(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=None), ElectLeadersResponse, 2)
-                elif not elr and (number > 12 or story.has_leaderless_partitions()):
+                elif not elr and story.has_leaderless_partitions():
                     elr = True
                     await _turn_elr_on(requests)
                 elif topic == "":

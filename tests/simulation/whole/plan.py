@@ -52,8 +52,10 @@ class Plan:
         self.metadata_idle_ms = rng.choice((500, 3_000))
         self.metadata_batch_bytes = rng.choice((4_000, 8 << 20))
         """Operations of the controller are split into batches of a kilobyte less; those that must be atomic may be as large."""
-        self.elr_comes_late = rng.random() < 0.3
-        """Whether eligible leader replicas are turned on in the middle of the story."""
+        self.elr_comes_late = False
+        """Whether eligible leader replicas are turned on in the middle of the story, while a partition has no leader. As in Kafka that
+        partition has none for ever when its last replica comes back after a crash.
+        """
         self.release_version: str | None = None
         """What the nodes are formatted as; None: as the newest."""
         for name, value in overrides.items():

@@ -152,7 +152,7 @@ class Copier:
                 offset = await self._produce(partition, each)
                 acked += [Send(SINK, partition, offset + index, value) for index, value in enumerate(each)]
             await self._commit_offset(source, records[-1].offset + 1)
-            if self.rng.random() < 0.1:
+            if self.rng.random() < 0.3:
                 await self._end(commit=False)
                 raise NotCertain("aborted for a change")
             await self._end(commit=True)
