@@ -19,12 +19,12 @@ from odradek.consensus import polling
 from odradek.controller.core import producer_ids
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft import periodic
+from odradek.coordinator.context import ShardContext
+from odradek.replication.isr import PendingExpandIsr
 from odradek.storage.flushing import Flush
-from tests.simulation.whole.plan import FLUSHED, KILLS, RAPID, Layout, Plan
-from tests.simulation.whole.story import play
+from tests.simulation.hunts import HUNTS, play_hunt
 
 ROOT = Path(__file__).parents[2]
-SMALL = Layout(3, False, False)
 _PLAY = """
 import sys
 from tests.simulation.whole.plan import Layout, Plan
@@ -75,30 +75,27 @@ def _fetch_metadata_without_waiting(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(polling, "_fetch", lambda *arguments: fetch(*arguments)._replace(max_wait_ms=0))
 
 
+def _forget_who_is_about_to_join(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PendingExpandIsr, "maximal_isr", property(lambda self: self.isr, lambda self, _: None), raising=False)
+
+
+def _load_anew_in_each_epoch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShardContext, "lead_on", lambda self, leader_epoch: False)
+
+
 @pytest.mark.parametrize(
-    ("mutation", "family", "mode", "faults", "seeds"),
+    ("mutation", "hunt"),
     [
-        (_flush_nothing, "raft", FLUSHED, ("kill",), (1,)),
-        (_give_blocks_that_overlap, "controller", KILLS, ("kill",), (1,)),
-        (_never_balance, "liveness", KILLS, ("kill",), (1,)),
-        (_fetch_metadata_without_waiting, "traffic", KILLS, ("kill",), (1,)),
+        (_flush_nothing, "votes"),
+        (_give_blocks_that_overlap, "deposed controllers"),
+        (_forget_who_is_about_to_join, "joining replicas"),
+        (_load_anew_in_each_epoch, "epochs of coordinators"),
+        (_never_balance, "balance"),
+        (_fetch_metadata_without_waiting, "quorums without a leader"),
     ],
     ids=lambda each: each.__name__.removeprefix("_") if callable(each) else None,
 )
-def test_a_broken_promise_is_noticed(
-    monkeypatch: pytest.MonkeyPatch,
-    mutation: Callable[[pytest.MonkeyPatch], None],
-    family: str,
-    mode: str,
-    faults: tuple[str, ...],
-    seeds: tuple[int, ...],
-) -> None:
+def test_a_broken_promise_is_noticed(monkeypatch: pytest.MonkeyPatch, mutation: Callable[[pytest.MonkeyPatch], None], hunt: str) -> None:
     mutation(monkeypatch)
-    found: list[str] = []
-    for seed in seeds:
-        plan = Plan(seed, mode=mode, layout=SMALL, replication_factor=3, members={}, copiers=0, committers=1, latency_s=RAPID)
-        outcome = play(seed, virtual_s=12, plan=plan, faults=faults, until=family)
-        if family in outcome.families:
-            return
-        found += outcome.problems
-    raise AssertionError(f"nobody noticed; found {found[:5]}")
+    outcome = play_hunt(HUNTS[hunt], 1)
+    assert HUNTS[hunt].family in outcome.families, f"nobody noticed; found {outcome.problems[:5]}"
