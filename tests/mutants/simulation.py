@@ -65,7 +65,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "followers-flush-nothing",
         "server/fetchers.py",
-        "        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:\n",
+        "        if log.flush_due:\n",
         "        if False:\n",
         "with flush.messages=1 a power cut of all takes records that were acknowledged",
         _hunt("power"),
