@@ -56,7 +56,7 @@ class Plan(NamedTuple):
     fault: str
     """Names of faults, with commas between."""
     count: int
-    """How many strikes, or whatever else the first of the faults counts."""
+    """How many strikes, or whatever else the faults count."""
     seed: int = 1
     rate: int = 800
     """Records a second, of all producers."""
@@ -94,6 +94,10 @@ class Run:
         self.longest_s = 0.0
 
     @property
+    def made(self) -> int:
+        return sum(fault.made for fault in self.faults)
+
+    @property
     def acked(self) -> int:
         return sum(load.acked for load in self.loads)
 
@@ -123,13 +127,13 @@ class Run:
 
     def strike(self) -> None:
         number = 0
-        while self.faults[0].made * len(self.faults) < self.plan.count:
+        while self.made < self.plan.count:
             fault = self.faults[number % len(self.faults)]
             number += 1
             self._wait_for_acks()
             time.sleep(self.rng.uniform(0, self.plan.spread_s))
             said = fault.strike()
-            self.say(f"strike {number}, {self.faults[0].made} of {self.plan.count}: {said}")
+            self.say(f"strike {number}, {self.made} of {self.plan.count}: {said}")
             self._look_after()
         self._wait_for_acks()
 
@@ -217,7 +221,7 @@ def campaign(plan: Plan, folder: Path) -> list[str]:
         except (OdradekError, RuntimeError, TimeoutError) as error:
             problems = [f"{type(error).__name__}: {error}"]
         figures = ", ".join(f"{name} {value}" for name, value in run.figures.items())
-        run.say(f"{plan.fault}, seed {plan.seed}: {run.faults[0].made} of {plan.count}; {figures}; {len(problems)} problems")
+        run.say(f"{plan.fault}, seed {plan.seed}: {run.made} of {plan.count}; {figures}; {len(problems)} problems")
     return problems
 
 

@@ -74,8 +74,8 @@ GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "instance ID is still used by another memb
 """What librdkafka takes for fatal in the consumer protocol, when a member joins again that was not heard for a while: the coordinator
 refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions."""
 
-GIVEN_UP_WHILE_NOBODY_COORDINATES = (*GIVEN_UP, "FENCED_INSTANCE_ID", "Static consumer fenced")
-"""The same where coordinators are killed. A librdkafka that hears of none for a session timeout forgets its member id; if it is a static
+GIVEN_UP_WHILE_BROKERS_ARE_AWAY = (*GIVEN_UP, "FENCED_INSTANCE_ID", "Static consumer fenced", "KafkaConnectionError")
+"""The same where brokers are killed. kafka-python raises when nobody listens where it has a request to send. A librdkafka that hears of none for a session timeout forgets its member id; if it is a static
 member and commits, or has a heartbeat under way, before it has joined again, its own instance fences it."""
 
 
@@ -536,7 +536,7 @@ class Campaign:
         self._leaving: list[Host] = []
         self.cluster = Nodes(folder / "nodes", SETTINGS) if nodes > 1 else None
         self.brokers = [OdradekBroker(folder, SETTINGS)] if self.cluster is None else list(self.cluster.nodes.values())
-        self.given_up = GIVEN_UP if self.cluster is None else GIVEN_UP_WHILE_NOBODY_COORDINATES
+        self.given_up = GIVEN_UP if self.cluster is None else GIVEN_UP_WHILE_BROKERS_ARE_AWAY
         self.killer: Killer | None = None
         if self.cluster is not None:
             self.killer = Killer(self.cluster, kill_every_s, random.Random(f"{protocol} {seed} kills"))
