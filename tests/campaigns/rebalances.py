@@ -75,8 +75,9 @@ GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "instance ID is still used by another memb
 refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions."""
 
 GIVEN_UP_WHILE_BROKERS_ARE_AWAY = (*GIVEN_UP, "FENCED_INSTANCE_ID", "Static consumer fenced", "KafkaConnectionError")
-"""The same where brokers are killed. kafka-python raises when nobody listens where it has a request to send. A librdkafka that hears of none for a session timeout forgets its member id; if it is a static
-member and commits, or has a heartbeat under way, before it has joined again, its own instance fences it."""
+"""The same where brokers are killed. kafka-python raises when nobody listens where it has a request to send. A librdkafka that hears of no
+coordinator for a session timeout forgets its member id; if it is a static member and commits, or has a heartbeat under way, before it has
+joined again, its own instance fences it."""
 
 
 class Kind(NamedTuple):
