@@ -43,15 +43,20 @@ PROTOCOLS = ("classic", "consumer")
 ENDS = ("kill", "stop", "pause")
 PATIENCE_S = 180.0
 RATE = 100
+STILL_S = 40.0
+"""A copier that writes no history for so long stands still; it has more to copy all the time."""
 
 
 class Copier:
-    """A process that copies the source into a topic of its own; it is started again when its producer was fenced."""
+    """A process that copies the source into a topic of its own. It is started again when its producer was fenced, or stands still:
+    librdkafka 2.16 gives up a broker that is no longer in the metadata ("Decommissioning this broker"), and when that was the coordinator
+    of the group, send_offsets_to_transaction waits for its connection for ever.
+    """
 
     def __init__(self, bootstrap: str, source: str, protocol: str, seed: int, history: Path) -> None:
         self.target = f"copied-{protocol}"
         self.history = history
-        self.life = 0
+        self.life = self.stood_still = 0
         self.options = Options(
             client="librdkafka",
             bootstrap=bootstrap,
@@ -72,9 +77,10 @@ class Copier:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.life += 1
-        name = f"{self.options.name}.{self.life}.jsonl"
-        options = self.options._replace(life=self.life, history=str(self.history / name))
-        with (self.history / f"{name}.err").open("wb") as complaints:
+        self._path = self.history / f"{self.options.name}.{self.life}.jsonl"
+        self._size, self._grew = -1, time.monotonic()
+        options = self.options._replace(life=self.life, history=str(self._path))
+        with self._path.with_suffix(".err").open("wb") as complaints:
             return subprocess.Popen([sys.executable, "-m", "tests.campaigns.copiers", json.dumps(options._asdict())], stderr=complaints)
 
     def look_after(self) -> None:
@@ -82,7 +88,15 @@ class Copier:
         if status == 3:
             self.process = self._start()
         elif status is not None:
-            raise RuntimeError(f"{self.options.name}.{self.life} ended with {status}; see {self.history}")
+            raise RuntimeError(
+                f"{self.options.name}.{self.life} ended with {status}:\n{self._path.with_suffix('.err').read_text()[-2000:]}"
+            )
+        elif self._path.exists() and (size := self._path.stat().st_size) > self._size:
+            self._size, self._grew = size, time.monotonic()
+        elif time.monotonic() > self._grew + STILL_S:
+            self.stood_still += 1
+            self.kill()
+            self.process = self._start()
 
     def stop(self) -> None:
         """Lets it end after the transaction at hand."""
@@ -108,7 +122,8 @@ def judge_copies(bootstrap: str, source: str, copiers: Sequence[Copier], history
         outcomes = judging.read_outcomes(history)
         mine = {name: outcome for name, outcome in outcomes.items() if name.startswith(copier.options.name)}
         problems += judging.judge_transactions(mine, visible)
-        say(f"{copier.target}: {dict(Counter(kind for kind, _ in mine.values()))} transactions, {copier.life} lives")
+        ends = dict(Counter(kind for kind, _ in mine.values()))
+        say(f"{copier.target}: {ends} transactions, {copier.life} lives, stood still {copier.stood_still} times")
     return problems
 
 
