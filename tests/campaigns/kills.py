@@ -62,7 +62,9 @@ class Load(threading.Thread):
         if error is not None:
             self.refused.append(str(error))
         else:
-            self.acked[int(value.split(b":")[1])] = message.offset()  # type: ignore[assignment]
+            # No offset: a batch that came again was in the log already, and the broker does not know any more where.
+            offset = message.offset()
+            self.acked[int(value.split(b":")[1])] = -1 if offset is None else offset
 
     def run(self) -> None:
         while not self.stopping.is_set():
