@@ -41,7 +41,7 @@ class Hunt(NamedTuple):
 
 HUNTS: Final[Mapping[str, Hunt]] = {
     "votes": Hunt("raft", ("kill", "kill all", "power cut of all"), FLUSHED, plan={"latency_s": (0.001, 0.03)}),
-    "deposed controllers": Hunt("controller", ("pause",)),
+    "deposed controllers": Hunt("controller", ("pause",), plan={"pause_between_faults_s": (0.2, 2.0), "askers": 6}),
     "leaderless partitions": Hunt("controller", ("kill",), seeds=2, plan={"replication_factor": 1, "elr_comes_late": True}),
     "joining replicas": Hunt("replication", ("kill", "kill all")),
     "power cuts": Hunt("replication", ("power cut of all",), FLUSHED, plan={"layout": Layout(3, True, False)}),

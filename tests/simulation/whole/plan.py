@@ -56,6 +56,8 @@ class Plan:
         """Whether eligible leader replicas are turned on in the middle of the story, while a partition has no leader. As in Kafka that
         partition has none for ever when its last replica comes back after a crash.
         """
+        self.askers = 2
+        """Who ask for producer ids."""
         self.release_version: str | None = None
         """What the nodes are formatted as; None: as the newest."""
         for name, value in overrides.items():

@@ -196,7 +196,7 @@ class Story:
             **{f"producer-{number}": clients.produce for number in range(plan.producers)},
             **{f"reader-{number}": clients.read for number in range(plan.readers)},
             "watcher": clients.watch_ends,
-            **{f"asker-{number}": clients.ask_producer_ids for number in range(2)},
+            **{f"asker-{number}": clients.ask_producer_ids for number in range(plan.askers)},
             "admin": clients.administrate,
             **groups.actors(plan),
             **transactions.actors(plan),
