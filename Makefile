@@ -72,7 +72,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 interop: $(VENV)/.installed-dev | java jvm
-	$(BIN)/python -m pytest -m jvm $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m jvm --numprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.brokers $(BENCH_ARGS)
