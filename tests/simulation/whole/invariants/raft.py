@@ -42,7 +42,9 @@ class RaftPromises:
         self._last_epoch = 0
         self._votes: dict[tuple[str, int], int] = {}
         self._leaders: dict[int, int] = {}
-        self._epochs: dict[int, int] = {}
+        self._epochs: dict[tuple[int, int], int] = {}
+        self._told: dict[str, int] = {}
+        """Host -> the last epoch in which it voted or led. What it only believed may be lost with its memory."""
         self._high_watermarks: dict[tuple[int, int], int] = {}
         self._cursors: dict[tuple[int, int], LogCursor] = {}
         self._durable: dict[tuple[int, int], LogCursor] = {}
@@ -61,6 +63,7 @@ class RaftPromises:
         request, response = VoteRequest.decode(asked.body, asked.version), VoteResponse.decode(body, asked.version)
         for topic, answer in zip(request.topics, response.topics, strict=False):
             vote, given = topic.partitions[0], answer.partitions[0]
+            self._told[asked.target] = max(self._told.get(asked.target, 0), given.leader_epoch)
             if given.vote_granted and not vote.pre_vote:
                 known = self._votes.setdefault((asked.target, vote.replica_epoch), vote.replica_id)
                 if known != vote.replica_id:
@@ -71,6 +74,7 @@ class RaftPromises:
     def _asked(self, request: TappedRequest) -> None:
         if request.api_key == ApiKey.BEGIN_QUORUM_EPOCH:
             partition = BeginQuorumEpochRequest.decode(request.body, request.version).topics[0].partitions[0]
+            self._told[request.source] = max(self._told.get(request.source, 0), partition.leader_epoch)
             self._leads(partition.leader_id, partition.leader_epoch)
 
     def _leads(self, leader: int, epoch: int) -> None:
@@ -90,10 +94,11 @@ class RaftPromises:
             leader, epoch = kraft.leader_and_epoch
             if leader >= 0:
                 self._leads(leader, epoch)
-            if epoch < self._epochs.get(node, 0):
-                self._problem(f"epochs do not go back: node {node} was in {self._epochs[node]} and is in {epoch}")
-            self._epochs[node] = epoch
             life = (node, cluster.nodes[node].lives)
+            known = max(self._epochs.get(life, 0), self._told.get(cluster.host(node), 0))
+            if epoch < known:
+                self._problem(f"epochs do not go back: node {node} was in {known} and is in {epoch}")
+            self._epochs[life] = epoch
             high_watermark = kraft.high_watermark
             before = self._high_watermarks.get(life, -1)
             if high_watermark < before:
