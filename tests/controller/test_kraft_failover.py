@@ -17,8 +17,14 @@ from odradek.controller.core.quorum import QuorumControllerCore
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft.active import MetadataController
 from odradek.controller.kraft.group_commit import FLUSH_INTERVAL_S
+from odradek.controller.kraft.records import decode_batches, encode_metadata_batch, encode_record
 from odradek.metadata.versioned import VersionedRecord
-from odradek.protocol.messages.metadata_records import ConfigRecord
+from odradek.protocol.messages.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
 from tests.clock import ManualClock
 from tests.controller.kraft_cluster import HeldExecutor, Process, Quorum, set_config
 
@@ -76,10 +82,12 @@ class DeposingWriter:
     def __init__(self, *, appends: bool) -> None:
         self.next_offset = 10
         self.controller: MetadataController | None = None
+        self.written: list[bytes] = []
         self._appends = appends
 
     def append_values(self, values: list[bytes], epoch: int) -> bool:
         assert self.controller is not None
+        self.written += values
         self.next_offset += len(values) if self._appends else 0
         self.controller.deactivate()
         return self._appends
@@ -87,21 +95,51 @@ class DeposingWriter:
     def resign(self, epoch: int) -> None: ...
 
 
-@pytest.mark.parametrize("appends", [True, False], ids=["appended", "refused"])
-def test_leadership_that_ends_with_an_append_takes_the_operation_back(appends: bool) -> None:
+def deposed_by(writer: DeposingWriter) -> MetadataController:
+    """A controller whose log ends where the writer's begins."""
+
     def core(journal: UndoJournal) -> QuorumControllerCore:
         quorum = Quorum()
         return QuorumControllerCore(quorum.config(1), "cluster", quorum.random_for(1), journal)
 
-    writer = DeposingWriter(appends=appends)
     controller = writer.controller = MetadataController(core_factory=core, writer=writer, clock=ManualClock(), bootstrap=[])
-    controller.commit(10)
+    controller.commit(writer.next_offset)
+    return controller
+
+
+@pytest.mark.parametrize("appends", [True, False], ids=["appended", "refused"])
+def test_leadership_that_ends_with_an_append_takes_the_operation_back(appends: bool) -> None:
+    controller = deposed_by(DeposingWriter(appends=appends))
     controller.active_epoch = 5
     answer: Deferred[str] = Deferred()
     controller.run(write_many, answer)
     assert code_of(answer) is ErrorCode.NOT_CONTROLLER
     assert not controller.core.state.configs.get((4, "")), "neither the first batch nor the second"
     assert controller.replayed_to == 10, "what others commit there is read"
+
+
+@pytest.mark.parametrize("appends", [True, False], ids=["appended", "refused"])
+def test_a_transaction_that_a_deposed_leader_aborted_in_vain_is_aborted_by_the_next(appends: bool) -> None:
+    """Else it stays open in the log, and nobody is shown anything of what follows it."""
+    writer = DeposingWriter(appends=appends)
+    controller = deposed_by(writer)
+    left_open = [
+        VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=30), 0),
+        VersionedRecord(BeginTransactionRecord(name="left open"), 0),
+        *configs(1),
+    ]
+    for batch in decode_batches(encode_metadata_batch(left_open, base_offset=10, epoch=4, now_ms=0)):
+        controller.replay_batch(batch)
+    writer.next_offset = 13
+    controller.commit(13)
+    abort = encode_record(VersionedRecord(AbortTransactionRecord(reason="the controller was replaced"), 0))
+    for epoch in (5, 7):
+        writer.written.clear()
+        writer.next_offset = 13
+        controller.activate(epoch)
+        assert not controller.is_active
+        assert not controller.core.state.configs.get((4, ""))
+        assert writer.written == [abort]
 
 
 # Failover ------------------------------------------------------------------------------------------------------------------

@@ -1601,6 +1601,14 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "Of two changes of one resource in a request one is made, and nothing is said of the other.",
         "controller/test_core_configs.py -k named_twice",
     ),
+    Mutant(
+        "abort-cannot-be-taken-back",
+        "controller/kraft/active.py",
+        "                self._transaction_start = start\n                self._set_transaction(None, offset)\n",
+        "                self._transaction_start = None\n",
+        "A metadata transaction whose abort was never committed stays open in the log for ever, and hides all that follows it.",
+        "controller/test_kraft_failover.py -k aborted_in_vain",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT

@@ -204,7 +204,9 @@ class MetadataController:
             start = self._transaction_start
             if start is not None:
                 self.journal.revert_to(start)
-            self._transaction_start = None
+                # Nor can that be taken back; but should this record not be committed, the next leader, perhaps this node, writes another.
+                self._transaction_start = start
+                self._set_transaction(None, offset)
         else:
             self.core.replay(message, offset)
 
