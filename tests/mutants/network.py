@@ -599,4 +599,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Whoever asked for what was answered under another number is never told that the connection is lost.",
         "network/test_transport.py::test_an_answer_to_another_request_closes",
     ),
+    Mutant(
+        "drop-while-executor-reads",
+        "network/connection.py",
+        "        if self._reading_executor:\n            return  # the file is in use; `_read_done` comes back here\n",
+        "",
+        "A file is released while a thread reads it for a peer that has gone.",
+        "network/test_acceptor.py -k while_it_is_read",
+    ),
+    Mutant(
+        "no-burst-of-connections",
+        "network/acceptor.py",
+        "        slot = max(self._next_slot, now - 1.0)",
+        "        slot = max(self._next_slot, now)",
+        "With max.connection.creation.rate each connection waits for its slot, though none has come for a second.",
+        "network/test_acceptor.py -k come_at_once",
+    ),
 )

@@ -1562,4 +1562,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         breaks="What lay in a log directory that failed is fetched on.",
         tests="server/test_fetchers.py",
     ),
+    Mutant(
+        "forgotten-stays-member",
+        "replication/fetching/plan.py",
+        "                self.members.remove(key)\n",
+        "",
+        "A follower's session tells the leader again and again what is not followed any more.",
+        "replication/test_fetching.py -k is_forgotten_and_named",
+    ),
 )

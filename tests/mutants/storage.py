@@ -1186,4 +1186,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "The pauses of the cleaner count as time in which it may move bytes: it moves about twice its rate.",
         "storage/test_compaction.py::test_the_throttle_holds_the_rate",
     ),
+    Mutant(
+        "owed-names-not-renamed",
+        "storage/flushing.py",
+        "        self._names = [new + path.removeprefix(old) for path in self._names]\n",
+        "",
+        "The name of a small file that a log owes is not made durable when its directory was renamed before the flush.",
+        "storage/test_flushing.py -k renamed_log_owes",
+    ),
+    Mutant(
+        "config-stale-on-second-create",
+        "storage/log_manager.py",
+        "                log.assign_topic_id(topic_id)\n            log.update_config(config)\n",
+        "                log.assign_topic_id(topic_id)\n",
+        "A log that is there keeps its former configuration when it is made again with another.",
+        "storage/test_log_manager.py -k asked_for_with",
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -247,6 +248,16 @@ def test_new_connections_beyond_the_rate_wait(run: Run) -> None:
     run(main())
 
 
+def test_as_many_connections_as_a_second_allows_may_come_at_once(run: Run) -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(creation_rate=3)
+        async with listening(limits=limits) as (acceptor, bound), peer(bound), peer(bound), peer(bound):
+            await until(lambda: len(acceptor.connections) == 3)
+            assert [connection.delayed for connection in acceptor.connections] == [False] * 3
+
+    run(main())
+
+
 class FakeFile:
     """A chunk of a file that is not there, and counts what is read and released."""
 
@@ -336,6 +347,31 @@ def test_a_file_that_cannot_be_read_closes_the_connection(run: Run, cached: bool
             client.send(b"fetch")
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await client.frame()
+            await until(lambda: file.released == 1)
+
+    run(main())
+
+
+def test_a_file_is_not_released_while_it_is_read_for_a_peer_that_has_gone(run: Run) -> None:
+    async def main() -> None:
+        reading, go_on = threading.Event(), threading.Event()
+
+        class SlowFile(FakeFile):
+            def read(self, offset: int, size: int) -> bytes:
+                reading.set()
+                go_on.wait(10)
+                return super().read(offset, size)
+
+        file = SlowFile(100, cached=False)
+        async with listening(lambda connection, frame: [struct.pack(">i", 100), file]) as (acceptor, bound):
+            async with peer(bound) as client:
+                client.send(b"fetch")
+                await until(reading.is_set)
+            try:
+                await until(lambda: not acceptor.connections)
+                assert file.released == 0
+            finally:
+                go_on.set()
             await until(lambda: file.released == 1)
 
     run(main())

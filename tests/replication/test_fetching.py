@@ -101,6 +101,9 @@ def test_what_is_not_fetched_is_forgotten_and_named_again_when_it_is(state: Fetc
     if state is not FetchState.FAILED:
         table.become(followed, FetchState.FETCHING)
         assert named(ask(session, table)) == {(10, 0): 0}
+    else:
+        table.remove(TopicPartition("a", 0))
+        assert forgotten(ask(session, table)) == set(), "it has been told of that"
 
 
 def test_a_partition_is_never_named_and_forgotten_in_one_request() -> None:

@@ -261,6 +261,8 @@ def test_what_a_renamed_log_owes_is_found_under_its_new_name(disk: VirtualDisk) 
     log = open_log(disk, ManualClock(), CONFIG)
     disk.fsync_dir("/")
     disk.fsync_dir("/data")
+    fill(log, 1)
+    log.flush()  # Nothing but what is owed makes the directory durable from now on.
     path = f"{DIRECTORY}/partition.metadata"
     file = disk.open(path, create=True)
     file.pwritev([b"small"], 0)

@@ -71,6 +71,17 @@ def test_a_log_belongs_to_one_topic_id() -> None:
     assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
+def test_a_log_that_is_there_takes_over_the_configuration_it_is_asked_for_with() -> None:
+    logs = manager(VirtualDisk())
+    log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    assert logs.create_log(PARTITION, TOPIC_ID, topic_config(max_message_bytes=70)) is log
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(batch(1), 0)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+    assert log.append_as_leader(batch(1), 0).first_offset == 0
+
+
 def test_a_clean_shutdown_leaves_a_marker_that_the_next_start_takes() -> None:
     disk = VirtualDisk()
     logs = manager(disk)
