@@ -9,7 +9,7 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.coordinator.partitioning import partition_of
 from odradek.handlers.group import (
     delete_groups,
@@ -85,7 +85,7 @@ class Groups(Broker):
             topics=[
                 OffsetCommitRequest.OffsetCommitRequestTopic(
                     name=topic,
-                    topic_id=topic_id or self.topic,
+                    topic_id=(topic_id or self.topic) if version >= 10 else ZERO_UUID,
                     partitions=[
                         OffsetCommitRequest.OffsetCommitRequestPartition(
                             partition_index=partition, committed_offset=offset, committed_metadata="m"
@@ -198,6 +198,9 @@ def test_groups_are_listed_described_and_deleted() -> None:
     )
     (topic,) = broker.ask(offset_delete.handle, deleting, 0).topics
     assert {each.partition_index: each.error_code for each in topic.partitions} == {0: 0, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    deleting.group_id = "x"
+    refused = broker.ask(offset_delete.handle, deleting, 0)
+    assert (refused.error_code, refused.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, []), "the group's error is the whole answer"
     results = broker.ask(delete_groups.handle, DeleteGroupsRequest(groups_names=["g", "x"]), 2).results
     assert {each.group_id: each.error_code for each in results} == {"g": 0, "x": ErrorCode.GROUP_ID_NOT_FOUND}
 
@@ -244,6 +247,18 @@ def test_offsets_are_those_of_the_topic_that_had_the_name(version: int) -> None:
     assert [(partition.partition_index, partition.committed_offset) for partition in topic.partitions] == [(1, 6)]
 
 
+@pytest.mark.parametrize("version", range(2, 11))
+def test_a_coordinator_that_was_away_when_a_topic_was_made_anew_does_not_take_its_offsets_for_those_of_the_new_one(version: int) -> None:
+    broker = Groups()
+    assert broker.commit(version) is ErrorCode.NONE
+    broker.move_leader(broker.offsets_id, 2)
+    again = broker.create_topic("t", number=3, partitions=2, former=broker.topic)
+    broker.move_leader(broker.offsets_id, 1)
+    broker.clock.run_due()
+    (answer,) = broker.fetch(10, topic_id=again).groups[0].topics[0].partitions
+    assert (answer.error_code, answer.committed_offset) == (ErrorCode.NONE, -1)
+
+
 def test_after_the_shutdown_nobody_coordinates() -> None:
     broker = Groups()
     broker.commit(8)
@@ -270,6 +285,8 @@ def test_transactional_offsets_wait_for_the_marker(version: int) -> None:
     wanted = OffsetFetchRequest.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
     unstable = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[wanted])], require_stable=True)
     assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    wanted.topic_id = broker.topic
+    assert broker.ask(offset_fetch.handle, unstable, 10).groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
     broker.services.groups.runtime.end_transaction(OFFSETS, 5, 0, 0, committed=True, version=0)
     broker.clock.run_due()
     assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].committed_offset == 7

@@ -82,6 +82,9 @@ def test_an_error_with_acks_0_closes_the_connection() -> None:
     broker = Broker()
     with pytest.raises(ProtocolError):
         broker.call(produce.handle, request(batch(b"a"), 9, acks=0, topic="nowhere"), 9)
+    broker.create_topic("orders")
+    with pytest.raises(ProtocolError):
+        broker.call(produce.handle, request(memoryview(bytes(batch(b"a")) * 2), 9, acks=0), 9)
     with pytest.raises(ProtocolError):
         produce.error_response(request(batch(b"a"), 9, acks=0), KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
 

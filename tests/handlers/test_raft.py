@@ -21,12 +21,24 @@ from odradek.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from odradek.protocol.messages.vote import VoteRequest
-from odradek.protocol.schema import Message
+from odradek.protocol.schema import Message, records_view
 from tests.handlers.support import Broker
 
 TOPIC = "__cluster_metadata"
 AT = (Endpoint("CONTROLLER", "leader", 9093),)
 SNAPSHOT = OffsetAndEpoch(3, 1)
+
+
+class LeaderLog:
+    """Ends at 9, and says of each read how far it goes; a snapshot is as large as one may ask."""
+
+    end = OffsetAndEpoch(9, 5)
+
+    def read(self, offset: int, *, up_to: int, max_bytes: int) -> bytes:
+        return b"%d to %d, %d bytes" % (offset, up_to, max_bytes)
+
+    def read_snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, size: int) -> bytes:
+        return b"s" * size
 
 
 class Leader:
@@ -37,6 +49,9 @@ class Leader:
 
     def __init__(self) -> None:
         self.asked: list[raft.Request] = []
+        self.log = LeaderLog()
+        self.answers: dict[type, raft.Response] = {}
+        """Instead of its own."""
 
     def request(self, request: raft.Request) -> Deferred[raft.Response]:
         self.asked.append(request)
@@ -46,6 +61,7 @@ class Leader:
             raft.EndQuorumEpochRequest: raft.EndQuorumEpochResponse(ErrorCode.NONE, 1, 5, AT),
             raft.FetchRequest: raft.FetchResponse(ErrorCode.NONE, 1, 5, endpoints=AT),
             raft.FetchSnapshotRequest: raft.FetchSnapshotResponse(ErrorCode.SNAPSHOT_NOT_FOUND, 1, 5, SNAPSHOT, endpoints=AT),
+            **self.answers,
         }
         answer: Deferred[raft.Response] = Deferred()
         answer.complete(answers[type(request)])
@@ -128,3 +144,23 @@ def test_a_request_without_topics_or_partitions_is_refused(broker: Broker, api_k
 def test_a_controller_asked_for_the_brokers_says_so_in_the_words_of_the_version(broker: Broker, version: int) -> None:
     answer = broker.ask(DescribeClusterRequest(), version, scope=CONTROLLER)
     assert answer.error_code == (ErrorCode.INVALID_REQUEST if version == 0 else ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+
+
+@pytest.mark.parametrize(("replica_id", "high_watermark", "read"), [(2, 4, "2 to 9"), (-1, 4, "2 to 4"), (-1, -1, "2 to 0")])
+def test_who_is_no_replica_sees_what_is_committed(broker: Broker, replica_id: int, high_watermark: int, read: str) -> None:
+    leader = cast(Leader, broker.services.kraft)
+    leader.answers[raft.FetchRequest] = raft.FetchResponse(ErrorCode.NONE, 1, 5, high_watermark, 0, read_from=2)
+    asked = fetch(17, replica_state=FetchRequest.ReplicaState(replica_id=replica_id, replica_epoch=-1))
+    (partition,) = broker.ask(asked, 17, scope=CONTROLLER).responses[0].partitions
+    assert bytes(records_view(partition.records)) == f"{read}, 100 bytes".encode()
+
+
+@pytest.mark.parametrize("asked", [400, 1 << 30])
+def test_pieces_of_a_snapshot_and_of_the_log_are_as_large_as_this_node_sends_them_at_most(broker: Broker, asked: int) -> None:
+    leader = cast(Leader, broker.services.kraft)
+    leader.answers[raft.FetchSnapshotRequest] = raft.FetchSnapshotResponse(ErrorCode.NONE, 1, 5, SNAPSHOT, 1 << 30, 0, max_bytes=asked)
+    answer = broker.ask(message(ApiKey.FETCH_SNAPSHOT, 1), 1, scope=CONTROLLER)
+    assert len(bytes(records_view(answer.topics[0].partitions[0].unaligned_records))) == min(asked, 1000)
+    leader.answers[raft.FetchRequest] = raft.FetchResponse(ErrorCode.NONE, 1, 5, 4, 0, read_from=2)
+    (partition,) = broker.ask(fetch(17, max_bytes=asked), 17, scope=CONTROLLER).responses[0].partitions
+    assert bytes(records_view(partition.records)).endswith(b"%d bytes" % min(asked, 1000))

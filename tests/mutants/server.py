@@ -924,4 +924,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "server/test_process.py",
         equivalent="Nobody else has the old executor, and one that is collected ends its threads.",
     ),
+    Mutant(
+        "resize-keeps-old-fetchers",
+        "server/fetchers.py",
+        "        self.stop(list(self._fetcher_of))\n        self.start(partitions)",
+        "        self.start(partitions)",
+        "After a change of num.replica.fetchers two fetchers copy the same partition.",
+        "server/test_fetchers.py -k run_time",
+    ),
+    Mutant(
+        "stale-epoch-holds-up-the-stop",
+        "server/registration.py",
+        "            if self._leaving:\n                self.left.complete(None)\n                return\n            self.broker_epoch = -1",
+        "            self.broker_epoch = -1",
+        "A broker that is not registered any more registers anew in the middle of its shutdown, and waits for the controller.",
+        "server/test_registration.py -k not_registered_any_more",
+    ),
+    Mutant(
+        "stale-position-not-moved",
+        "server/fetchers.py",
+        "        if log.log_end_offset != followed.position.log_end_offset:\n            self.table.moved(followed, position_of(log))\n            return None, None",
+        "        if log.log_end_offset != followed.position.log_end_offset:\n            return None, None",
+        "A replica whose log was cut by somebody else is never fetched again.",
+        "server/test_fetchers.py -k somebody_else",
+    ),
 )

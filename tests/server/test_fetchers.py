@@ -121,6 +121,19 @@ def hash_of(text: str) -> int:
     return number
 
 
+def test_a_log_that_was_cut_by_somebody_else_is_fetched_from_where_it_ends() -> None:
+    cluster = FetchCluster(1, 2)
+    cluster.create("orders", leader=1)
+    cluster[1].lead(TP, b"a", b"b")
+    cluster[1].lead(TP, b"c")
+    cluster.run(20)
+    cluster[2].log(TP).truncate_to(2)
+    cluster[1].lead(TP, b"d")
+    cluster.run(20)
+    assert agree(cluster)
+    assert cluster[2].log(TP).log_end_offset == 4
+
+
 def test_more_fetchers_at_run_time_take_over_their_share() -> None:
     cluster = FetchCluster(1, 2)
     cluster.create("orders", leader=1, partitions=4)
@@ -133,7 +146,10 @@ def test_more_fetchers_at_run_time_take_over_their_share() -> None:
         cluster[1].lead(TopicPartition("orders", partition), b"a")
     cluster.run(20)
     assert all(agree(cluster, topic_partition=TopicPartition("orders", partition)) for partition in range(4))
-    assert {purpose for source, _, purpose, _ in cluster.wire.sent[sent:] if source == 2} == {"fetch-0", "fetch-1"}
+    since = [(purpose, request) for source, _, purpose, request in cluster.wire.sent[sent:] if source == 2]
+    assert {purpose for purpose, _ in since} == {"fetch-0", "fetch-1"}
+    by = sorted({(each.partition, purpose) for purpose, fetch in since for topic in fetch.topics for each in topic.partitions})
+    assert [partition for partition, _ in by] == [0, 1, 2, 3], "each by one fetcher, the former one has let go"
 
 
 def test_deleted_records_go_from_the_followers_and_the_leader_hears_of_it() -> None:

@@ -202,6 +202,17 @@ def test_leaving_ends_with_the_session_that_nobody_keeps() -> None:
     assert 9 <= world.clock.now_s - since < 9.5
 
 
+def test_a_broker_that_is_not_registered_any_more_has_left() -> None:
+    """As after the controllers have lost it, or taken its id for another broker: nobody moves leaders away for it."""
+    for code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+        world = running()
+        left = world.registrar.leave()
+        world.beat(error_code=code)
+        assert left.done
+        world.clock.advance_s(1)
+        assert world.channel.sent == [], "nor does it register again"
+
+
 def test_another_controller_hears_of_the_broker_at_once() -> None:
     world = running()
     world.clock.advance_s(0.5)
