@@ -35,11 +35,11 @@ SERVED = {
 TOPIC = "t"
 TOPIC_ID = UUID(int=7)
 
-Answer = Callable[[int, Message], Message]
+Answer = Callable[[int, Message], Message | None]
 
 
 class ScriptedBrokers:
-    """Listens at ("broker1", 9092), ("broker2", 9092), ...; `answer(node id, request)` gives each response."""
+    """Listens at ("broker1", 9092), ("broker2", 9092), ...; `answer(node id, request)` gives each response, None where there is none."""
 
     def __init__(self, loop: SimulatedLoop, count: int, answer: Answer) -> None:
         self.nodes = range(1, count + 1)
@@ -52,7 +52,7 @@ class ScriptedBrokers:
         for node in self.nodes:
             loop.network.listen(lambda node=node: _Connection(self, node), f"broker{node}", 9092)  # type: ignore[misc]
 
-    def respond(self, node: int, request: Message) -> Message:
+    def respond(self, node: int, request: Message) -> Message | None:
         if isinstance(request, ApiVersionsRequest):
             return ApiVersionsResponse(
                 api_keys=[
@@ -101,8 +101,10 @@ class _Connection(asyncio.Protocol):
             body, self._received = self._received[4 : 4 + size], self._received[4 + size :]
             header, offset = decode_request_header(body)
             request = request_class(header.api_key).decode(body[offset:], header.api_version)
-            response = self._brokers.respond(self._node, request).encode(header.api_version)
-            self._transport.write(frame(encode_response_header(header.api_key, header.api_version, header.correlation_id), response))
+            response = self._brokers.respond(self._node, request)
+            if response is not None:
+                head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+                self._transport.write(frame(head, response.encode(header.api_version)))
 
 
 def produced(error: ErrorCode = ErrorCode.NONE) -> ProduceResponse:

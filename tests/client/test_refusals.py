@@ -11,6 +11,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client import TopicPartition, loop_thread
 from odradek.client.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable
+from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -283,6 +284,54 @@ def test_two_flushes_at_once_both_end_lingering() -> None:
             return loop.time() - begin
 
     assert run(story) < 1
+
+
+@pytest.mark.parametrize("idempotence", ["true", "false"])
+def test_a_close_that_waits_no_longer_fails_what_is_on_the_wire_and_what_waits_behind_it(idempotence: str) -> None:
+    async def story(loop: SimulatedLoop) -> list[ErrorCode]:
+        asked = asyncio.Event()
+
+        def answer(_: int, request: Message) -> Message | None:
+            if isinstance(request, InitProducerIdRequest):
+                return InitProducerIdResponse(producer_id=4)
+            if isinstance(request, ProduceRequest):
+                asked.set()
+                return None
+            return brokers.metadata(leader=1)
+
+        brokers = ScriptedBrokers(loop, 1, answer)
+        settings = {"enable_idempotence": idempotence, "max_in_flight_requests_per_connection": "1", "linger_ms": "0"}
+        async with producer(loop, **settings) as client:
+            sent = [await client.send(TOPIC, b"on the wire")]
+            await asked.wait()
+            sent.append(await client.send(TOPIC, b"behind it"))
+            await client.close(3)
+            assert loop.time() < 4
+            codes: list[ErrorCode] = []
+            for future in sent:
+                with pytest.raises(KafkaError) as caught:
+                    await asyncio.wait_for(future, 60)
+                codes.append(caught.value.code)
+            return codes
+
+    assert run(story) == [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT]
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["no answer", "no versions"])
+def test_a_connection_over_which_no_versions_can_be_agreed_is_closed(answered: bool) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        brokers = ScriptedBrokers(loop, 1, lambda *_: None)
+        refusal = ApiVersionsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if answered else None
+        brokers.respond = lambda node, request: refusal  # type: ignore[method-assign]
+        client = cluster(loop, request_timeout_ms="1000")
+        with pytest.raises(KafkaError):
+            await client.node(BOOTSTRAP)
+        await asyncio.sleep(1)
+        assert brokers.dialled
+        assert not brokers.open
+        await client.close()
+
+    run(story)
 
 
 def _leads_and_writes(brokers: ScriptedBrokers, request: Message) -> Message:

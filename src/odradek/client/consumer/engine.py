@@ -12,7 +12,6 @@ from odradek.client.cluster import ClientClosed, Cluster, NoBrokersAvailable, No
 from odradek.client.config import ClientConfig
 from odradek.client.core.data_requests import LAST_FETCH_BY_NAME, FetchSettings, fetch_answers, fetch_request, topic_ids
 from odradek.client.core.fetcher import (
-    LATEST_TIMESTAMP,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Chunk,
@@ -79,7 +78,7 @@ class ConsumerEngine:
         self.wake()
 
     def seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
-        """Continues at a timestamp (-2 earliest, -1 latest), looked up when data is next wanted."""
+        """Continues at the beginning (EARLIEST_TIMESTAMP) or the end (LATEST_TIMESTAMP), looked up when data is next wanted."""
         chosen = list(partitions)
         self._drop_records(lambda other: other in chosen)
         for partition in chosen:
@@ -146,9 +145,6 @@ class ConsumerEngine:
             return
         at_time = {partition: timestamp for partition, timestamp, _ in resets}
         listed = await list_offsets(self.cluster, at_time, isolation=self.isolation)
-        ends = [partition for partition, found in listed.items() if found.offset < 0]
-        if ends:
-            listed |= await list_offsets(self.cluster, dict.fromkeys(ends, LATEST_TIMESTAMP), isolation=self.isolation)
         for partition, _, generation in resets:
             self.fetcher.positioned(partition, generation, listed[partition].offset)
         self._raise_unpositioned()

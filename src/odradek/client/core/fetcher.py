@@ -135,7 +135,7 @@ class Fetcher:
         position.offset = position.fetch_offset = offset
 
     def seek_to(self, topic_partition: TopicPartition, timestamp: int) -> None:
-        """Continues where the broker says that `timestamp` (or EARLIEST_TIMESTAMP, LATEST_TIMESTAMP) is."""
+        """Continues where the broker says that the log begins (EARLIEST_TIMESTAMP) or ends (LATEST_TIMESTAMP)."""
         position = self._restarted(topic_partition)
         position.offset = position.fetch_offset = -1
         position.reset_to = timestamp

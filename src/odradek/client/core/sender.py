@@ -97,6 +97,7 @@ class Sender:
     __slots__ = (
         "_accumulator",
         "_backoff",
+        "_closed",
         "_config",
         "_flying",
         "_nodes",
@@ -117,6 +118,7 @@ class Sender:
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._nodes: dict[int, int] = {}
         self._flying = 0
+        self._closed = False
         self.producer_id = -1
         self.producer_epoch = -1
         self.trouble: str | None = None
@@ -287,8 +289,13 @@ class Sender:
         """The request got no answer: connection lost, timeout, or a version that the node lacks."""
         self.on_response(dispatch, [BatchAnswer(error.code, message=error.message)] * len(dispatch.batches), now_ms)
 
+    def close(self, error: BaseException) -> None:
+        """Fails everything that waits, and nothing is tried again: what is on the wire ends with its answer or its connection."""
+        self._closed = True
+        self.abort(error)
+
     def abort(self, error: BaseException) -> None:
-        """Fails everything that waits; what is on the wire fails when its answer arrives or its connection closes."""
+        """Fails everything that waits; what is on the wire ends with its answer, or waits again."""
         for batch in self._accumulator.drain_all():
             self._give_up(batch, error, certain=False)
 
@@ -314,7 +321,7 @@ class Sender:
             if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == (state.producer_id, state.producer_epoch):
                 state.last_acked_sequence = increment_sequence(batch.base_sequence, batch.record_count - 1)
             self._done(batch, answer.base_offset if error is ErrorCode.NONE else -1, answer.log_append_time_ms)
-        elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+        elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not self._closed:
             self._split(batch, now_ms)
         elif self._may_retry(batch, state, error, now_ms):
             batch.attempts += 1
@@ -328,7 +335,7 @@ class Sender:
             self._give_up(batch, failure, certain=not error.retriable and error not in _LOST_STATE, record_errors=answer.record_errors)
 
     def _may_retry(self, batch: Batch, state: PartitionState, error: ErrorCode, now_ms: int) -> bool:
-        if self._is_expired(batch, now_ms) or batch.attempts >= self._config.retries:
+        if self._closed or self._is_expired(batch, now_ms) or batch.attempts >= self._config.retries:
             return False
         if batch.has_sequence and error in _LOST_STATE:
             expected = 0 if state.last_acked_sequence < 0 else increment_sequence(state.last_acked_sequence, 1)

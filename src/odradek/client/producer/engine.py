@@ -217,7 +217,7 @@ class ProducerEngine:
                 await self.flush()
         except TimeoutError:
             with self.lock:
-                self._sender.abort(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before the record was acknowledged"))
+                self._sender.close(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before the record was acknowledged"))
         tasks = [self._pump, *self._helpers.values()]
         for task in tasks:
             task.cancel()
