@@ -158,6 +158,41 @@ def test_what_an_interrupted_fetch_left_is_no_part_of_the_next_snapshot() -> Non
     assert log.start_offset == latest.offset
 
 
+def test_a_snapshot_that_takes_the_place_of_the_log_takes_that_of_older_ones_too() -> None:
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    for value in ("1", "2"):
+        node.submit(set_config("a", value))
+        node.write_snapshot()
+    older, latest = node.log.snapshots
+    node.submit(set_config("a", "3"))
+    node.log.restart_at(latest)
+    assert node.log.snapshots == [latest]
+    disk = quorum.disks[1]
+    assert not disk.exists(node.log.snapshot_path(older))
+    assert disk.exists(node.log.snapshot_path(latest))
+
+
+def test_what_a_start_finds_in_the_log_is_durable_before_anybody_is_told_of_it() -> None:
+    """The process was killed with records that were not flushed yet: the start recovers them, and counts them as its own."""
+    quorum = Quorum()
+    quorum.start()
+    quorum.kill(1)
+    quorum.executor = HeldExecutor()
+    quorum.start()
+    node = quorum.nodes[1]
+    quorum.executor.all()
+    node.submit(set_config("a", "1"))
+    end = node.next_offset
+    assert node.log.log.recovery_point < end
+    quorum.kill(1)
+    log = MetadataLog.open(quorum.disks[1], quorum.clock, quorum.config(1))
+    assert log.log.recovery_point == log.end.offset == end
+    after = MetadataLog.open(quorum.disks[1].crash(random.Random(1), names=NONE, data=NONE), quorum.clock, quorum.config(1))
+    assert after.end == log.end
+
+
 def test_the_newest_snapshot_and_what_follows_it_stay() -> None:
     quorum = Quorum(settings={"metadata.max.retention.bytes": "1", "internal.metadata.log.segment.bytes": "600"})
     quorum.start()

@@ -9,7 +9,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.undo import UndoJournal
-from odradek.consensus.messages import VoteRequest, VoteResponse
+from odradek.consensus.messages import LeaderAndEpoch, VoteRequest, VoteResponse
 from odradek.consensus.states import Role
 from odradek.consensus.voters import ReplicaKey
 from odradek.controller.core.context import ControllerContext
@@ -107,9 +107,12 @@ def deposed_by(writer: DeposingWriter) -> MetadataController:
     return controller
 
 
+@pytest.mark.parametrize("snapshot", [False, True], ids=["from the log", "from a snapshot"])
 @pytest.mark.parametrize("appends", [True, False], ids=["appended", "refused"])
-def test_leadership_that_ends_with_an_append_takes_the_operation_back(appends: bool) -> None:
+def test_leadership_that_ends_with_an_append_takes_the_operation_back(appends: bool, snapshot: bool) -> None:
     controller = deposed_by(DeposingWriter(appends=appends))
+    if snapshot:
+        controller.load_snapshot(controller.begin_snapshot(), 10)
     controller.active_epoch = 5
     answer: Deferred[str] = Deferred()
     controller.run(write_many, answer)
@@ -140,6 +143,16 @@ def test_a_transaction_that_a_deposed_leader_aborted_in_vain_is_aborted_by_the_n
         assert not controller.is_active
         assert not controller.core.state.configs.get((4, ""))
         assert writer.written == [abort]
+
+
+def test_a_controller_that_leads_on_in_another_epoch_begins_anew() -> None:
+    """Its writes would be refused: they are of the former epoch."""
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    assert node.controller is not None
+    node._following.leader_changed(LeaderAndEpoch(1, node.raft.epoch + 1))  # pyright: ignore[reportPrivateUsage]
+    assert not node.controller.is_active
 
 
 # Failover ------------------------------------------------------------------------------------------------------------------

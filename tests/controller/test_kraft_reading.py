@@ -158,6 +158,29 @@ def test_a_snapshot_is_loaded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None
     assert not quorum.faults
 
 
+def test_a_log_that_is_replaced_in_the_middle_of_a_batch_is_read_on_from_the_snapshot() -> None:
+    quorum = Quorum(settings={"metadata.log.max.record.bytes.between.snapshots": "1000000000"})
+    quorum.start()
+    node = quorum.nodes[1]
+    answer = node.submit(write(3 * RECORDS_A_SLICE))
+    turns_until(quorum, lambda: answer.done)
+    loader = MetadataLoader()
+    commits = Commits(node.log, loader, None)
+    commits.advance(node.high_watermark)
+    assert commits.read()
+    assert commits.read(), "within the batch"
+    node.submit(set_config("after", "1"))
+    node.write_snapshot()
+    latest = node.log.latest_snapshot()
+    assert latest is not None
+    node.log.restart_at(latest)
+    commits.restart()
+    commits.advance(latest.offset)
+    while commits.read():
+        pass
+    assert loader.image.equal_state(node.image)
+
+
 def test_a_batch_can_be_decoded_in_slices() -> None:
     data = encode_metadata_batch([config(f"key {number}") for number in range(7)], base_offset=10, epoch=3, now_ms=5)
     slices = list(decode_batches(data, max_records=3))

@@ -1609,6 +1609,46 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "A metadata transaction whose abort was never committed stays open in the log for ever, and hides all that follows it.",
         "controller/test_kraft_failover.py -k aborted_in_vain",
     ),
+    Mutant(
+        "no-undo-after-snapshot",
+        "controller/kraft/active.py",
+        "        state.journal.recording = True\n",
+        "",
+        "A controller that began with a snapshot keeps what it replayed and never got committed.",
+        "controller/test_kraft_failover.py -k ends_with_an_append",
+    ),
+    Mutant(
+        "new-epoch-old-activation",
+        "controller/kraft/following.py",
+        "        if controller is not None and (leader.leader_id != self._raft.local.id or controller.active_epoch != leader.epoch):",
+        "        if controller is not None and leader.leader_id != self._raft.local.id:",
+        "A controller that leads on in a later epoch goes on in its former one, in which nothing can be written.",
+        "controller/test_kraft_failover.py -k leads_on_in",
+    ),
+    Mutant(
+        "recovered-log-not-flushed",
+        "controller/kraft/metadata_log.py",
+        "        opened._check(election)\n        log.flush()\n",
+        "        opened._check(election)\n",
+        "What a killed node had not flushed counts as durable after its restart, and a power cut takes it.",
+        "controller/test_kraft_durability.py -k a_start_finds",
+    ),
+    Mutant(
+        "old-snapshots-stay-after-install",
+        "controller/kraft/metadata_log.py",
+        "        for older in self.snapshots[:-1]:\n            self._disk.remove(self.snapshot_path(older))\n        self.snapshots = [snapshot_id]",
+        "        self.snapshots = [snapshot_id]",
+        "Each snapshot that takes the place of the log leaves the older ones on the disk for ever.",
+        "controller/test_kraft_durability.py -k takes_that_of_older",
+    ),
+    Mutant(
+        "reads-on-in-replaced-log",
+        "controller/kraft/commits.py",
+        "        self._reading = None\n\n    def read(",
+        "        pass\n\n    def read(",
+        "A node whose log a snapshot replaces in the middle of a batch reads on in the log that has gone.",
+        "controller/test_kraft_reading.py -k replaced_in_the_middle",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT
