@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from concurrent.futures import Future
 
 from interop.tools import Done, JvmTools
@@ -21,6 +22,7 @@ FEATURES = "org.apache.kafka.tools.FeatureCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 
 
+AGREED_IN_S = 10.0
 Command = tuple[str, ...]
 """A tool's class and its arguments but the server."""
 
@@ -33,12 +35,18 @@ def start_tool(cluster: MixedBrokers, tools: JvmTools, command: Command) -> list
 
 def each_says(cluster: MixedBrokers, tools: JvmTools, *commands: Command, hide: str = "") -> list[list[str]]:
     """Of each command the tool's lines, sorted, which are the same whichever living broker is asked. `hide`: pattern of what is another
-    each time.
+    each time. Brokers hear of a new leader one after the other, and in between nobody may name its groups: whoever is not of one mind is
+    asked again, for `AGREED_IN_S`.
     """
     said = []
     for command, calls in [(command, start_tool(cluster, tools, command)) for command in commands]:
-        spoken = [_lines(call.result(PATIENCE_S), hide) for call in calls]
-        assert all(lines == spoken[0] for lines in spoken), f"{command}: {spoken}"
+        deadline = time.monotonic() + AGREED_IN_S
+        while True:
+            spoken = [_lines(call.result(PATIENCE_S), hide) for call in calls]
+            if all(lines == spoken[0] for lines in spoken):
+                break
+            assert time.monotonic() < deadline, f"{command}: {spoken}"
+            calls = start_tool(cluster, tools, command)
         said.append(spoken[0])
     return said
 
