@@ -508,6 +508,25 @@ def test_sessions_are_looked_at_again_by_a_controller_that_leads_for_the_second_
     assert checks == [19]
 
 
+def test_a_task_that_is_under_way_when_the_leadership_ends_does_not_come_back() -> None:
+    clock = ManualClock()
+    submitted: list[Deferred[object]] = []
+
+    def submit(_operation: object, name: str) -> Deferred[object]:
+        submitted.append(Deferred())
+        return submitted[-1]
+
+    settings = {"metadata.max.idle.interval.ms": "500", "auto.leader.rebalance.enable": "false"}
+    tasks = PeriodicTasks(Quorum(settings=settings).config(1), clock, submit)
+    tasks.start()
+    clock.advance_s(0.6)
+    (under_way,) = submitted
+    tasks.stop()
+    under_way.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
+    clock.advance_s(5)
+    assert submitted == [under_way]
+
+
 def test_a_batch_holds_as_many_records_as_it_may_and_no_more() -> None:
     parts = list(split_values([b"%d" % number for number in range(7)], max_records=3))
     assert [len(part) for part in parts] == [3, 3, 1]

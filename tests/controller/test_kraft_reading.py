@@ -11,6 +11,7 @@ import pytest
 
 from odradek.base.errors import StorageError
 from odradek.consensus.messages import LeaderAndEpoch
+from odradek.consensus.voters import OffsetAndEpoch
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft.background import Background
@@ -69,6 +70,30 @@ def test_an_image_never_holds_a_part_of_a_batch() -> None:
     loader.load_batch(Batch(2, 3, 1, 5, 100, [config("rest")], []))
     loader.flush()
     assert set(loader.image.configs.of(4, "")) == {"whole", "part", "rest"}
+
+
+def test_a_snapshot_holds_what_was_read_before_it() -> None:
+    """So that a snapshot of its own is not due at once."""
+    loader = MetadataLoader()
+    loader.load_batch(Batch(0, 1, 1, 5, 100, [config("former")], []))
+    delta = loader.begin_snapshot()
+    loader.replay_into(delta, config("in the snapshot").message)
+    loader.load_snapshot(OffsetAndEpoch(9, 1), delta, 5)
+    assert loader.bytes_since_snapshot == 0
+    loader.load_batch(Batch(9, 10, 1, 5, 70, [config("after")], []))
+    loader.flush()
+    assert loader.bytes_since_snapshot == 70
+    assert set(loader.image.configs.of(4, "")) == {"in the snapshot", "after"}
+
+
+def test_a_publisher_that_is_taken_away_before_the_node_has_caught_up_is_told_nothing() -> None:
+    loader = MetadataLoader()
+    gone, stays = RecordingPublisher(), RecordingPublisher()
+    loader.add_publisher(gone)
+    loader.add_publisher(stays)
+    loader.remove_publisher(gone)
+    loader.caught_up_to(0)
+    assert (len(gone.images), len(stays.images)) == (0, 1)
 
 
 def test_what_is_answered_while_a_large_batch_is_being_read_has_been_published() -> None:
@@ -179,6 +204,11 @@ def test_a_log_that_is_replaced_in_the_middle_of_a_batch_is_read_on_from_the_sna
     while commits.read():
         pass
     assert loader.image.equal_state(node.image)
+    node.submit(set_config("later", "1"))
+    commits.advance(node.high_watermark)
+    assert not commits.read()
+    assert loader.image.configs.of(4, "")["later"] == "1"
+    assert loader.image.equal_state(node.image), "the half batch from before the snapshot is forgotten"
 
 
 def test_a_batch_can_be_decoded_in_slices() -> None:

@@ -1649,6 +1649,38 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "A node whose log a snapshot replaces in the middle of a batch reads on in the log that has gone.",
         "controller/test_kraft_reading.py -k replaced_in_the_middle",
     ),
+    Mutant(
+        "stopped-tasks-come-back",
+        "controller/kraft/periodic.py",
+        "        self._running = False\n        self._term += 1\n",
+        "        self._running = False\n",
+        "A periodic task whose run is under way when the leadership ends runs on for ever.",
+        "controller/test_kraft_durability.py -k does_not_come_back",
+    ),
+    Mutant(
+        "half-a-batch-under-a-snapshot",
+        "controller/kraft/loader.py",
+        "        self._delta = self._transaction = None\n        self._mid_batch = False\n        self._pending = self.image.provenance\n",
+        "        self._pending = self.image.provenance\n",
+        "What was read of a batch before a snapshot came is applied over it with the next batch: the image falls back.",
+        "controller/test_kraft_reading.py -k 'replaced_in_the_middle or holds_what_was_read'",
+    ),
+    Mutant(
+        "fetched-snapshot-counts-as-bytes",
+        "controller/kraft/loader.py",
+        "        delta.finish_snapshot()\n        self._bytes_since_snapshot = 0\n",
+        "        delta.finish_snapshot()\n",
+        "What a fetched snapshot holds counts once more towards the node's own next one.",
+        "controller/test_kraft_reading.py -k holds_what_was_read",
+    ),
+    Mutant(
+        "publisher-removed-too-early-is-told",
+        "controller/kraft/loader.py",
+        "        self._new_publishers = [each for each in self._new_publishers if each is not publisher]\n",
+        "",
+        "A publisher that was taken away before the node had caught up is told of the metadata all the same.",
+        "controller/test_kraft_reading.py -k taken_away_before",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT
