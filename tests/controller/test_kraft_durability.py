@@ -174,6 +174,38 @@ def test_a_snapshot_that_takes_the_place_of_the_log_takes_that_of_older_ones_too
     assert disk.exists(node.log.snapshot_path(latest))
 
 
+def test_a_start_removes_what_unfinished_snapshots_and_deletions_have_left() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.nodes[1].stop()
+    disk = quorum.disks[1]
+    left = [f"{DIRECTORY}/00000000000000000009-0000000001.checkpoint{suffix}" for suffix in (".part", ".deleted")]
+    for path in left:
+        disk.write_atomic(path, b"x")
+    quorum.start()
+    assert [path for path in left if disk.exists(path)] == []
+
+
+def test_a_snapshot_that_is_written_when_the_node_has_stopped_leaves_the_log_alone() -> None:
+    quorum = Quorum(settings={"metadata.max.retention.bytes": "1", "internal.metadata.log.segment.bytes": "600"})
+    executor = quorum.executor = HeldExecutor()
+    quorum.start()
+    node = quorum.nodes[1]
+    executor.all()
+    for number in range(30):
+        node.submit(set_config(f"key{number}", "v" * 20))
+        executor.all()
+    node.write_snapshot()
+    assert executor.waiting
+    node.stop()
+    disk = quorum.disks[1]
+    before = set(disk.listdir(DIRECTORY))
+    executor.all()
+    after = set(disk.listdir(DIRECTORY))
+    assert before - after == set()
+    assert {name.rpartition(".")[2] for name in after - before} == {"checkpoint"}
+
+
 def test_what_a_start_finds_in_the_log_is_durable_before_anybody_is_told_of_it() -> None:
     """The process was killed with records that were not flushed yet: the start recovers them, and counts them as its own."""
     quorum = Quorum()

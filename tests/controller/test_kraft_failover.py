@@ -107,8 +107,9 @@ def deposed_by(writer: DeposingWriter) -> MetadataController:
     return controller
 
 
-@pytest.mark.parametrize("snapshot", [False, True], ids=["from the log", "from a snapshot"])
-@pytest.mark.parametrize("appends", [True, False], ids=["appended", "refused"])
+@pytest.mark.parametrize(
+    ("appends", "snapshot"), [(True, False), (False, False), (False, True)], ids=["appended", "refused", "refused after a snapshot"]
+)
 def test_leadership_that_ends_with_an_append_takes_the_operation_back(appends: bool, snapshot: bool) -> None:
     controller = deposed_by(DeposingWriter(appends=appends))
     if snapshot:

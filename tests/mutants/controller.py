@@ -1681,6 +1681,30 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "A publisher that was taken away before the node had caught up is told of the metadata all the same.",
         "controller/test_kraft_reading.py -k taken_away_before",
     ),
+    Mutant(
+        "parts-stay-after-restart",
+        "controller/kraft/snapshots.py",
+        "        if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):",
+        "        if name.endswith(DELETED_SUFFIX):",
+        "Unfinished snapshots stay in the metadata log's directory for ever.",
+        "controller/test_kraft_durability.py -k a_start_removes",
+    ),
+    Mutant(
+        "late-snapshot-after-stop",
+        "controller/kraft/snapshotting.py",
+        "        if error is not None or self._background.closed:\n            return",
+        "        if error is not None:\n            return",
+        "A snapshot that is finished after the stop removes segments of a log that is closed.",
+        "controller/test_kraft_durability.py -k node_has_stopped",
+    ),
+    Mutant(
+        "interval-counts-from-start",
+        "controller/kraft/snapshotting.py",
+        "        self._writing = True\n        self._last_s = self._clock.monotonic()\n",
+        "        self._writing = True\n",
+        "Once a node has run for metadata.log.max.snapshot.interval.ms, each batch is followed by a snapshot.",
+        "controller/test_kraft_node.py -k at_the_thresholds",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT
