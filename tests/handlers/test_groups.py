@@ -292,11 +292,8 @@ def test_transactional_offsets_wait_for_the_marker(version: int) -> None:
     assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].committed_offset == 7
 
 
-def test_offsets_of_a_transaction_that_cannot_be_verified_are_refused() -> None:
-    broker = Groups()
-    failed: Deferred[object | None] = Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION))
-    broker.services.groups.verify = lambda partition, request, version: failed
-    request = TxnOffsetCommitRequest(
+def offsets_of_a_transaction() -> TxnOffsetCommitRequest:
+    return TxnOffsetCommitRequest(
         transactional_id="tx",
         group_id="g",
         producer_id=5,
@@ -307,10 +304,28 @@ def test_offsets_of_a_transaction_that_cannot_be_verified_are_refused() -> None:
             )
         ],
     )
+
+
+def test_offsets_of_a_transaction_that_cannot_be_verified_are_refused() -> None:
+    broker = Groups()
+    failed: Deferred[object | None] = Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+    broker.services.groups.verify = lambda partition, request, version: failed
+    request = offsets_of_a_transaction()
     for version, code in ((1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (5, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)):
         (topic,) = broker.ask(txn_offset_commit.handle, request, version).topics
         assert topic.partitions[0].error_code == code
     assert broker.log_end("__consumer_offsets") == 0
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_former_coordinator_sends_the_offsets_of_a_transaction_on_to_the_one_that_there_is_now(version: int) -> None:
+    """Producers look for it after NOT_COORDINATOR; after the error of the log they would abort, and ask here again."""
+    broker = Groups()
+    assert broker.commit(8) is ErrorCode.NONE
+    home = broker.services.metadata.image.topics.by_name["__consumer_offsets"]
+    broker.move_leader(home.topic_id, 2)
+    (topic,) = broker.ask(txn_offset_commit.handle, offsets_of_a_transaction(), version).topics
+    assert topic.partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
 class Controller:

@@ -451,6 +451,8 @@ class ShardContext(Generic[S]):
 
 
 _APPEND_ERRORS = {
+    # Of a verification: clients retry what this becomes, without looking for the coordinator again.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -465,6 +467,13 @@ _APPEND_ERRORS = {
 
 
 def append_error(error: KafkaError) -> KafkaError:
-    """What a client of the coordinator hears of a failed append (CoordinatorOperationExceptionHelper)."""
-    code = _APPEND_ERRORS.get(error.code)
-    return error if code is None else KafkaError(code, error.message)
+    """What a client of the coordinator hears of a failed append."""
+    code = append_error_code(error.code)
+    return error if code is error.code else KafkaError(code, error.message)
+
+
+def append_error_code(code: ErrorCode) -> ErrorCode:
+    """What a client of the coordinator hears of an append that failed, or could not be verified, with this error
+    (CoordinatorOperationExceptionHelper).
+    """
+    return _APPEND_ERRORS.get(code, code)

@@ -13,6 +13,7 @@ from uuid import UUID
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.coordinator.context import append_error_code
 from odradek.coordinator.group.classic.group import join_error
 from odradek.coordinator.group.classic.manager import DescribedGroup
 from odradek.coordinator.group.consumer.manager import DescribedConsumerGroup, failed_description
@@ -166,10 +167,8 @@ class GroupCoordinator:
 
         def write(guard: Deferred[object | None]) -> None:
             if guard.error is not None:
-                code = _code_of(guard.error)
-                # Older producers know no NETWORK_EXCEPTION here; this they retry, without looking for the coordinator again.
-                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code is ErrorCode.NETWORK_EXCEPTION else code
-                response.complete(txn_commit_error(request, code))
+                # Nobody who heard NOT_LEADER_OR_FOLLOWER would look for the coordinator that there is now.
+                response.complete(txn_commit_error(request, append_error_code(_code_of(guard.error))))
                 return
             self.runtime.write_transactional(
                 partition,
