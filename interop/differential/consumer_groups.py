@@ -64,6 +64,15 @@ def joined_by_another(peer: Peer, group: str) -> None:
     beat(peer, group, "b")
 
 
+def told_more(peer: Peer, group: str) -> None:
+    """Member a has given up what was b's, and b was told so, in the epoch in which it waited."""
+    joined_by_another(peer, group)
+    beat(peer, group, epoch=2, owned={"three": [0]})
+    answer = beat(peer, group, "b", 3)
+    assert answer.member_epoch == 3, (peer.name, answer)
+    assert answer.assignment is not None, (peer.name, answer)
+
+
 def left(peer: Peer, group: str) -> None:
     """Nobody is there any more."""
     alone(peer, group)
@@ -120,7 +129,12 @@ def heartbeats(version: int) -> Iterator[Case]:
     yield case("unknown group", None)
     yield case("told to give up", joined_by_another)
     yield case("gives up", joined_by_another, owned={"three": [0]})
+    full: dict[str, Any] = {"rebalance_timeout_ms": TIMEOUT_MS, "subscribed_topic_names": ["three"], "owned": {}}
+    yield case("says everything before it was given anything, of what it was told", joined_by_another, **full)
     yield case("waits", joined_by_another, member="b", epoch=3)
+    yield case("goes on after a lost answer", told_more, member="b", epoch=3)
+    yield case("says what it has after a lost answer", told_more, member="b", epoch=3, owned={})
+    yield case("says everything after a lost answer", told_more, member="b", epoch=3, **full)
     yield case("one epoch behind", joined_by_another, member="b", epoch=0)
     yield case("leaves", epoch=-1)
     yield case("leaves unknown", member="nobody", epoch=-1)

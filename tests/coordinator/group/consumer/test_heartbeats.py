@@ -116,6 +116,35 @@ def test_a_lost_answer_is_given_again() -> None:
     assert world.code("a", 9) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
+def test_a_lost_answer_in_the_same_epoch_is_given_again_to_who_says_everything() -> None:
+    world = ConsumerWorld({"t": 2})
+    world.beat("a")
+    world.beat("b")
+    kept = world.assigned(world.beat("a", 2, owned={"t": [0, 1]}))
+    world.beat("a", 2, owned=kept)
+    lost = world.beat("b", 3)
+    assert (lost.member_epoch, lost.assignment is not None) == (3, True)
+    assert world.beat("b", 3).assignment is None, "for the coordinator it has heard"
+    assert world.beat("b", 3, owned={}).assignment is None, "what it has is not all that there is to say"
+    for _ in "here", "at the next coordinator":
+        again = world.beat("b", 3, rebalance_timeout_ms=30_000, topics=["t"], owned={})
+        assert again.assignment == lost.assignment
+        world.load()
+
+
+def test_what_a_member_does_not_report_is_free_although_it_was_told_to_take_it() -> None:
+    world = ConsumerWorld({"t": 2})
+    assert world.assigned(world.beat("a")) == {"t": [0, 1]}
+    world.beat("b")
+    told = world.beat("a", 2, rebalance_timeout_ms=30_000, topics=["t"], owned={})
+    assert (told.member_epoch, world.member("a").state) == (3, MemberState.STABLE)
+    mine = world.assigned(told)
+    theirs = world.assigned(world.beat("b", 3))
+    assert mine is not None
+    assert theirs is not None
+    assert sorted(mine["t"] + theirs["t"]) == [0, 1]
+
+
 def test_unknown_groups_and_members() -> None:
     world = ConsumerWorld({"t": 1})
     assert world.code("a", 1) is ErrorCode.GROUP_ID_NOT_FOUND
