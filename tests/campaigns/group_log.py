@@ -5,6 +5,7 @@ The order of the log is the order of the coordinator's decisions; against it the
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
 import time
@@ -23,6 +24,7 @@ from odradek.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
 )
@@ -55,6 +57,8 @@ class MemberState:
     epoch: int = -1
     stable: bool = True
     held: frozenset[Partition] = frozenset()
+    since: float = math.nan
+    """When it was first to hold just these (consumer protocol): of the coordinator's clock, seconds."""
 
 
 @dataclass
@@ -64,6 +68,8 @@ class GroupState:
     generation: int = -1
     changed_at: float = 0.0
     members: dict[str, MemberState] = field(default_factory=dict)
+    client_ids: dict[str, str] = field(default_factory=dict)
+    """Of all that ever were members by the consumer protocol."""
     commits: list[Commit] = field(default_factory=list)
     completed: set[int] = field(default_factory=set)
     """Generations (of the consumer protocol: epochs) with members that all had taken them over."""
@@ -112,14 +118,14 @@ class GroupLog(threading.Thread):
                     continue
                 record = SERDE.decode(message.key(), message.value())
                 with self.lock:
-                    self._take(record, message.offset() or 0)
+                    self._take(record, message.offset() or 0, message.timestamp()[1] / 1000)
         consumer.close()
 
     def state(self, group: str) -> GroupState:
         """For whoever holds the lock."""
         return self.groups.setdefault(group, GroupState())
 
-    def _take(self, record: CoordinatorRecord, position: int) -> None:
+    def _take(self, record: CoordinatorRecord, position: int, written: float) -> None:
         self.read += 1
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey):
@@ -135,15 +141,16 @@ class GroupLog(threading.Thread):
                 self._generation(group, value.epoch, position)
         elif isinstance(key, ConsumerGroupMemberMetadataKey):
             group = self.state(key.group_id)
-            if value is not None:
+            if isinstance(value, ConsumerGroupMemberMetadataValue):
                 group.members.setdefault(key.member_id, MemberState())
+                group.client_ids[key.member_id] = value.client_id
             else:
                 group.members.pop(key.member_id, None)
             group.history.append(f"{position}: member {key.member_id} {'gone' if value is None else 'known'}")
         elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
             group = self.state(key.group_id)
             current = value if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue) else None
-            self._current(group, key.member_id, current, position)
+            self._current(group, key.member_id, current, position, written)
         else:
             return
         group.changed_at = time.monotonic()
@@ -173,7 +180,9 @@ class GroupLog(threading.Thread):
         if members and value.protocol is not None:
             group.completed.add(value.generation)
 
-    def _current(self, group: GroupState, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None, position: int) -> None:
+    def _current(
+        self, group: GroupState, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None, position: int, written: float
+    ) -> None:
         if value is None:
             group.history.append(f"{position}: {member_id} has nothing any more")
             if member_id in group.members:
@@ -184,7 +193,9 @@ class GroupLog(threading.Thread):
             for topic in (*value.assigned_partitions, *value.partitions_pending_revocation)
             for number in topic.partitions
         )
-        group.members[member_id] = MemberState(value.member_epoch, value.state == 0, held)
+        before = group.members.get(member_id)
+        since = before.since if before is not None and before.held == held and before.since <= written else written
+        group.members[member_id] = MemberState(value.member_epoch, value.state == 0, held, since)
         group.history.append(f"{position}: {member_id} epoch {value.member_epoch} state {value.state} {sorted(held)}")
         self._exclusive(group, position)
         if group.settled:

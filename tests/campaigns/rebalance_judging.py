@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.testing.history import Assigned, Event, Poll, Revoked, Send, read_history
 from odradek.testing.history.anomalies import ALLOWED
 from odradek.testing.history.checker import check
-from tests.campaigns.group_log import Commit, GroupLog, Partition
+from tests.campaigns.group_log import Commit, GroupLog, GroupState, Partition
 
 if TYPE_CHECKING:
     from tests.campaigns.rebalances import Evidence
@@ -104,7 +104,8 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
         f"{sum(ends.values())} records read {read} times ({again} times twice by the same member), {accepted} commits, "
         f"{len(refused)} requests to commit refused ({late} after a pause), "
         f"{len(starved)} times the broker did not run for more than {after_s / 2:.1f} s, "
-        f"{len(evidence.given_up)} clients gave up {evidence.given_up[:3]}"
+        f"{len(evidence.given_up)} clients gave up {evidence.given_up[:3]}, "
+        f"{len(evidence.deaf)} took no notice of what they were told {evidence.deaf[:3]}"
     )
     return Verdict(problems, summary)
 
@@ -113,6 +114,27 @@ def limited(problems: Sequence[str]) -> list[str]:
     """The first of many of a kind."""
     more = len(problems) - MOST_OF_A_KIND
     return [*problems[:MOST_OF_A_KIND], f"... and {more} like the last"] if more > 0 else list(problems)
+
+
+def deaf(
+    owned: Mapping[str, frozenset[Partition]], state: GroupState, timeouts: Mapping[str, Iterable[float]], session_s: float
+) -> list[str]:
+    """The members that have less than a settled group's log says, because librdkafka took no notice of the answer that told them.
+
+    It gives up a heartbeat that is not answered within the heartbeat interval and then goes on as if it had not sent any; a coordinator,
+    JVM Kafka's too, tells an assignment again only to a member that says everything. `owned` and `timeouts` (when heartbeats were given up)
+    are by client id. Empty if that does not explain all that differs.
+    """
+    members = {state.client_ids.get(member_id, member_id): member for member_id, member in state.members.items()}
+    if not state.settled or members.keys() != owned.keys():
+        return []
+    found = [name for name, member in members.items() if owned[name] != member.held]
+    for name in found:
+        member = members[name]
+        given_up = any(member.since <= at <= member.since + session_s for at in timeouts.get(name, ()))
+        if not (owned[name] < member.held and given_up):
+            return []
+    return found
 
 
 def claims_of(history: Iterable[Event], members: set[str], deaths: Mapping[str, float]) -> list[Claim]:

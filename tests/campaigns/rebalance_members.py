@@ -163,7 +163,9 @@ class Confluent:
 
     def __init__(self, member: Member, settings: dict[str, Any]) -> None:
         self.member = member
-        common = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0, "fetch.wait.max.ms": 100}
+        # In the consumer protocol it says which heartbeats it gave up (a notice, level 5).
+        level = 5 if settings.get("group.protocol") == "consumer" else 0
+        common = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": level, "fetch.wait.max.ms": 100}
         self.fatal: confluent_kafka.KafkaError | None = None
         self.consumer = confluent_kafka.Consumer(
             {**common, "client.id": member.name, "enable.auto.offset.store": False, "error_cb": self._error, **settings}

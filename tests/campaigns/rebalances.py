@@ -80,6 +80,10 @@ coordinator for a session timeout forgets its member id; if it is a static membe
 joined again, its own instance fences it."""
 
 
+FATAL = re.compile(r"FATAL\|([^|#]+)#[^|]*\|.*?(Fatal error: .*)")
+HEARTBEAT_GIVEN_UP = re.compile(r"\|([0-9.]+)\|REQTMOUT\|([^|#]+)#[^|]*\|.*Timed out ConsumerGroupHeartbeatRequest in flight")
+
+
 class Kind(NamedTuple):
     """A sort of group: the clients that its members draw from, their settings, and whether members are static."""
 
@@ -124,6 +128,7 @@ class Evidence:
     broker_silences: list[rebalance_judging.Silence] = field(default_factory=list)
     brokers_killed: bool = False
     given_up: list[str] = field(default_factory=list)
+    deaf: list[str] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str | None] = field(default_factory=dict)
     clients: dict[str, str] = field(default_factory=dict)
@@ -196,6 +201,8 @@ class Host:
         self.ids: dict[str, tuple[str, int]] = {}
         """Member id, and generation in which it was last given something."""
         self.died: dict[str, str] = {}
+        self.heartbeats_given_up: dict[str, list[float]] = {}
+        """When librdkafka waited no longer for an answer to a heartbeat, in seconds since 1970."""
         self.ready = threading.Event()
         self.paused = False
         self._errors = folder / f"{name}.err"
@@ -229,14 +236,21 @@ class Host:
             elif "left" in said:
                 self.owns.pop(said["member"], None)
 
-    def look_for_ends(self) -> None:
-        """A librdkafka that gives up while it loses its partitions says so on standard error alone: its polls bring nothing, for ever."""
-        size = self._errors.stat().st_size
-        if size > self._errors_read:
-            self._errors_read = size
-            for member, why in re.findall(r"FATAL\|([^|#]+)#[^|]*\|.*?(Fatal error: .*)", self._errors.read_text(errors="replace")):
-                if member in self.members:
-                    self.died.setdefault(member, why)
+    def read_errors(self) -> None:
+        """What librdkafka says on standard error alone.
+
+        If it gives up while it loses its partitions, its polls bring nothing, for ever. Of a heartbeat that it gave up nobody hears.
+        """
+        with self._errors.open("rb") as errors:
+            errors.seek(self._errors_read)
+            lines = errors.read()
+        whole = lines[: lines.rfind(b"\n") + 1]
+        self._errors_read += len(whole)
+        for line in whole.decode(errors="replace").splitlines():
+            if (ended := FATAL.search(line)) and ended[1] in self.members:
+                self.died.setdefault(ended[1], ended[2])
+            elif given_up := HEARTBEAT_GIVEN_UP.search(line):
+                self.heartbeats_given_up.setdefault(given_up[2], []).append(float(given_up[1]))
 
     def order(self, **fields: object) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -343,10 +357,14 @@ class Group(threading.Thread):
         with self.campaign.log.lock:
             return self.campaign.log.state(self.name).generation
 
-    def wait(self, done: Callable[[], bool], what: str) -> bool:
+    def wait(self, done: Callable[[], bool], what: str, excuse: Callable[[], bool] = lambda: False) -> bool:
+        """Until it is done; False when it takes too long, which is a problem unless `excuse` knows why."""
         deadline = time.monotonic() + PATIENCE_S
         while not done():
-            if self.bury() or time.monotonic() > deadline:
+            strange = self.bury()
+            if not strange and time.monotonic() > deadline and excuse():
+                return False
+            if strange or time.monotonic() > deadline:
                 self.problems.append(f"stable-again: {self.name} after {self.done[-4:]}: {what}; {self.picture()}")
                 return False
             if self.campaign.over.is_set() and self.campaign.broken:
@@ -358,7 +376,7 @@ class Group(threading.Thread):
         """Takes out the members whose client gave up; returns whether one did so for a reason that is not its own."""
         strange = False
         for host in self.hosts:
-            host.look_for_ends()
+            host.read_errors()
             for name in [name for name in host.members if name in host.died]:
                 why = host.died[name]
                 host.members.pop(name)
@@ -369,6 +387,18 @@ class Group(threading.Thread):
                     strange = True
         return strange
 
+    def deaf(self) -> bool:
+        """Whether all waits for members that took no notice of what they were told; they are noted."""
+        owned = {name: host.owns.get(name, frozenset[Partition]()) for host in self.hosts for name in host.members}
+        timeouts = {name: times for host in self.hosts for name, times in host.heartbeats_given_up.items()}
+        with self.campaign.log.lock:
+            state = self.campaign.log.state(self.name)
+            if frozenset[Partition]().union(*(member.held for member in state.members.values())) != self.partitions:
+                return False
+            found = rebalance_judging.deaf(owned, state, timeouts, SESSION_MS / 1000)
+        self.campaign.evidence.deaf += found
+        return bool(found)
+
     def picture(self) -> str:
         members = {name: sorted(host.owns.get(name, ())) for host in self.hosts for name in host.members}
         with self.campaign.log.lock:
@@ -376,7 +406,7 @@ class Group(threading.Thread):
             return f"members own {members}, the log says {state.members}, generation {state.generation}, {state.history[-12:]}"
 
     def settle(self) -> bool:
-        if self.wait(self.stable, "is stable"):
+        if self.wait(self.stable, "is stable", self.deaf):
             return True
         for host in list(self.hosts):
             self.kill(host)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.testing.history import Assigned, Event, MicroOperation, Poll, Revoked, Send
 from odradek.testing.history import Commit as Committing
 from tests.campaigns import rebalance_judging as judging
-from tests.campaigns.group_log import Commit
+from tests.campaigns.group_log import Commit, GroupState, MemberState
 from tests.campaigns.rebalance_judging import Silence
 
 PLACE = ("t", 0)
@@ -111,3 +111,23 @@ def test_silences_that_follow_one_another_are_one() -> None:
     short = [Silence("", 1, 2), Silence("", 2.5, 3.5), Silence("", 9, 10)]
     assert judging.starvations(short, 2) == [Silence("", 1, 3.5)]
     assert judging.starvations(short, 3) == []
+
+
+def test_a_member_is_deaf_only_if_it_gave_up_the_heartbeat_that_told_it() -> None:
+    four, five = ("t", 4), ("t", 5)
+    has = {"a": frozenset({five}), "b": frozenset[tuple[str, int]]()}
+
+    def deaf(*given_up: float, owned: dict[str, frozenset[tuple[str, int]]] = has, stable: bool = True, name: str = "a") -> list[str]:
+        members = {"A": MemberState(7, stable, frozenset({four, five}), 100.0), "B": MemberState(7)}
+        state = GroupState(generation=7, members=members, client_ids={"A": "a", "B": "b"})
+        return judging.deaf(owned, state, {name: given_up}, 4)
+
+    assert deaf(90.0, 100.4) == ["a"]
+    assert deaf() == [], "it gave up none"
+    assert deaf(99.9, 104.1) == [], "these were others"
+    assert deaf(100.4, name="b") == [], "that was another member's"
+    assert deaf(100.4, stable=False) == [], "the coordinator is not done"
+    assert deaf(100.4, owned=has | {"a": frozenset({five, ("t", 3)})}) == [], "it has what it was not told"
+    assert deaf(100.4, owned=has | {"b": frozenset({five})}) == [], "there is more that differs"
+    assert deaf(100.4, owned={"a": has["a"]}) == [], "one is not there"
+    assert deaf(100.4, owned=has | {"a": frozenset({four, five})}) == [], "nothing differs"
