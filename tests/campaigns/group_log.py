@@ -9,7 +9,7 @@ import math
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -50,6 +50,14 @@ class Commit(NamedTuple):
     owner: str | None
 
 
+class Revocation(NamedTuple):
+    """A member of the consumer protocol has to give up partitions; since when is of the coordinator's clock, seconds."""
+
+    client_id: str
+    partitions: frozenset[Partition]
+    since: float
+
+
 @dataclass
 class MemberState:
     """What the log says of a member. `held` includes what a member of the consumer protocol has still to give up."""
@@ -70,6 +78,7 @@ class GroupState:
     members: dict[str, MemberState] = field(default_factory=dict)
     client_ids: dict[str, str] = field(default_factory=dict)
     """Of all that ever were members by the consumer protocol."""
+    revocations: list[Revocation] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     completed: set[int] = field(default_factory=set)
     """Generations (of the consumer protocol: epochs) with members that all had taken them over."""
@@ -188,11 +197,10 @@ class GroupLog(threading.Thread):
             if member_id in group.members:
                 group.members[member_id] = MemberState()
             return
-        held = frozenset(
-            (self.topics.get(topic.topic_id, str(topic.topic_id)), number)
-            for topic in (*value.assigned_partitions, *value.partitions_pending_revocation)
-            for number in topic.partitions
-        )
+        leaving = self._partitions(value.partitions_pending_revocation)
+        held = self._partitions(value.assigned_partitions) | leaving
+        if leaving:
+            group.revocations.append(Revocation(group.client_ids.get(member_id, member_id), leaving, written))
         before = group.members.get(member_id)
         since = before.since if before is not None and before.held == held and before.since <= written else written
         group.members[member_id] = MemberState(value.member_epoch, value.state == 0, held, since)
@@ -200,6 +208,9 @@ class GroupLog(threading.Thread):
         self._exclusive(group, position)
         if group.settled:
             group.completed.add(group.generation)
+
+    def _partitions(self, topics: Iterable[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions]) -> frozenset[Partition]:
+        return frozenset((self.topics.get(topic.topic_id, str(topic.topic_id)), number) for topic in topics for number in topic.partitions)
 
     def _exclusive(self, group: GroupState, position: int) -> None:
         seen: dict[Partition, str] = {}

@@ -4,7 +4,8 @@ one-owner         no partition is claimed by two members at the same time. A cla
                   when it returns, or with the process; that of a paused process may be ended by the coordinator when the session
                   timeout is over, however much later the member learns of it; and of no partition are there two owners in a generation;
                   in the log, no two members have the same partition in any generation or at any epoch;
-commits-go-on     the committed offset of a partition never goes back in the log;
+commits-go-on     the committed offset of a partition never goes back in the log, unless a commit of which its member has not heard yet is
+                  overtaken by the member's next one;
 fenced            no commit of somebody who is not a member, or of a generation to come, or of another member's partition is in the log;
 positions-go-on   a member that is given a partition reads it from the committed offset on, and leaves nothing out from there
                     (librdkafka hands a record out again at times);
@@ -14,6 +15,7 @@ at-least-once     every acknowledged record was read by somebody, as it was sent
 from __future__ import annotations
 
 import math
+import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.testing.history import Assigned, Event, Poll, Revoked, Send, read_history
 from odradek.testing.history.anomalies import ALLOWED
 from odradek.testing.history.checker import check
-from tests.campaigns.group_log import Commit, GroupLog, GroupState, Partition
+from tests.campaigns.group_log import Commit, GroupLog, GroupState, Partition, Revocation
 
 if TYPE_CHECKING:
     from tests.campaigns.rebalances import Evidence
@@ -65,8 +67,16 @@ class Silence(NamedTuple):
     ended: float
 
 
-def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partition, int], session_s: float, heartbeat_s: float) -> Verdict:
-    """Reads the histories in the folder."""
+def judge(
+    folder: Path,
+    evidence: Evidence,
+    log: GroupLog,
+    ends: Mapping[Partition, int],
+    session_s: float,
+    heartbeat_s: float,
+    rebalance_s: float,
+) -> Verdict:
+    """Reads the histories in the folder. `rebalance_s`: how long a member has to give partitions up."""
     history = read_history(sorted(folder.glob("*.jsonl")))
     members = set(evidence.hosts)
     deaths = {member: evidence.deaths.get(host, math.inf) for member, host in evidence.hosts.items()}
@@ -77,6 +87,11 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
     everybody = [Silence(host, each.begun, each.ended + after_s / 2) for each in starved for host in set(evidence.hosts.values())]
     silences = [*evidence.pauses, *stalls(history), *everybody]
     guard(claims, evidence.hosts, silences, after_s)
+    # Histories are of the monotonic clock, the logs of brokers and librdkafka are not.
+    wall = time.time() - time.monotonic()
+    revocations = {name: [each._replace(since=each.since - wall) for each in state.revocations] for name, state in log.groups.items()}
+    timeouts = {member: [at - wall for at in times] for member, times in evidence.heartbeats_given_up.items()}
+    guard_deaf(claims, revocations, timeouts, session_s, rebalance_s)
     # The Python clients forget what they were in between being told so and sending a commit that was asked for before.
     forgetful = {member for member, client in evidence.clients.items() if client != "confluent"}
     problems = one_owner(claims, evidence.instances)
@@ -86,7 +101,7 @@ def judge(folder: Path, evidence: Evidence, log: GroupLog, ends: Mapping[Partiti
         state = log.groups[group]
         accepted += len(state.commits)
         problems += [f"{group}: {problem}" for problem in limited(state.problems)]
-        problems += limited(commits_go_on(group, state.commits))
+        problems += limited(commits_go_on(group, state.commits, times))
         problems += limited(fenced(group, state.commits, forgetful))
         problems += limited(positions_go_on([claim for claim in claims if claim.group == group], state.commits, times))
     problems += limited(at_least_once(history, members, ends))
@@ -117,7 +132,7 @@ def limited(problems: Sequence[str]) -> list[str]:
 
 
 def deaf(
-    owned: Mapping[str, frozenset[Partition]], state: GroupState, timeouts: Mapping[str, Iterable[float]], session_s: float
+    owned: Mapping[str, frozenset[Partition]], state: GroupState, timeouts: Mapping[str, Sequence[float]], session_s: float
 ) -> list[str]:
     """The members that have less than a settled group's log says, because librdkafka took no notice of the answer that told them.
 
@@ -131,10 +146,39 @@ def deaf(
     found = [name for name, member in members.items() if owned[name] != member.held]
     for name in found:
         member = members[name]
-        given_up = any(member.since <= at <= member.since + session_s for at in timeouts.get(name, ()))
-        if not (owned[name] < member.held and given_up):
+        if not (owned[name] < member.held and given_up_near(member.since, timeouts.get(name, ()), session_s)):
             return []
     return found
+
+
+def given_up_near(told_at: float, given_up: Iterable[float], session_s: float) -> bool:
+    """Whether the heartbeat whose answer told something may have been given up: before it was answered, or while the answer was on its way.
+
+    A member is not there any more if there is a session between the two.
+    """
+    return any(abs(at - told_at) <= session_s for at in given_up)
+
+
+def guard_deaf(
+    claims: Iterable[Claim],
+    revocations: Mapping[str, Iterable[Revocation]],
+    timeouts: Mapping[str, Sequence[float]],
+    session_s: float,
+    rebalance_s: float,
+) -> None:
+    """Ends the guard of claims to what a member had to give up and did not hear of (`deaf`), when its time to do so is over.
+
+    `revocations` are by group. Times here are all of one clock.
+    """
+    for claim in claims:
+        for revocation in revocations.get(claim.group, ()):
+            if (
+                claim.member == revocation.client_id
+                and claim.partition in revocation.partitions
+                and claim.begin < revocation.since + rebalance_s < claim.guarded
+                and given_up_near(revocation.since, timeouts.get(claim.member, ()), session_s)
+            ):
+                claim.guarded = max(claim.begin, revocation.since + rebalance_s - SLACK_S)
 
 
 def claims_of(history: Iterable[Event], members: set[str], deaths: Mapping[str, float]) -> list[Claim]:
@@ -246,12 +290,19 @@ def one_owner(claims: Iterable[Claim], instances: Mapping[str, str | None]) -> l
     return limited(problems)
 
 
-def commits_go_on(group: str, commits: Iterable[Commit]) -> list[str]:
+def commits_go_on(group: str, commits: Iterable[Commit], times: Mapping[tuple[str, int], tuple[float, float]]) -> list[str]:
+    """But for a commit of which its member had not heard, on a connection that it gave up, when it asked for the next one on another."""
     problems: list[str] = []
     last: dict[Partition, Commit] = {}
     for commit in commits:
         before = last.get(commit.partition)
-        if before is not None and commit.offset < before.offset:
+        overtaken = (
+            before is not None
+            and (commit.member, commit.member_id) == (before.member, before.member_id)
+            and commit.number < before.number
+            and times[commit.member, commit.number][1] > times[before.member, before.number][0]
+        )
+        if before is not None and commit.offset < before.offset and not overtaken:
             problems.append(f"commits-go-on: {group} {commit.partition}: {before.offset} became {commit.offset}: {before}, then {commit}")
         last[commit.partition] = commit
     return problems

@@ -9,7 +9,8 @@ members join, leave, are killed (SIGKILL), paused for longer than the session ti
 members are restarted within the session timeout; several of these at once. A rebalance is counted when the log of the groups
 (`__consumer_offsets`, read all the time by `group_log`) holds a new generation with members (classic), or when all members of a group have
 reached a new group epoch (consumer). What is judged stands in `rebalance_judging`; here, while it happens:
-  stable-again      after the last disturbance the members that should be there share all partitions within `PATIENCE_S`;
+  stable-again      after the last disturbance the members that should be there share all partitions within `PATIENCE_S`, but for what
+                    a librdkafka did not hear that it was given (`rebalance_judging.deaf`);
   static-quiet      a static member that is back within the session timeout has brought no new generation, nor has a short pause.
 With `--nodes 3` there is a cluster, of which now and then a node is killed (SIGKILL), or all; every member counts as silent from then on
 until the cluster is whole again.
@@ -49,6 +50,7 @@ from tests.campaigns.group_log import GroupLog, Partition
 
 SESSION_MS = 4000
 HEARTBEAT_MS = 400
+MAX_POLL_MS = 8000
 PATIENCE_S = 45.0
 PARTITIONS = 6
 MOST_MEMBERS = 5
@@ -67,7 +69,7 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.assignment.interval.ms": "0",
 }
-CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS, "max.poll.interval.ms": 8000}
+CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS, "max.poll.interval.ms": MAX_POLL_MS}
 
 
 GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "instance ID is still used by another member", "INVALID_REQUEST")
@@ -96,7 +98,7 @@ class Kind(NamedTuple):
 
 RANGE = {**CLASSIC, "partition.assignment.strategy": "range"}
 STICKY = {**CLASSIC, "partition.assignment.strategy": "cooperative-sticky"}
-NEW = {"group.protocol": "consumer", "max.poll.interval.ms": 8000}
+NEW = {"group.protocol": "consumer", "max.poll.interval.ms": MAX_POLL_MS}
 NEW_RANGE = {**NEW, "group.remote.assignor": "range"}
 KINDS: Mapping[str, tuple[Kind, ...]] = {
     "classic": (
@@ -129,6 +131,8 @@ class Evidence:
     brokers_killed: bool = False
     given_up: list[str] = field(default_factory=list)
     deaf: list[str] = field(default_factory=list)
+    heartbeats_given_up: dict[str, list[float]] = field(default_factory=dict)
+    """Member -> when its librdkafka waited no longer for an answer to a heartbeat, in seconds since 1970."""
     hosts: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str | None] = field(default_factory=dict)
     clients: dict[str, str] = field(default_factory=dict)
@@ -193,7 +197,7 @@ class Killer(threading.Thread):
 class Host:
     """A process with members in it."""
 
-    def __init__(self, name: str, bootstrap: str, folder: Path) -> None:
+    def __init__(self, name: str, bootstrap: str, folder: Path, heartbeats_given_up: dict[str, list[float]]) -> None:
         self.name = name
         self.members: dict[str, str | None] = {}
         """Those that should be in the group -> their instance id."""
@@ -201,8 +205,7 @@ class Host:
         self.ids: dict[str, tuple[str, int]] = {}
         """Member id, and generation in which it was last given something."""
         self.died: dict[str, str] = {}
-        self.heartbeats_given_up: dict[str, list[float]] = {}
-        """When librdkafka waited no longer for an answer to a heartbeat, in seconds since 1970."""
+        self.heartbeats_given_up = heartbeats_given_up
         self.ready = threading.Event()
         self.paused = False
         self._errors = folder / f"{name}.err"
@@ -267,6 +270,7 @@ class Host:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.read_errors()
         self.reader.join()
         self.stdout.close()
 
@@ -290,7 +294,8 @@ class Group(threading.Thread):
     # -- what is done to it ------------------------------------------------------------------------------------------------------
 
     def add_host(self) -> Host:
-        host = Host(f"{self.name}-p{next(self.numbers)}", self.campaign.bootstrap, self.campaign.folder)
+        evidence = self.campaign.evidence
+        host = Host(f"{self.name}-p{next(self.numbers)}", self.campaign.bootstrap, self.campaign.folder, evidence.heartbeats_given_up)
         self.hosts.append(host)
         if not host.ready.wait(PATIENCE_S):
             self.problems.append(f"{host.name} did not start")
@@ -390,12 +395,11 @@ class Group(threading.Thread):
     def deaf(self) -> bool:
         """Whether all waits for members that took no notice of what they were told; they are noted."""
         owned = {name: host.owns.get(name, frozenset[Partition]()) for host in self.hosts for name in host.members}
-        timeouts = {name: times for host in self.hosts for name, times in host.heartbeats_given_up.items()}
         with self.campaign.log.lock:
             state = self.campaign.log.state(self.name)
             if frozenset[Partition]().union(*(member.held for member in state.members.values())) != self.partitions:
                 return False
-            found = rebalance_judging.deaf(owned, state, timeouts, SESSION_MS / 1000)
+            found = rebalance_judging.deaf(owned, state, self.campaign.evidence.heartbeats_given_up, SESSION_MS / 1000)
         self.campaign.evidence.deaf += found
         return bool(found)
 
@@ -652,6 +656,7 @@ class Campaign:
         for host in [*self._leaving, *(host for group in self.groups for host in group.hosts)]:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 host.process.wait(PATIENCE_S)
+            host.read_errors()
         self.log.stopping.set()
         self.log.join()
         for pulse in pulses:
@@ -662,7 +667,9 @@ class Campaign:
         self.evidence.broker_silences = sorted(
             [*kills, *(each for pulse in pulses for each in pulse.silences)], key=lambda each: each.begun
         )
-        verdict = rebalance_judging.judge(self.folder, self.evidence, self.log, feeder.ends, SESSION_MS / 1000, HEARTBEAT_MS / 1000)
+        verdict = rebalance_judging.judge(
+            self.folder, self.evidence, self.log, feeder.ends, SESSION_MS / 1000, HEARTBEAT_MS / 1000, MAX_POLL_MS / 1000
+        )
         problems += verdict.problems
         if feeder.failed:
             problems.append(f"{feeder.failed} records were not accepted")

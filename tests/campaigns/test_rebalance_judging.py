@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.testing.history import Assigned, Event, MicroOperation, Poll, Revoked, Send
 from odradek.testing.history import Commit as Committing
 from tests.campaigns import rebalance_judging as judging
-from tests.campaigns.group_log import Commit, GroupState, MemberState
+from tests.campaigns.group_log import Commit, GroupState, MemberState, Revocation
 from tests.campaigns.rebalance_judging import Silence
 
 PLACE = ("t", 0)
@@ -62,8 +62,8 @@ def test_two_owners_in_a_generation_are_seen() -> None:
 
 
 def test_commits_that_go_back_are_seen() -> None:
-    assert judging.commits_go_on("g", [commit(3, 1), commit(3, 2), commit(4, 3)]) == []
-    assert len(judging.commits_go_on("g", [commit(3, 1), commit(2, 2)])) == 1
+    assert judging.commits_go_on("g", [commit(3, 1), commit(3, 2), commit(4, 3)], {}) == []
+    assert len(judging.commits_go_on("g", [commit(3, 1), commit(2, 2)], {})) == 1
 
 
 def test_commits_of_others_than_the_owner_are_seen() -> None:
@@ -123,11 +123,40 @@ def test_a_member_is_deaf_only_if_it_gave_up_the_heartbeat_that_told_it() -> Non
         return judging.deaf(owned, state, {name: given_up}, 4)
 
     assert deaf(90.0, 100.4) == ["a"]
+    assert deaf(99.9) == ["a"], "its request waited for the coordinator"
     assert deaf() == [], "it gave up none"
-    assert deaf(99.9, 104.1) == [], "these were others"
+    assert deaf(95.9, 104.1) == [], "these were others"
     assert deaf(100.4, name="b") == [], "that was another member's"
     assert deaf(100.4, stable=False) == [], "the coordinator is not done"
     assert deaf(100.4, owned=has | {"a": frozenset({five, ("t", 3)})}) == [], "it has what it was not told"
     assert deaf(100.4, owned=has | {"b": frozenset({five})}) == [], "there is more that differs"
     assert deaf(100.4, owned={"a": has["a"]}) == [], "one is not there"
     assert deaf(100.4, owned=has | {"a": frozenset({four, five})}) == [], "nothing differs"
+
+
+def test_who_did_not_hear_that_it_has_to_give_up_owns_until_its_time_is_over() -> None:
+    history = [given(1, "a", 1), given(10, "b", 2), gone(11, "a", 1)]
+
+    def overlapping(since: float, *given_up: float, member: str = "a", partition: tuple[str, int] = PLACE) -> int:
+        found = judging.claims_of(history, {"a", "b"}, {"a": float("inf"), "b": float("inf")})
+        revocations = {"g": [Revocation(member, frozenset({partition}), since)]}
+        judging.guard_deaf(found, revocations, {"a": given_up}, 4, 8)
+        return len(judging.one_owner(found, {}))
+
+    assert overlapping(2, 2.4) == 0
+    assert overlapping(2) == 1, "it heard"
+    assert overlapping(2, 6.1) == 1, "that was another heartbeat"
+    assert overlapping(2.5, 2.9) == 1, "it had time left"
+    assert overlapping(2, 2.4, partition=("t", 1)) == 1, "it had to give up something else"
+    assert overlapping(2, 2.4, member="b") == 1, "somebody else had to give up"
+
+
+def test_a_commit_may_be_overtaken_while_nobody_has_heard_of_it() -> None:
+    later, earlier = commit(20, 2), commit(10, 1)
+    unheard = {("a", 1): (1.0, float("inf")), ("a", 2): (2.0, 3.0)}
+    assert judging.commits_go_on("g", [later, earlier], unheard) == []
+    assert len(judging.commits_go_on("g", [later, earlier], unheard | {("a", 1): (1.0, 1.5)})) == 1, "it was done before"
+    assert len(judging.commits_go_on("g", [later, earlier._replace(number=3)], {("a", 3): (2.5, 3.0), **unheard})) == 1, (
+        "it is the later one"
+    )
+    assert len(judging.commits_go_on("g", [later, earlier._replace(member="b")], {("b", 1): (1.0, 9.0), **unheard})) == 1
