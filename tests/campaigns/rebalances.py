@@ -72,9 +72,15 @@ SETTINGS = {
 CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS, "max.poll.interval.ms": MAX_POLL_MS}
 
 
-GIVEN_UP = ("UNRELEASED_INSTANCE_ID", "instance ID is still used by another member", "INVALID_REQUEST")
+GIVEN_UP = (
+    "UNRELEASED_INSTANCE_ID",
+    "instance ID is still used by another member",
+    "INVALID_REQUEST",
+    "Broker: Invalid request: ConsumerGroupHeartbeat",
+)
 """What librdkafka takes for fatal in the consumer protocol, when a member joins again that was not heard for a while: the coordinator
-refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions."""
+refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions, or does not say to
+what it subscribes (librdkafka after a pause longer than `max.poll.interval.ms`)."""
 
 GIVEN_UP_WHILE_BROKERS_ARE_AWAY = (*GIVEN_UP, "FENCED_INSTANCE_ID", "Static consumer fenced", "KafkaConnectionError")
 """The same where brokers are killed. kafka-python raises when nobody listens where it has a request to send. A librdkafka that hears of no
