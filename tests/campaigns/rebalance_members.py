@@ -39,6 +39,8 @@ POLL_S = 0.1
 BATCH = 40
 CLOSE_S = 5.0
 STALL_S = 0.7
+RECONNECTS = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 400}
+"""Of librdkafka, which closes a connection on which a request took too long: by default it may then wait longer than a session lasts."""
 
 
 class Client(Protocol):
@@ -165,7 +167,7 @@ class Confluent:
         self.member = member
         # In the consumer protocol it says which heartbeats it gave up (a notice, level 5).
         level = 5 if settings.get("group.protocol") == "consumer" else 0
-        common = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": level, "fetch.wait.max.ms": 100}
+        common = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": level, "fetch.wait.max.ms": 100, **RECONNECTS}
         self.fatal: confluent_kafka.KafkaError | None = None
         self.consumer = confluent_kafka.Consumer(
             {**common, "client.id": member.name, "enable.auto.offset.store": False, "error_cb": self._error, **settings}
