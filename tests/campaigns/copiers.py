@@ -186,6 +186,11 @@ class LibrdkafkaCopier:
                 "transaction.timeout.ms": options.transaction_timeout_ms,
                 "message.timeout.ms": options.transaction_timeout_ms,
                 "retry.backoff.ms": 20,
+                # librdkafka 2.16 gives up a broker that is no longer in the metadata, but does not ask for the group's coordinator again
+                # while it remembers that this was it: send_offsets_to_transaction never returns (confluentinc/librdkafka#5511), with
+                # brokers of either kind. It remembers for as long as its metadata may be old.
+                "metadata.max.age.ms": 1000,
+                "topic.metadata.refresh.interval.ms": 500,
                 "linger.ms": 2,
                 "compression.type": ("none", "lz4", "zstd", "gzip")[options.life % 4],
             }

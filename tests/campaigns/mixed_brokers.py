@@ -6,7 +6,7 @@ One seed is one cluster: two brokers of one kind and one of the other, under one
 producers write, one copier with a classic group and one with a consumer group copy what they write in transactions, and every broker in
 turn ends by SIGKILL or SIGTERM, or stands still until it is fenced (SIGSTOP); while it is away, transactions that it coordinated are ended
 by a broker of the other kind, and groups that it coordinated go on there. Where there are three controllers, the active one ends each time
-as well. Named checks:
+as well. When there is a problem, the folder with data, logs and histories is kept and named. Named checks:
   acked-is-there, no-duplicates, order-kept   of what the producers wrote (tests/campaigns/kills.py);
   exactly-once, aborted-invisible, committed-there, not-torn   of what the copiers made of it (tests/campaigns/exactly_once_judging.py);
   coordinators     transactions and groups go on at another broker as `mixed_cluster.Moves` says;
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,20 +44,15 @@ PROTOCOLS = ("classic", "consumer")
 ENDS = ("kill", "stop", "pause")
 PATIENCE_S = 180.0
 RATE = 100
-STILL_S = 40.0
-"""A copier that writes no history for so long stands still; it has more to copy all the time."""
 
 
 class Copier:
-    """A process that copies the source into a topic of its own. It is started again when its producer was fenced, or stands still:
-    librdkafka 2.16 gives up a broker that is no longer in the metadata ("Decommissioning this broker"), and when that was the coordinator
-    of the group, send_offsets_to_transaction waits for its connection for ever.
-    """
+    """A process that copies the source into a topic of its own; it is started again when its producer was fenced."""
 
     def __init__(self, bootstrap: str, source: str, protocol: str, seed: int, history: Path) -> None:
         self.target = f"copied-{protocol}"
         self.history = history
-        self.life = self.stood_still = 0
+        self.life = 0
         self.options = Options(
             client="librdkafka",
             bootstrap=bootstrap,
@@ -78,7 +74,6 @@ class Copier:
     def _start(self) -> subprocess.Popen[bytes]:
         self.life += 1
         self._path = self.history / f"{self.options.name}.{self.life}.jsonl"
-        self._size, self._grew = -1, time.monotonic()
         options = self.options._replace(life=self.life, history=str(self._path))
         with self._path.with_suffix(".err").open("wb") as complaints:
             return subprocess.Popen([sys.executable, "-m", "tests.campaigns.copiers", json.dumps(options._asdict())], stderr=complaints)
@@ -91,12 +86,12 @@ class Copier:
             raise RuntimeError(
                 f"{self.options.name}.{self.life} ended with {status}:\n{self._path.with_suffix('.err').read_text()[-2000:]}"
             )
-        elif self._path.exists() and (size := self._path.stat().st_size) > self._size:
-            self._size, self._grew = size, time.monotonic()
-        elif time.monotonic() > self._grew + STILL_S:
-            self.stood_still += 1
-            self.kill()
-            self.process = self._start()
+
+    def last_words(self) -> str:
+        """The end of its history: what became of its last transaction, and why."""
+        with self._path.open("rb") as file:
+            file.seek(max(0, self._path.stat().st_size - 500))
+            return file.read().decode(errors="replace")
 
     def stop(self) -> None:
         """Lets it end after the transaction at hand."""
@@ -122,8 +117,7 @@ def judge_copies(bootstrap: str, source: str, copiers: Sequence[Copier], history
         outcomes = judging.read_outcomes(history)
         mine = {name: outcome for name, outcome in outcomes.items() if name.startswith(copier.options.name)}
         problems += judging.judge_transactions(mine, visible)
-        ends = dict(Counter(kind for kind, _ in mine.values()))
-        say(f"{copier.target}: {ends} transactions, {copier.life} lives, stood still {copier.stood_still} times")
+        say(f"{copier.target}: {dict(Counter(kind for kind, _ in mine.values()))} transactions, {copier.life} lives")
     return problems
 
 
@@ -137,7 +131,10 @@ def _copied(bootstrap: str, copier: Copier, count: int) -> dict[int, Rows]:
         copier.look_after()
         return sum(map(len, read().values())) >= count or None
 
-    eventually(all_there, f"{count} records in {copier.target}", PATIENCE_S)
+    try:
+        eventually(all_there, f"{count} records in {copier.target}", PATIENCE_S)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}; the last that {copier.options.name} has written: {copier.last_words()}") from error
     copier.stop()
     return read()
 
@@ -258,14 +255,17 @@ def main() -> int:
     failed = []
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         tools = JvmTools()
-        with tempfile.TemporaryDirectory(prefix="odradek-mixed-") as folder:
-            problems = Story(seed, Path(folder), tools, arguments.rounds).tell()
+        folder = Path(tempfile.mkdtemp(prefix="odradek-mixed-"))
+        problems = Story(seed, folder, tools, arguments.rounds).tell()
         tools.close()
         for problem in problems:
             print(problem)
         print(f"seed {seed}: {arguments.rounds} ends, {len(problems)} problems", flush=True)
         if problems:
             failed.append(seed)
+            print(f"seed {seed}: everything is kept in {folder}")
+        else:
+            shutil.rmtree(folder)
     print(f"{arguments.count} clusters, {len(failed)} with problems: {failed}")
     return 1 if failed else 0
 
