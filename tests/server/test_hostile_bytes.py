@@ -191,4 +191,4 @@ def test_flooding_while_never_reading_is_pushed_back() -> None:
             writer.transport.abort()
             del reader
 
-    run_loop(asyncio.wait_for(main(), 10))
+    run_loop(asyncio.wait_for(main(), 30))
