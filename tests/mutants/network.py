@@ -568,6 +568,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "network/test_acceptor.py::test_an_answer_that_is_ready_is_sent_before_the_acceptor_closes",
     ),
     Mutant(
+        "closed-listener-admits",
+        "network/acceptor.py",
+        "        if connection.listener.closed:",
+        "        if False:",
+        "A connection that was accepted in the turn in which the listener closed stays open, and is served.",
+        "network/test_acceptor.py -k while_the_listener_closes",
+    ),
+    Mutant(
         "growing-debt-ignored",
         "network/owed.py",
         "if debt is None or size > debt.size:",

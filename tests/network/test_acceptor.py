@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from odradek.network.acceptor import Listener, ListenError
 from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.server.process import new_event_loop
+from odradek.testing.node_thread import NodeLoop
 from tests.network.support import echo, framed, listening, peer, until
 
 MIB = 1024 * 1024
@@ -456,6 +458,30 @@ def test_short_answers_wait_for_the_turn_to_end_and_long_ones_do_not_overtake_th
             assert await client.frame() == b"end"
 
     run(main())
+
+
+@pytest.mark.parametrize("new_loop", [new_event_loop, NodeLoop])
+@pytest.mark.parametrize("turns", range(6))
+def test_a_connection_that_is_accepted_while_the_listener_closes_is_turned_away(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], turns: int
+) -> None:
+    async def main() -> None:
+        async with listening() as (acceptor, bound):
+            with socket.create_connection(("127.0.0.1", bound.port)) as client:
+                client.setblocking(False)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await acceptor.close()
+                loop = asyncio.get_running_loop()
+                answer = b""
+                with suppress(ConnectionError):
+                    await loop.sock_sendall(client, framed(b"hello"))
+                    answer = await loop.sock_recv(client, 1)
+                assert answer == b""
+                assert not acceptor.connections
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(asyncio.wait_for(main(), 10))
 
 
 def test_an_answer_that_is_ready_is_sent_before_the_acceptor_closes(run: Run) -> None:

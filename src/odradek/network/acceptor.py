@@ -56,13 +56,15 @@ class FrameHandler(Protocol):
 class Listener:
     """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
 
-    __slots__ = ("host", "name", "port", "quiet", "scope")
+    __slots__ = ("closed", "host", "name", "port", "quiet", "scope")
 
     def __init__(self, name: str, scope: str, host: str, port: int) -> None:
         self.name = name
         self.scope = scope
         self.host = host
         self.port = port
+        self.closed = False
+        """Whether connections are turned away (`Acceptor.close_listeners`)."""
         self.quiet = False
         """Whether requests are left alone (`Acceptor.quiesce`)."""
 
@@ -153,6 +155,7 @@ class Acceptor:
         """Accepts no new connections on the listeners of `scope` (None: on any); open ones stay."""
         for bound in self.listeners:
             if scope in (None, bound.scope):
+                bound.listener.closed = True
                 for server in bound.servers:
                     server.close()
 
@@ -203,6 +206,9 @@ class Acceptor:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None
         count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
+        if connection.listener.closed:  # it was accepted in a turn of the loop that began before
+            connection.abort()
+            return
         if len(self.connections) > limits.max_connections:
             self.quiet_log.warning("refusing %s: max.connections=%d are open", connection.connection_id, limits.max_connections)
             connection.abort()

@@ -30,7 +30,7 @@ class NodeThread:
         self._new_config = new_config
         self._disk = disk
         self._format_if_empty = format_if_empty
-        self._loop = _Loop()
+        self._loop = NodeLoop()
         self._executor = ThreadPoolExecutor(10, "odradek-embedded-job")
         self._loop.set_default_executor(self._executor)
         self._stopped: asyncio.Future[None] = self._loop.create_future()
@@ -80,7 +80,7 @@ class NodeThread:
                 self._bury(loop)
             loop.close()
 
-    def _live(self, loop: _Loop) -> None:
+    def _live(self, loop: NodeLoop) -> None:
         broker = Broker(self._new_config(), loop=loop, disk=self._disk, format_if_empty=self._format_if_empty)
         starting = loop.create_task(broker.start())
         try:
@@ -96,7 +96,7 @@ class NodeThread:
                 loop.run_until_complete(broker.stop())
                 loop.finish()
 
-    def _bury(self, loop: _Loop) -> None:
+    def _bury(self, loop: NodeLoop) -> None:
         """What the system does for a process that is gone."""
         loop.set_exception_handler(lambda loop, context: None)
         loop.break_off()
@@ -109,7 +109,7 @@ class NodeThread:
             disk.close()
 
 
-class _Loop(asyncio.SelectorEventLoop):
+class NodeLoop(asyncio.SelectorEventLoop):
     """An event loop that knows its connections and servers."""
 
     _ready: deque[asyncio.Handle]
@@ -122,6 +122,11 @@ class _Loop(asyncio.SelectorEventLoop):
         self._listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _make_socket_transport(self, *arguments: Any, **named: Any) -> Any:
+        server = cast("asyncio.Server | None", named.get("server"))
+        if server is not None and not server.sockets:
+            # Its listener closed in the turn that accepted it: asyncio would fail an assertion half-way, and nobody close the connection.
+            cast("socket.socket", arguments[0]).close()
+            raise ConnectionAbortedError
         transport = cast("asyncio.Transport", super()._make_socket_transport(*arguments, **named))  # type: ignore[misc]
         self._connections.add(transport)
         return transport
