@@ -23,7 +23,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from bench.acks import ack_latencies
 from bench.comparison import MB, SIDES, ColdRow, Figures, Row, Target, Turns, at_least, at_most, awake, below, run_on
-from interop.cluster import Member, MixedCluster, ask, eventually
+from interop.cluster import Member, MixedCluster, ask
+from interop.waiting import eventually, until
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -88,7 +89,7 @@ def begin(cluster: MixedCluster) -> None:
     """Formats and starts the nodes, and waits until all brokers are there."""
     cluster.format()
     cluster.start(timeout=180)
-    eventually(lambda: True if sum(not fenced for fenced in brokers(cluster).values()) == len(NODES) else None, "all brokers", 60)
+    until(lambda: sum(not fenced for fenced in brokers(cluster).values()) == len(NODES), "all brokers", 60)
 
 
 def brokers(cluster: MixedCluster) -> dict[int, bool]:
@@ -303,7 +304,7 @@ def ready(cluster: MixedCluster, folder: Path) -> Figures:
     cluster.format()
     start = time.perf_counter()
     cluster.start(timeout=180)
-    eventually(lambda: True if sum(not fenced for fenced in brokers(cluster).values()) == len(NODES) else None, "all brokers", 60)
+    until(lambda: sum(not fenced for fenced in brokers(cluster).values()) == len(NODES), "all brokers", 60)
     return {"ready s": time.perf_counter() - start}
 
 

@@ -13,14 +13,15 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from uuid import UUID
 
 from interop.peers import CLUSTER_ID, BrokerProcess, JvmBroker, OdradekBroker
 from interop.tools import JvmTools
+from interop.waiting import eventually
 from odradek.base.ids import uuid_to_string
 from odradek.config.broker import BrokerConfig
 from odradek.config.properties import parse_properties
@@ -31,8 +32,6 @@ from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, Des
 from odradek.protocol.registry import response_class
 from odradek.protocol.schema import Message
 from odradek.storage.disk import OsDisk
-
-T = TypeVar("T")
 
 SMALL: dict[str, str] = {
     "log.cleaner.dedupe.buffer.size": "20000000",
@@ -230,16 +229,6 @@ class MixedCluster:
 
 def _directory_id(node: int) -> UUID:
     return UUID(int=(node << 64) + 0x0DAD)
-
-
-def eventually(found: Callable[[], T | None], what: str, timeout: float) -> T:
-    """The first answer that is one; TimeoutError."""
-    deadline = time.monotonic() + timeout
-    while (answer := found()) is None:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {timeout:g} s for {what}")
-        time.sleep(0.05)
-    return answer
 
 
 def ask(port: int, request: Message, version: int, timeout: float = 5.0, host: str = "127.0.0.1") -> Message:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from interop.differential.groups import GROUP_CASES, wait_for_groups
 from interop.differential.peer import PATIENCE_SECONDS, Peer
 from interop.differential.transaction_logs import TRANSACTION_CASES
 from interop.differential.transactions import fill_transactions, initialize
+from interop.waiting import until
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_acls import CreateAclsRequest
@@ -607,11 +607,8 @@ def fill(peer: Peer) -> None:
 
 def wait_for_producer_ids(peer: Peer) -> None:
     """A broker that still waits for its first block of producer ids answers COORDINATOR_LOAD_IN_PROGRESS."""
-    deadline = time.monotonic() + 20
-    while peer.call(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)).error_code:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{peer.name} has no producer ids to give")
-        time.sleep(0.05)
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    until(lambda: not peer.call(ApiKey.INIT_PRODUCER_ID, 4, request).error_code, f"producer ids of {peer.name}", 20)
 
 
 def sasl(version: int) -> Iterator[Case]:

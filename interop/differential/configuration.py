@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from interop.differential.batches import batch
 from interop.differential.case import Case
 from interop.differential.peer import Peer
+from interop.waiting import until
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest
 from odradek.protocol.messages.delete_records import DeleteRecordsRequest
@@ -34,11 +34,12 @@ def settled(peer: Peer) -> None:
     mark = str(next(_marks))
     peer.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, incremental(resource(TOPIC, _MARKER, ("segment.ms", SET, mark))))
     wanted = DescribeConfigsRequest.DescribeConfigsResource(resource_type=TOPIC, resource_name=_MARKER, configuration_keys=["segment.ms"])
-    deadline = time.monotonic() + 20
-    while peer.call(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=[wanted])).results[0].configs[0].value != mark:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{peer.name} does not follow its metadata")
-        time.sleep(0.01)
+    request = DescribeConfigsRequest(resources=[wanted])
+
+    def followed() -> bool:
+        return peer.call(ApiKey.DESCRIBE_CONFIGS, 4, request).results[0].configs[0].value == mark
+
+    until(followed, f"{peer.name} to follow its metadata", 20)
 
 
 def resource(kind: int, name: str, *operations: tuple[str, int, str | None]) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from interop.differential.batches import batch
 from interop.differential.case import Case
 from interop.differential.peer import Peer
+from interop.waiting import until
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -55,18 +55,16 @@ def placed(path_of: Callable[[Peer], str]) -> Callable[[Peer], None]:
             peer.call(ApiKey.PRODUCE, 9, request)
         path = path_of(peer)
         peer.call(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, moves((path, MOVABLE, [0, 1])))
-        deadline = time.monotonic() + 20
-        while True:
+
+        def moved() -> bool:
             answer = peer.call(ApiKey.DESCRIBE_LOG_DIRS, 4, listing({MOVABLE: [0, 1]}))
             inside = [
                 partition for each in answer.results if each.log_dir == path for topic in each.topics for partition in topic.partitions
             ]
             elsewhere = [each for each in answer.results if each.log_dir != path and each.topics]
-            if len(inside) == 2 and not elsewhere and not any(partition.is_future_key for partition in inside):
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{peer.name} does not move {MOVABLE} to {path}: {answer}")
-            time.sleep(0.05)
+            return len(inside) == 2 and not elsewhere and not any(partition.is_future_key for partition in inside)
+
+        until(moved, f"{peer.name} to move {MOVABLE} to {path}", 20)
 
     return place
 
@@ -121,11 +119,7 @@ def alter_replica_log_dirs(version: int) -> Iterator[Case]:
     yield case("a relative directory", (lambda _: "data", MOVABLE, [0]))
     yield case("an empty directory", (lambda _: "", MOVABLE, [0]))
     yield case("a directory with a slash at its end", (lambda peer: second(peer) + "/", MOVABLE, [0]))
-    yield case(
-        "a name too long",
-        (second, LONG_NAME, [0]),
-        before=lambda peer: None if LONG_NAME in peer.topic_ids else peer.create_topic(LONG_NAME),
-    )
+    yield case("a name too long", (second, LONG_NAME, [0]), before=long_named)
     yield case("two directories at once", (first, MOVABLE, [1]), (second, MOVABLE, [1]))
     yield case("unusable name", (second, "with space", [0]))
     yield case("no partitions", (second, MOVABLE, []))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
 from interop.differential.case import Case
 from interop.differential.peer import Peer
+from interop.waiting import eventually, until
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -36,15 +36,14 @@ _members: dict[tuple[str, str], Known] = {}
 
 def wait_for_groups(peer: Peer) -> None:
     """Until the coordinator of every group is there."""
-    deadline = time.monotonic() + 60
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
-    while (
-        peer.call(ApiKey.FIND_COORDINATOR, 4, request).coordinators[0].error_code
-        or peer.call(ApiKey.LIST_GROUPS, 0, ListGroupsRequest()).error_code
-    ):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{peer.name} has no group coordinator")
-        time.sleep(0.05)
+
+    def are_there() -> bool:
+        if peer.call(ApiKey.FIND_COORDINATOR, 4, request).coordinators[0].error_code:
+            return False
+        return not peer.call(ApiKey.LIST_GROUPS, 0, ListGroupsRequest()).error_code
+
+    until(are_there, f"a group coordinator of {peer.name}", 60)
 
 
 def join_request(group: str, member: str = "", **options: Any) -> JoinGroupRequest:
@@ -62,12 +61,12 @@ def join_request(group: str, member: str = "", **options: Any) -> JoinGroupReque
 
 def call(peer: Peer, api_key: ApiKey, version: int, request: Any) -> Any:
     """Tried again while the group's partition is still being loaded."""
-    deadline = time.monotonic() + 30
-    while True:
+
+    def attempt() -> Any:
         answer = peer.call(api_key, version, request)
-        if answer.error_code not in (14, 15, 16) or time.monotonic() > deadline:
-            return answer
-        time.sleep(0.05)
+        return None if answer.error_code in (14, 15, 16) else answer
+
+    return eventually(attempt, f"{peer.name} to load the partition of a group", 30)
 
 
 def joined(peer: Peer, group: str, **options: Any) -> Known:
@@ -129,10 +128,12 @@ def commit_request(peer: Peer, group: str, version: int, *, member: str = "", ge
 
 def committed(peer: Peer, group: str, **options: Any) -> None:
     """A group without members that has an offset for plain-0."""
-    deadline = time.monotonic() + 30
-    while peer.call(ApiKey.OFFSET_COMMIT, 8, commit_request(peer, group, 8, **options)).topics[0].partitions[0].error_code in (14, 15, 16):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    request = commit_request(peer, group, 8, **options)
+
+    def loaded() -> bool:
+        return peer.call(ApiKey.OFFSET_COMMIT, 8, request).topics[0].partitions[0].error_code not in (14, 15, 16)
+
+    until(loaded, f"{peer.name} to load the partition of {group}", 30)
 
 
 def _named(api_key: ApiKey, version: int) -> Callable[[str], str]:

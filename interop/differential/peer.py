@@ -6,10 +6,10 @@ import contextlib
 import re
 import socket
 import struct
-import time
 from typing import Any
 from uuid import UUID
 
+from interop.waiting import eventually, until
 from odradek.base.ids import ZERO_UUID
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_response_header, encode_request_header
@@ -170,11 +170,11 @@ class Peer:
         """Waits until the broker has heard that the topics were deleted."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        deadline = time.monotonic() + 20
-        while not all(entry.error_code for entry in self.broker.call(ApiKey.METADATA, 12, request).topics):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.name} still knows one of {topics}")
-            time.sleep(0.02)
+        until(
+            lambda: all(entry.error_code for entry in self.broker.call(ApiKey.METADATA, 12, request).topics),
+            f"{self.name} to forget {topics}",
+            20,
+        )
 
     def _leads(self, topic: str, partitions: int) -> bool:
         """Whether the broker's logs know what its metadata says: JVM Kafka shows a topic a moment before it serves it."""
@@ -191,15 +191,13 @@ class Peer:
 
     def learn(self, topic: str) -> None:
         """Waits for the topic's leaders and remembers its id under the topic's name."""
-        deadline = time.monotonic() + 20
-        while True:
-            request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+
+        def led() -> Any:
             entry = self.broker.call(ApiKey.METADATA, 12, request).topics[0]
             told = entry.error_code == 0 and entry.partitions and all(partition.error_code == 0 for partition in entry.partitions)
-            if told and self._leads(topic, len(entry.partitions)):
-                break
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.name}: no leaders for {topic}: {entry}")
-            time.sleep(0.02)
+            return entry if told and self._leads(topic, len(entry.partitions)) else None
+
+        entry = eventually(led, f"leaders for {topic} on {self.name}", 20)
         self.topic_ids[topic] = entry.topic_id
         self.names[entry.topic_id] = f"id of {topic}"

@@ -5,7 +5,6 @@ Brokers 7, 8 and 9 exist only in these requests. What has become of them is seen
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
@@ -15,6 +14,7 @@ from interop.differential.exceptions import FEATURES_TO_COME
 from interop.differential.peer import Peer
 from interop.differential.raft import OTHER_CLUSTER, OTHER_DIRECTORY, quorum
 from interop.peers import CLUSTER_ID
+from interop.waiting import until
 from odradek.base.ids import ZERO_UUID
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -121,11 +121,11 @@ def synced(peer: Peer) -> None:
     """Waits until broker 1 has heard of all that the controller has committed."""
     request = ApiVersionsRequest(client_software_name="odd", client_software_version="1")
     end = quorum(peer).end
-    deadline = time.monotonic() + 20
-    while (got := peer.broker.call(ApiKey.API_VERSIONS, 4, request).finalized_features_epoch) < end - 1:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{peer.name}: broker 1 has the metadata up to {got} and not to {end}")
-        time.sleep(0.005)
+    until(
+        lambda: peer.broker.call(ApiKey.API_VERSIONS, 4, request).finalized_features_epoch >= end - 1,
+        f"broker 1 of {peer.name} to have the metadata up to {end}",
+        20,
+    )
 
 
 def brokers_now(after: str, before: Callable[[Peer], None] | None = None) -> Case:
@@ -241,11 +241,14 @@ def broker_heartbeat(version: int) -> Iterator[Case]:
 
     def until_it_may_go(peer: Peer) -> None:
         """Beats until all brokers have seen that it wants to go; broker 1 tells what it has seen every two seconds."""
-        deadline = time.monotonic() + 20
-        while not peer.call(ApiKey.BROKER_HEARTBEAT, version, heartbeat(peer, version, 7, want_shut_down=True)).should_shut_down:
-            assert time.monotonic() < deadline, "a broker that leads nothing may not go"
+
+        def may_go() -> bool:
+            if peer.call(ApiKey.BROKER_HEARTBEAT, version, heartbeat(peer, version, 7, want_shut_down=True)).should_shut_down:
+                return True
             unfence(peer, 8, 9)
-            time.sleep(0.05)
+            return False
+
+        until(may_go, f"{peer.name} to let a broker go that leads nothing", 20)
 
     yield case("nobody's", 9)
     yield case("of a negative epoch", epoch=-5, before=come)

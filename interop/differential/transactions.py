@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from interop.differential.batches import batch
 from interop.differential.case import Case
 from interop.differential.groups import UNKNOWN_ID, call
 from interop.differential.peer import Peer
+from interop.waiting import eventually, until
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -40,15 +40,14 @@ def fill_transactions(peer: Peer) -> None:
     """The topic, and a coordinator for every transactional id."""
     peer.create_topic(DATA, 3)
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
-    deadline = time.monotonic() + 60
-    while peer.call(ApiKey.FIND_COORDINATOR, 4, request).coordinators[0].error_code:
-        assert time.monotonic() < deadline, f"{peer.name} has no transaction coordinator"
-        time.sleep(0.05)
+
+    def found() -> bool:
+        return not peer.call(ApiKey.FIND_COORDINATOR, 4, request).coordinators[0].error_code
+
+    until(found, f"a transaction coordinator of {peer.name}", 60)
     for number in range(100):
         initialized(peer, f"warm-{number}")
-    while peer.call(ApiKey.LIST_TRANSACTIONS, 0, ListTransactionsRequest()).error_code:
-        assert time.monotonic() < deadline, f"{peer.name} is loading transactions for ever"
-        time.sleep(0.05)
+    until(lambda: not peer.call(ApiKey.LIST_TRANSACTIONS, 0, ListTransactionsRequest()).error_code, f"{peer.name} to load transactions", 60)
 
 
 # -- what happens before a case ----------------------------------------------------------------------------------------------------------
@@ -56,11 +55,13 @@ def fill_transactions(peer: Peer) -> None:
 
 def initialized(peer: Peer, transactional_id: str, **options: Any) -> Producer:
     """A producer with this transactional id."""
-    deadline = time.monotonic() + 30
     request = InitProducerIdRequest(**({"transactional_id": transactional_id, "transaction_timeout_ms": TIMEOUT_MS} | options))
-    while (answer := call(peer, ApiKey.INIT_PRODUCER_ID, 4, request)).error_code == CONCURRENT_TRANSACTIONS:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+
+    def attempt() -> Any:
+        answer = call(peer, ApiKey.INIT_PRODUCER_ID, 4, request)
+        return None if answer.error_code == CONCURRENT_TRANSACTIONS else answer
+
+    answer = eventually(attempt, f"{peer.name} to end the transaction of {transactional_id}", 30)
     assert answer.error_code == 0, (peer.name, answer)
     return remembered(peer, transactional_id, answer)
 
@@ -110,19 +111,18 @@ def ended(peer: Peer, transactional_id: str, *, commit: bool, version: int) -> N
 
 def settled(peer: Peer, transactional_id: str) -> None:
     """Waits until the id is in no state that passes by itself."""
-    deadline = time.monotonic() + 30
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    while peer.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, request).transaction_states[0].transaction_state.startswith("Prepare"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+
+    def stays() -> bool:
+        state = peer.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, request).transaction_states[0].transaction_state
+        return not state.startswith("Prepare")
+
+    until(stays, f"{peer.name} to complete the transaction of {transactional_id}", 30)
 
 
 def all_settled(peer: Peer) -> None:
-    deadline = time.monotonic() + 30
     request = ListTransactionsRequest(state_filters=["PrepareCommit", "PrepareAbort", "PrepareEpochFence"])
-    while peer.call(ApiKey.LIST_TRANSACTIONS, 0, request).transaction_states:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not peer.call(ApiKey.LIST_TRANSACTIONS, 0, request).transaction_states, f"{peer.name} to complete all transactions", 30)
 
 
 def committed_0(peer: Peer, transactional_id: str) -> None:

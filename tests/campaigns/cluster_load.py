@@ -10,6 +10,7 @@ import contextlib
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import KafkaError as RdKafkaError
@@ -216,9 +217,9 @@ class Reader(threading.Thread):
     def run(self) -> None:
         self._guarded(self._read)
 
-    def _guarded(self, what: object) -> None:
+    def _guarded(self, run: Callable[[], None]) -> None:
         try:
-            what()  # type: ignore[operator]
+            run()
         except Exception as error:
             self.failures.append(f"reader: {type(error).__name__}: {error}")
 

@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from interop.cluster import Member, MixedCluster, ask, eventually
+from interop.cluster import Member, MixedCluster, ask
 from interop.peers import BrokerProcess
+from interop.waiting import eventually
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.campaigns.namespaces import Network
 

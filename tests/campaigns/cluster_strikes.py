@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from interop.cluster import ask, eventually
+from interop.cluster import ask
 from interop.peers import OdradekBroker
+from interop.waiting import eventually, until
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from tests.campaigns import power_cuts
 from tests.campaigns.cluster_nodes import Nodes
@@ -255,7 +256,7 @@ class IsrToOne(Fault):
         try:
             led = eventually(lambda: self._alone(alone, witness), f"node {alone} to be alone in sync", self.ALONE_S)
             acked = self.acked()
-            eventually(lambda: True if self.acked() > acked + 100 else None, "acknowledgements of a leader that is alone", self.ALONE_S)
+            until(lambda: self.acked() > acked + 100, "acknowledgements of a leader that is alone", self.ALONE_S)
             self.cluster.nodes[alone].kill()
         finally:
             network.heal()

@@ -29,8 +29,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from interop.cluster import eventually
 from interop.tools import JvmTools
+from interop.waiting import eventually
 from tests.campaigns import exactly_once_judging as judging
 from tests.campaigns import kills
 from tests.campaigns.copiers import Options

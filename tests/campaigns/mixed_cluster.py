@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from interop.cluster import Member, MixedCluster, ask, eventually
+from interop.cluster import Member, MixedCluster, ask
+from interop.waiting import eventually, until
 from odradek.coordinator.partitioning import partition_of
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -119,8 +120,7 @@ class MixedBrokers(MixedCluster):
         response = ask(self.nodes[asked].port, CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 7, timeout=30)
         assert isinstance(response, CreateTopicsResponse)
         assert response.topics[0].error_code == 0, response
-        known = lambda: all((name, 0) in self.states(each) for each in self.living()) or None  # noqa: E731
-        eventually(known, f"all brokers to know {name}", PATIENCE_S)
+        until(lambda: all((name, 0) in self.states(each) for each in self.living()), f"all brokers to know {name}", PATIENCE_S)
 
     def create_spread(self, name: str, configs: Mapping[str, str] | None = None) -> None:
         """A topic with three replicas of three partitions: each broker leads one, and one of the other kind is next."""
@@ -130,7 +130,7 @@ class MixedBrokers(MixedCluster):
         """Formats and starts the nodes, and makes the topics of the coordinators."""
         self.format()
         self.start()
-        eventually(lambda: True if self.unfenced() == set(BROKERS) else None, "all brokers", PATIENCE_S)
+        until(lambda: self.unfenced() == set(BROKERS), "all brokers", PATIENCE_S)
         for name, configs in INTERNAL.items():
             self.create_spread(name, configs)
 

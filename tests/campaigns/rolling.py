@@ -29,12 +29,13 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 
 import aiokafka
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from interop.cluster import eventually
+from interop.waiting import eventually
 from odradek.testing.history import Recorder, iterate_history
 from odradek.testing.history.anomalies import ALLOWED
 from odradek.testing.history.checker import examine
@@ -82,9 +83,9 @@ class Client(ABC):
         for thread in self.threads:
             thread.join()
 
-    def _guarded(self, run: object) -> None:
+    def _guarded(self, run: Callable[[], None]) -> None:
         try:
-            run()  # type: ignore[operator]
+            run()
         except Exception as error:
             self.errors.append(f"{type(error).__name__}: {error}")
 

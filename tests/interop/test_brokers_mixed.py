@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from interop.cluster import eventually
 from interop.tools import JvmTools
+from interop.waiting import until
 from tests.campaigns.mixed_cluster import BROKERS, SESSION_S, MixedBrokers, Moves, write
 from tests.campaigns.mixed_quorum import no_complaints
 from tests.campaigns.mixed_tools import elect_preferred, tools_agree
@@ -71,7 +71,7 @@ def test_coordinators_and_leaders_move_when_a_broker_ends(cluster: MixedBrokers,
         assert time.monotonic() - begin < 10, "the controller lets it go"
         patience_s = SESSION_S / 2
     asked = cluster.living()[0]
-    eventually(lambda: True if cluster.brokers(asked)[broker] else None, f"broker {broker} to be fenced", patience_s)
+    until(lambda: cluster.brokers(asked)[broker], f"broker {broker} to be fenced", patience_s)
     cluster.wait_for_isr(broker)
     moves.end()
     cluster.start(broker)

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.cluster import Member, MixedCluster, eventually
+from interop.cluster import Member, MixedCluster
 from interop.peers import run_jvm_tool
+from interop.waiting import eventually
 from odradek.replication.selector import RACK_AWARE
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]

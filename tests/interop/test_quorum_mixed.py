@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interop.cluster import Member, MixedCluster, ask, eventually
+from interop.cluster import Member, MixedCluster, ask
 from interop.tools import JvmTools
+from interop.waiting import until
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.campaigns.mixed_quorum import campaign, no_complaints
@@ -66,7 +67,7 @@ def test_each_loads_the_snapshot_of_the_other(tmp_path: Path) -> None:
         for number in range(60):
             create(cluster, 2, f"topic-{number}", 2)
         own = cluster.nodes[1].data / log
-        eventually(lambda: True if first_offset(own) > 0 else None, "the old log to be deleted", PATIENCE_S)
+        until(lambda: first_offset(own) > 0, "the old log to be deleted", PATIENCE_S)
         names = {f"topic-{number}" for number in range(60)}
         cluster.start(3)
         assert topics(cluster, 3) == names
@@ -78,7 +79,7 @@ def test_each_loads_the_snapshot_of_the_other(tmp_path: Path) -> None:
         assert topics(cluster, 4) == names
         assert snapshots(cluster.nodes[4].data / log), "our broker has begun with the snapshot of the JVM's controller"
         create(cluster, 4, "after", 3)
-        eventually(lambda: True if cluster.brokers(2)[4] is False else None, "broker 4 to be unfenced", PATIENCE_S)
+        until(lambda: cluster.brokers(2)[4] is False, "broker 4 to be unfenced", PATIENCE_S)
         assert no_complaints(cluster) == []
     finally:
         cluster.kill()

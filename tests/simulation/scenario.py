@@ -170,19 +170,11 @@ class Story:
 
     @contextmanager
     def _logging(self) -> Iterator[None]:
-        logger = logging.getLogger("odradek")
-        handler = TraceLogHandler(self.trace)
-        level, propagate = logger.level, logger.propagate
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        logger.addHandler(handler)
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-            logger.setLevel(level)
-            logger.propagate = propagate
-            self.errors += handler.errors
+        with TraceLogHandler(self.trace).attached(logging.INFO) as handler:
+            try:
+                yield
+            finally:
+                self.errors += handler.errors
 
     def _on(self, name: str, actor: Callable[[str, random.Random], Awaitable[None]]) -> asyncio.Task[None]:
         async def act() -> None:

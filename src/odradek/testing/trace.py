@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class Trace:
@@ -55,3 +56,18 @@ class TraceLogHandler(logging.Handler):
             if record.exc_info is not None:
                 text += "\n" + logging.Formatter().formatException(record.exc_info)
             self.errors.append(f"{record.name}: {text}")
+
+    @contextmanager
+    def attached(self, level: int) -> Iterator[TraceLogHandler]:
+        """The only one that hears what Odradek logs from `level` on, until the block ends."""
+        logger = logging.getLogger("odradek")
+        former, propagate = logger.level, logger.propagate
+        logger.setLevel(level)
+        logger.propagate = False
+        logger.addHandler(self)
+        try:
+            yield self
+        finally:
+            logger.removeHandler(self)
+            logger.setLevel(former)
+            logger.propagate = propagate

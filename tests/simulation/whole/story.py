@@ -14,8 +14,8 @@ import gc
 import logging
 import random
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from odradek.base.errors import OdradekError
@@ -359,20 +359,9 @@ class Story:
             for line in traceback.format_exception(error)[-4:]:
                 self.outcome.problems.append(f"logs:   {line.rstrip()}")
 
-    @contextmanager
-    def _logging(self) -> Iterator[None]:
-        logger = logging.getLogger("odradek")
-        self._handler = handler = TraceLogHandler(self.trace or Trace(self.loop.time, keep=False))
-        level, propagate = logger.level, logger.propagate
-        logger.setLevel(logging.INFO if self.trace is not None else logging.ERROR)
-        logger.propagate = False
-        logger.addHandler(handler)
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-            logger.setLevel(level)
-            logger.propagate = propagate
+    def _logging(self) -> AbstractContextManager[TraceLogHandler]:
+        self._handler = TraceLogHandler(self.trace or Trace(self.loop.time, keep=False))
+        return self._handler.attached(logging.INFO if self.trace is not None else logging.ERROR)
 
 
 __all__ = ["Outcome", "Story", "play"]
