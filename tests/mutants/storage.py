@@ -644,7 +644,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            self._written.clear()\n            self.write_recovery_points()",
         "            self._written.clear()",
         "a log made where one was deleted takes over its recovery point: torn records count as flushed",
-        "storage/test_log_manager.py::test_a_log_made_where_one_was_does_not_inherit_its_recovery_point",
+        "storage/test_log_manager.py::test_a_log_made_where_one_was_inherits_nothing",
     ),
     Mutant(
         "late-checkpoint-wins",

@@ -15,6 +15,16 @@ def test_every_mutant_names_a_file_of_tests() -> None:
     assert not nameless
 
 
+def test_every_test_that_a_mutant_names_exists() -> None:
+    gone = []
+    for each in mutants.load():
+        for file, _, test in (word.partition("::") for word in mutants.named(each.mutant) if "::" in word):
+            function = test.partition("[")[0].rpartition("::")[2]
+            if f"def {function}(" not in (mutants.ROOT / file).read_text():
+                gone.append(f"{each.title}: {test}")
+    assert not gone
+
+
 def test_a_word_that_selects_tests_is_no_folder() -> None:
     mutant = Mutant("name", "server/fetchers.py", "", "", "", "server/test_fetchers.py storage -k metadata")
     assert mutants.named(mutant) == ["tests/server/test_fetchers.py", "tests/storage", "-k", "metadata"]
