@@ -51,7 +51,9 @@ class Commit(NamedTuple):
 
 
 class Revocation(NamedTuple):
-    """A member of the consumer protocol has to give up partitions; since when is of the coordinator's clock, seconds."""
+    """A member of the consumer protocol has to give up partitions, or all that it had once it did not do so in time and was removed; since
+    when is of the coordinator's clock, seconds.
+    """
 
     client_id: str
     partitions: frozenset[Partition]
@@ -79,6 +81,8 @@ class GroupState:
     client_ids: dict[str, str] = field(default_factory=dict)
     """Of all that ever were members by the consumer protocol."""
     revocations: list[Revocation] = field(default_factory=list)
+    revoking: dict[str, Revocation] = field(default_factory=dict)
+    """Member id -> what it has not given up yet."""
     commits: list[Commit] = field(default_factory=list)
     completed: set[int] = field(default_factory=set)
     """Generations (of the consumer protocol: epochs) with members that all had taken them over."""
@@ -192,16 +196,21 @@ class GroupLog(threading.Thread):
     def _current(
         self, group: GroupState, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None, position: int, written: float
     ) -> None:
+        before = group.members.get(member_id)
+        revoking = group.revoking.pop(member_id, None)
         if value is None:
             group.history.append(f"{position}: {member_id} has nothing any more")
-            if member_id in group.members:
+            if before is not None:
+                if revoking is not None:
+                    group.revocations.append(revoking._replace(partitions=before.held))
                 group.members[member_id] = MemberState()
             return
         leaving = self._partitions(value.partitions_pending_revocation)
         held = self._partitions(value.assigned_partitions) | leaving
         if leaving:
-            group.revocations.append(Revocation(group.client_ids.get(member_id, member_id), leaving, written))
-        before = group.members.get(member_id)
+            revocation = Revocation(group.client_ids.get(member_id, member_id), leaving, written)
+            group.revocations.append(revocation)
+            group.revoking[member_id] = revoking if revoking is not None and revoking.partitions == leaving else revocation
         since = before.since if before is not None and before.held == held and before.since <= written else written
         group.members[member_id] = MemberState(value.member_epoch, value.state == 0, held, since)
         group.history.append(f"{position}: {member_id} epoch {value.member_epoch} state {value.state} {sorted(held)}")

@@ -8,7 +8,7 @@ commits-go-on     the committed offset of a partition never goes back in the log
                   overtaken by the member's next one;
 fenced            no commit of somebody who is not a member, or of a generation to come, or of another member's partition is in the log;
 positions-go-on   a member that is given a partition reads it from the committed offset on, and leaves nothing out from there
-                    (librdkafka hands a record out again at times);
+                    (librdkafka hands a record out again at times, also one that it fetched before it lost the partition for a moment);
 at-least-once     every acknowledged record was read by somebody, as it was sent.
 """
 
@@ -350,10 +350,13 @@ def positions_go_on(claims: Iterable[Claim], commits: Iterable[Commit], times: M
             highest = max(highest, offset)
             known[partition][0].append(done)
             known[partition][1].append(highest)
+    had: set[tuple[Partition, str]] = set()
     for claim in claims:
+        again = (claim.partition, claim.member) in had
+        had.add((claim.partition, claim.member))
         if not claim.reads:
             continue
-        at, first = claim.reads[0]
+        at, first = claim.reads[left_from_before(claim) if again else 0]
         moments, offsets = known.get(claim.partition, ([], []))
         index = bisect_right(moments, claim.begin)
         least = offsets[index - 1] if index else 0
@@ -368,6 +371,13 @@ def positions_go_on(claims: Iterable[Claim], commits: Iterable[Commit], times: M
                     f"positions-go-on: {claim.group} {claim.partition}: {claim.member} read {after} after {before} in {claim.generation}"
                 )
     return problems
+
+
+def left_from_before(claim: Claim) -> int:
+    """How many of the claim's first reads are what its member fetched under an earlier claim: records in their order, after which it went
+    back.
+    """
+    return next((index for index, ((_, before), (_, after)) in enumerate(pairwise(claim.reads), 1) if after < before), 0)
 
 
 def at_least_once(history: Iterable[Event], members: set[str], ends: Mapping[Partition, int]) -> list[str]:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.protocol.messages.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
 from odradek.testing.history import Assigned, Event, MicroOperation, Poll, Revoked, Send
 from odradek.testing.history import Commit as Committing
 from tests.campaigns import rebalance_judging as judging
-from tests.campaigns.group_log import Commit, GroupState, MemberState, Revocation
+from tests.campaigns.group_log import Commit, GroupLog, GroupState, MemberState, Revocation
 from tests.campaigns.rebalance_judging import Silence
 
 PLACE = ("t", 0)
@@ -96,6 +106,22 @@ def test_positions_that_are_not_the_committed_ones_are_seen() -> None:
     assert len(problems(0)) == 1
     assert len(problems(3)) == 1
     assert len(problems(2, 4)) == 1
+    assert len(problems(3, 2, 3)) == 1
+
+
+def test_what_was_fetched_before_a_partition_was_lost_is_no_position() -> None:
+    committing = event(3, "a", "commit", Committing("g", *PLACE, 2), kind="invoke", id=1)
+    done = [given(1, "a", 1), read(2, "a", 0, 1), committing, event(4, "a", "commit", Committing("g", *PLACE, 2), id=1)]
+
+    def problems(*offsets: int) -> list[str]:
+        history = [*done, gone(5, "a", 1), given(6, "a", 2), read(7, "a", *offsets)]
+        found = judging.claims_of(history, {"a"}, {"a": float("inf")})
+        return judging.positions_go_on(found, [commit(2, 1)], judging.commit_times(history))
+
+    assert problems(3, 2, 3, 4) == []
+    assert problems(3, 4, 2) == []
+    assert len(problems(3, 4)) == 1, "it did not go back"
+    assert len(problems(3, 1)) == 1, "it did not go back to what was committed"
 
 
 def test_records_that_nobody_read_are_seen() -> None:
@@ -149,6 +175,35 @@ def test_who_did_not_hear_that_it_has_to_give_up_owns_until_its_time_is_over() -
     assert overlapping(2.5, 2.9) == 1, "it had time left"
     assert overlapping(2, 2.4, partition=("t", 1)) == 1, "it had to give up something else"
     assert overlapping(2, 2.4, member="b") == 1, "somebody else had to give up"
+
+
+def test_who_is_removed_because_it_did_not_give_up_in_time_loses_all() -> None:
+    four, five = ("t", 4), ("t", 5)
+    topic = UUID(int=1)
+    log = GroupLog("", {topic: "t"})
+
+    def stood(at: float, kept: list[int] | None, leaving: Sequence[int] = ()) -> list[Revocation]:
+        of = ConsumerGroupCurrentMemberAssignmentValue
+        value = None
+        if kept is not None:
+            value = of(
+                member_epoch=7,
+                state=1 if leaving else 0,
+                assigned_partitions=[of.TopicPartitions(topic_id=topic, partitions=kept)],
+                partitions_pending_revocation=[of.TopicPartitions(topic_id=topic, partitions=list(leaving))],
+            )
+        log._take(CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a"), value), 0, at)
+        return log.groups["g"].revocations
+
+    key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="a")
+    log._take(CoordinatorRecord(key, ConsumerGroupMemberMetadataValue(client_id="A")), 0, 0.0)
+    assert stood(1, [4, 5]) == []
+    assert stood(2, [4], [5]) == [Revocation("A", frozenset({five}), 2)]
+    assert stood(3, [4], [5])[1:] == [Revocation("A", frozenset({five}), 3)]
+    assert stood(10, None)[2:] == [Revocation("A", frozenset({four, five}), 2)]
+    stood(11, [4], [5])
+    stood(12, [4])
+    assert len(stood(13, None)) == 4, "it had given up in time"
 
 
 def test_a_commit_may_be_overtaken_while_nobody_has_heard_of_it() -> None:
