@@ -379,7 +379,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted(r"frame with header tags without end", r"", CLOSED, _HEADER_OF_VERSIONS, _STRICT_TAGS),
     Excepted(r"METADATA v[0-3] a name that is not UTF-8", r"", CLOSED, invalid_topic, "JVM Kafka puts U+FFFD for bytes that are not UTF-8"),
     Excepted(
-        r"ELECT_LEADERS v1 huge first length",
+        r"(controller )?ELECT_LEADERS v1 huge first length",
         r"",
         CLOSED,
         {"throttle_time_ms": 0, "error_code": INVALID_REQUEST, "replica_election_results": {}},
