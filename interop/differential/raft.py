@@ -158,16 +158,21 @@ def begin_request(
     return of(cluster_id=cluster, voter_id=voter, topics=shape, leader_endpoints=reached)
 
 
-def begin_quorum_epoch(version: int) -> Iterator[Case]:
-    def case(name: str, ago: int = 0, **options: Any) -> Case:
-        return Case(ApiKey.BEGIN_QUORUM_EPOCH, version, name, lambda peer: begin_request(quorum(peer).epoch - ago, **options))
-
+def _of_epochs(case: Callable[..., Case]) -> Iterator[Case]:
+    """Leaders of this epoch and of others; `case` takes how many epochs ago, and the leader."""
     yield case("an earlier epoch", 1)
     yield case("a negative epoch", 100)
     for leader in (NODE, -1, 9):
         yield case(f"leader {leader} of an earlier epoch", 1, leader=leader)
     for leader in (NODE, -1):
         yield case(f"leader {leader} of this epoch", leader=leader)
+
+
+def begin_quorum_epoch(version: int) -> Iterator[Case]:
+    def case(name: str, ago: int = 0, **options: Any) -> Case:
+        return Case(ApiKey.BEGIN_QUORUM_EPOCH, version, name, lambda peer: begin_request(quorum(peer).epoch - ago, **options))
+
+    yield from _of_epochs(case)
     for voter in (-1, 9, FAKE):
         yield case(f"to voter {voter}", leader=NODE, voter=voter)
     yield case("to another directory", leader=NODE, directory=OTHER_DIRECTORY)
@@ -207,12 +212,7 @@ def end_quorum_epoch(version: int) -> Iterator[Case]:
     def case(name: str, ago: int = 0, **options: Any) -> Case:
         return Case(ApiKey.END_QUORUM_EPOCH, version, name, lambda peer: end_request(quorum(peer).epoch - ago, **options))
 
-    yield case("an earlier epoch", 1)
-    yield case("a negative epoch", 100)
-    for leader in (NODE, -1, 9):
-        yield case(f"leader {leader} of an earlier epoch", 1, leader=leader)
-    for leader in (NODE, -1):
-        yield case(f"leader {leader} of this epoch", leader=leader)
+    yield from _of_epochs(case)
     yield case("nobody preferred", leader=NODE, preferred=())
     yield case("others preferred", leader=NODE, preferred=((FAKE, ZERO_UUID), (9, OTHER_DIRECTORY)))
     yield case("without endpoints", leader=NODE, endpoints=())
