@@ -142,7 +142,7 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "sessions-end-before-sockets-are-read",
         "controller/kraft/periodic.py",
-        "        self._check_heartbeats(_GRACE_TURNS)\n",
+        "        self._check_heartbeats(READING_TURNS)\n",
         "        self._check_heartbeats(0)\n",
         "a controller that was busy fences brokers whose heartbeats lie in its sockets",
         _SESSIONS,

@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.server.clock import LoopClock
 from odradek.server.disconnects import HeartbeatConnections
+from odradek.server.process import run_loop
 from tests.clock import ManualClock
+from tests.network.support import until
 
 
 class World:
+    """Asks the controller at once whether to fence, or when the test lets it (`held`)."""
+
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.fenced: list[tuple[int, int]] = []
+        self.held: list[Callable[[], None]] | None = None
         self.connections = HeartbeatConnections(self.clock, self._fence, 1.0, 2.0)
 
-    def _fence(self, broker_id: int, broker_epoch: int) -> Deferred[bool]:
-        self.fenced.append((broker_id, broker_epoch))
-        if broker_id == 9:
-            return Deferred.failed(KafkaError(ErrorCode.NOT_CONTROLLER))
-        return Deferred.of(True)
+    def beat(self, broker_id: int, broker_epoch: int, connection_id: str) -> None:
+        self.connections.arrived(connection_id)
+        self.connections.heard(broker_id, broker_epoch, connection_id)
+
+    def _fence(self, broker_id: int, broker_epoch: int, is_back: Callable[[], bool]) -> Deferred[bool]:
+        done: Deferred[bool] = Deferred()
+
+        def run() -> None:
+            if is_back():
+                done.complete(False)
+                return
+            self.fenced.append((broker_id, broker_epoch))
+            if broker_id == 9:
+                done.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
+            else:
+                done.complete(True)
+
+        if self.held is None:
+            run()
+        else:
+            self.held.append(run)
+        return done
 
 
-def test_a_broker_is_fenced_a_second_after_its_connection_ended() -> None:
-    world = World()
-    world.connections.heard(1, 5, "a")
-    world.connections.heard(2, 6, "b")
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_broker_is_fenced_a_second_after_its_connection_ended(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.beat(2, 6, "b")
     world.clock.advance_s(1.9)
     world.connections.disconnected("a")
     world.clock.advance_s(0.9)
@@ -36,10 +71,9 @@ def test_a_broker_is_fenced_a_second_after_its_connection_ended() -> None:
     assert world.fenced == [(1, 5)]
 
 
-def test_nobody_is_fenced_before_the_next_heartbeat_is_overdue() -> None:
+def test_nobody_is_fenced_before_the_next_heartbeat_is_overdue(world: World) -> None:
     """A broker that is well may notice with its next heartbeat only that the connection has ended."""
-    world = World()
-    world.connections.heard(1, 5, "a")
+    world.beat(1, 5, "a")
     world.clock.advance_s(0.1)
     world.connections.disconnected("a")
     world.clock.advance_s(2.3)
@@ -48,20 +82,21 @@ def test_nobody_is_fenced_before_the_next_heartbeat_is_overdue() -> None:
     assert world.fenced == [(1, 5)]
 
 
-def test_who_comes_back_in_time_is_not() -> None:
-    world = World()
-    world.connections.heard(1, 5, "a")
+def test_who_comes_back_in_time_is_not(world: World) -> None:
+    world.beat(1, 5, "a")
     world.connections.disconnected("a")
-    world.clock.advance_s(0.9)
-    world.connections.heard(1, 5, "b")
+    world.clock.advance_s(2.4)
+    world.beat(1, 5, "b")
     world.clock.advance_s(10)
     assert world.fenced == []
+    world.connections.disconnected("b")
+    world.clock.advance_s(1.1)
+    assert world.fenced == [(1, 5)]
 
 
-def test_the_end_of_a_connection_that_is_no_longer_used_means_nothing() -> None:
-    world = World()
-    world.connections.heard(1, 5, "a")
-    world.connections.heard(1, 5, "b")
+def test_the_end_of_a_connection_that_is_no_longer_used_means_nothing(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.beat(1, 5, "b")
     world.connections.disconnected("a")
     world.connections.disconnected("of somebody else")
     world.clock.advance_s(10)
@@ -71,23 +106,221 @@ def test_the_end_of_a_connection_that_is_no_longer_used_means_nothing() -> None:
     assert world.fenced == [(1, 5)]
 
 
-def test_a_life_that_beat_after_the_other_is_the_one_that_counts() -> None:
-    world = World()
-    world.connections.heard(1, 5, "a")
-    world.connections.heard(1, 8, "b")
+def test_a_connection_that_is_used_again_counts_again(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.beat(1, 5, "b")
+    world.beat(1, 5, "a")
+    world.connections.disconnected("b")
+    world.clock.advance_s(10)
+    assert world.fenced == []
+    world.connections.disconnected("a")
+    world.clock.advance_s(2.6)
+    assert world.fenced == [(1, 5)]
+
+
+def test_a_life_that_beat_after_the_other_is_the_one_that_counts(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.beat(1, 8, "b")
     world.connections.disconnected("b")
     world.clock.advance_s(2.6)
     assert world.fenced == [(1, 8)]
 
 
-def test_who_is_no_controller_any_more_cannot_fence_and_a_closed_one_does_not() -> None:
-    world = World()
-    world.connections.heard(9, 5, "a")
-    world.connections.heard(1, 5, "b")
+def test_who_is_no_controller_any_more_cannot_fence(world: World) -> None:
+    world.beat(9, 5, "a")
     world.connections.disconnected("a")
     world.clock.advance_s(2.6)
     assert world.fenced == [(9, 5)]
-    world.connections.disconnected("b")
-    world.connections.close()
+
+
+# -- who did not listen may not judge ------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_that_stood_still_gives_the_grace_time_anew(world: World) -> None:
+    """Its brokers may have come back long ago, or have been turned away by a full queue of connections meanwhile."""
+    world.beat(1, 5, "a")
+    world.clock.advance_s(3)
+    world.connections.disconnected("a")
+    world.clock.advance_s(0.4)
+    world.clock.stall_s(0.55)
+    world.clock.advance_s(0.9)
+    assert world.fenced == []
+    world.clock.advance_s(0.2)
+    assert world.fenced == [(1, 5)]
+
+
+@pytest.mark.parametrize("timers_first", [False, True])
+def test_after_a_long_stall_the_grace_time_is_as_long(world: World, timers_first: bool) -> None:
+    """Those who found nobody listening back off for longer and longer. The end of the connection is read with all the rest."""
+    world.beat(1, 5, "a")
+    world.clock.advance_s(3)
+    world.clock.stall_s(6)
+    if timers_first:
+        world.clock.run_due()
+    world.connections.disconnected("a")
+    world.clock.advance_s(5.7)
+    assert world.fenced == []
+    world.clock.advance_s(0.4)
+    assert world.fenced == [(1, 5)]
+
+
+def test_a_loop_that_stands_still_again_and_again_does_not_judge(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.connections.disconnected("a")
+    for _ in range(20):
+        world.clock.advance_s(0.8)
+        world.clock.stall_s(0.4)
+    assert world.fenced == []
+    world.clock.advance_s(1.3)
+    assert world.fenced == [(1, 5)]
+
+
+@pytest.mark.parametrize("turns", range(READING_TURNS))
+def test_what_waits_in_sockets_when_the_grace_time_is_over_counts(world: World, turns: int) -> None:
+    """Loops run timers before they read."""
+    world.beat(1, 5, "a")
+    world.connections.disconnected("a")
+    world.clock.advance_s(2.4)
+    world.clock.stall_s(0.11)
+    for _ in range(turns):
+        world.clock.turn()
+    world.beat(1, 5, "b")
     world.clock.advance_s(10)
-    assert world.fenced == [(9, 5)]
+    assert world.fenced == []
+
+
+def test_a_stall_while_sockets_are_read_counts(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.connections.disconnected("a")
+    world.clock.advance_s(2.4)
+    world.clock.stall_s(0.11)
+    world.clock.turn()
+    world.clock.stall_s(3)
+    world.clock.advance_s(2.9)
+    assert world.fenced == []
+    world.clock.advance_s(0.2)
+    assert world.fenced == [(1, 5)]
+
+
+def test_a_heartbeat_that_the_controller_has_before_the_question_counts(world: World) -> None:
+    """Its operations wait for the disk."""
+    world.beat(1, 5, "a")
+    world.connections.disconnected("a")
+    world.held = []
+    world.connections.arrived("b")
+    world.clock.advance_s(3)
+    assert len(world.held) == 1
+    world.connections.heard(1, 5, "b")
+    world.held[0]()
+    assert world.fenced == []
+
+
+def test_a_heartbeat_whose_connection_has_ended_gives_the_grace_time_anew_and_no_more(world: World) -> None:
+    """A broker is killed while its heartbeat waits for its turn: over the connection that it had, or over its first."""
+    world.beat(1, 5, "a")
+    world.clock.advance_s(1.9)
+    for connection in ("a", "b"):
+        world.connections.arrived(connection)
+        world.connections.disconnected(connection)
+        world.clock.advance_s(0.05)
+        world.connections.heard(1, 5, connection)
+        world.clock.advance_s(2.4)
+        assert world.fenced == []
+    world.clock.advance_s(0.2)
+    assert world.fenced == [(1, 5)]
+
+
+def test_nothing_is_fenced_for_what_was_heard_under_another_leader(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.beat(2, 6, "b")
+    world.connections.disconnected("a")
+    world.connections.forget()
+    world.connections.disconnected("b")
+    world.clock.advance_s(10)
+    assert world.fenced == []
+    assert world.clock.pending == []
+
+
+def test_a_question_under_way_is_void_under_the_next_leader(world: World) -> None:
+    world.held = []
+    world.beat(1, 5, "a")
+    world.connections.disconnected("a")
+    world.clock.advance_s(3)
+    world.connections.forget()
+    world.held[0]()
+    assert world.fenced == []
+
+
+def test_a_connection_that_stays_counts_under_the_next_leader(world: World) -> None:
+    """A heartbeat came before the change and is worked off after it."""
+    world.connections.arrived("a")
+    world.connections.forget()
+    world.connections.heard(1, 5, "a")
+    world.clock.advance_s(10)
+    assert world.fenced == []
+    world.connections.disconnected("a")
+    world.clock.advance_s(1.1)
+    assert world.fenced == [(1, 5)]
+
+
+def test_connections_that_have_ended_are_not_remembered(world: World) -> None:
+    for number in range(100):
+        connection = str(number)
+        world.connections.arrived(connection)
+        if number % 2:
+            world.connections.heard(1, 5, connection)
+        world.connections.disconnected(connection)
+    assert world.connections._open == {}
+
+
+# -- on the loop of a process --------------------------------------------------------------------------------------------------------------
+
+
+class _Heartbeats(asyncio.Protocol):
+    """One connection of a broker 1, each byte of which is a heartbeat."""
+
+    def __init__(self, connections: HeartbeatConnections, heard: list[str]) -> None:
+        self.connections = connections
+        self.heard = heard
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.name = str(transport.get_extra_info("peername")[1])
+
+    def data_received(self, data: bytes) -> None:
+        self.connections.arrived(self.name)
+        self.connections.heard(1, 5, self.name)
+        self.heard.append(self.name)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connections.disconnected(self.name)
+
+
+def test_a_loop_that_was_busy_hears_first_what_came_meanwhile() -> None:
+    """Over real sockets: the end of one connection, and another one that waits to be accepted, with its first heartbeat."""
+    fenced: list[int] = []
+    heard: list[str] = []
+
+    def fence(broker_id: int, broker_epoch: int, is_back: Callable[[], bool]) -> Deferred[bool]:
+        if not is_back():
+            fenced.append(broker_id)
+        return Deferred.of(not is_back())
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        connections = HeartbeatConnections(LoopClock(loop), fence, 0.2, 0.0)
+        server = await loop.create_server(lambda: _Heartbeats(connections, heard), "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        with socket.create_connection(address) as first:
+            first.sendall(b"1")
+            await until(lambda: len(heard) == 1)
+        await until(lambda: 1 in connections._missing)
+        with socket.create_connection(address) as second:
+            second.sendall(b"1")
+            loop.call_soon(time.sleep, 0.5)
+            await until(lambda: len(heard) == 2)
+            assert fenced == []
+            assert not connections._missing
+        await until(lambda: 1 in fenced)
+        server.close()
+
+    run_loop(main())

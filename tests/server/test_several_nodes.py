@@ -397,6 +397,86 @@ def test_a_broker_that_comes_back_over_another_connection_keeps_its_leaderships(
     story(main)
 
 
+@pytest.mark.parametrize("seconds", [0.9, 2.0, 5.0, 20.0])
+def test_nobody_is_fenced_because_the_controller_stood_still(seconds: float) -> None:
+    """Brokers end connections over which nothing is answered for half a session, and what they have begun anew waits unread."""
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER, 5: BROKER, 6: BROKER})
+        await cluster.start()
+        for lost in (False, True):
+            cluster.nodes[1].pause()
+            await asyncio.sleep(seconds / 2)
+            if lost:
+                loop.network.reset_connections("n1")
+            await asyncio.sleep(seconds / 2)
+            cluster.nodes[1].resume()
+            for _ in range(120):
+                await asyncio.sleep(0.1)
+                assert not any(cluster.registered(1).values())
+
+    story(main)
+
+
+def test_nobody_is_fenced_because_the_controller_s_disk_is_slow() -> None:
+    """Heartbeats over new connections come in time, and are answered when what was decided before them is durable."""
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER, 5: BROKER, 6: BROKER})
+        await cluster.start()
+        cluster.nodes[1].slow_jobs((3.5, 3.6))
+        for _ in range(5):
+            await asyncio.sleep(1.9)
+            loop.network.reset_connections("n1")
+            for _ in range(50):
+                await asyncio.sleep(0.1)
+                assert not any(cluster.registered(1).values())
+
+    story(main)
+
+
+def test_a_heartbeat_that_waits_for_the_disk_before_the_question_counts() -> None:
+    """Whether a broker is to be fenced is asked while heartbeats over its new connection wait for their turn."""
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER, 5: BROKER})
+        await cluster.start()
+        queue = cluster.kraft(1)._queue
+        await asyncio.sleep(1.9)
+        loop.network.reset_connections("n1")
+        queue.put(queue.suspend)
+        await asyncio.sleep(4)
+        queue.resume(lambda: None)
+        for _ in range(50):
+            assert not any(cluster.registered(1).values())
+            await asyncio.sleep(0.1)
+
+    story(main)
+
+
+def test_a_deposed_controller_judges_nobody_by_what_it_heard_before() -> None:
+    """Brokers leave it, and it may soon be active again."""
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 2: CONTROLLER, 3: CONTROLLER, 4: BROKER})
+        await cluster.start()
+        await asyncio.sleep(3)
+        former = cluster.active()
+        broker = cluster.nodes[former].broker
+        assert broker is not None
+        connections = broker.services.heartbeat_connections
+        assert connections is not None
+        assert connections._heard.keys() == {4}
+        cluster.nodes[former].pause()
+        await asyncio.sleep(5)
+        cluster.nodes[former].resume()
+        await asyncio.sleep(1)
+        assert cluster.active() != former
+        assert connections._heard == {}
+
+    story(main)
+
+
 def test_a_broker_that_is_cut_off_has_its_session() -> None:
     async def main(loop: SimulatedLoop) -> None:
         cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER})

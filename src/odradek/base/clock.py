@@ -7,7 +7,12 @@ Every component that needs the time or a timer receives a `Clock`. The broker ha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+READING_TURNS: Final = 4
+"""Turns of a loop after which what lay in its sockets has been served: two bring at least one whole turn of reading, whichever part of a
+turn runs timers; two more serve what connections put by.
+"""
 
 
 class TimerHandle(Protocol):

@@ -6,6 +6,18 @@ or cut off keeps its connection, and its session decides, as in Kafka.
 
 A connection may also end between two heartbeats of a broker that is well: JVM brokers notice with the next one. So nobody is fenced before
 the next heartbeat is overdue by half the grace time. A broker that was fenced too early all the same is unfenced with its next heartbeat.
+
+Whoever did not listen may not judge. Brokers that are well end their connections themselves when they wait too long for an answer, so that
+connections end just when the controller has the least time for new ones:
+
+- When the loop has stood still, the grace time begins anew, and lasts as long as that at least: those who found nobody listening have
+  backed off. A loop that stands still again and again does not judge at all, and leaves that to the session.
+- What waits in sockets when the grace time is over is served first; loops run timers before they read.
+- A heartbeat counts from when the controller works it off, not from when it is answered, which waits for the disk and the quorum. The
+  question whether to fence takes its turn among the controller's operations, behind the heartbeats that came before it, and is asked anew
+  then. A heartbeat whose connection has ended meanwhile begins the grace time anew, and does not take back the end.
+- What was heard under one leader of the quorum does not count under the next: brokers leave a deposed controller, which may soon be active
+  again.
 """
 
 from __future__ import annotations
@@ -14,6 +26,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
 
 if TYPE_CHECKING:
@@ -21,8 +34,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Fence = Callable[[int, int], Deferred[bool]]
-"""(broker id, broker epoch) -> whether the broker was fenced by it."""
+_LOOK_S = 0.25
+"""How often the loop is looked at while brokers are heard of."""
+_NEXT_S = 0.001
+"""The pause before the next look, at least; timers may come that much too early."""
+_STALL_S = 0.125
+"""A loop whose timers are later than that has stood still."""
+
+Fence = Callable[[int, int, Callable[[], bool]], Deferred[bool]]
+"""(broker id, broker epoch, whether it is back, to be asked among the controller's operations) -> whether the broker was fenced by it."""
 
 
 class _Heard(NamedTuple):
@@ -32,7 +52,7 @@ class _Heard(NamedTuple):
 
 
 class HeartbeatConnections:
-    """Over which connection each broker was heard of last."""
+    """Over which connection each broker was heard of last. Times are the clock's monotonic seconds."""
 
     def __init__(self, clock: Clock, fence: Fence, grace_s: float, interval_s: float) -> None:
         """`grace_s`: broker.session.disconnect.timeout.ms; `interval_s`: broker.heartbeat.interval.ms, which brokers keep to."""
@@ -41,42 +61,83 @@ class HeartbeatConnections:
         self._grace_s = grace_s
         self._overdue_s = interval_s + grace_s / 2
         self._heard: dict[int, _Heard] = {}
-        self._by_connection: dict[str, int] = {}
-        self._timers: dict[int, TimerHandle] = {}
+        self._open: dict[str, int | None] = {}
+        """Connections over which heartbeats have come, and which broker's last came over it, if any's."""
+        self._missing: dict[int, float] = {}
+        """Brokers whose connection has ended, and when their grace time is over."""
+        self._not_before_s = 0.0
+        """When the grace time of all is over since the loop stood still last."""
+        self._timer: TimerHandle | None = None
+
+    def arrived(self, connection_id: str) -> None:
+        """A heartbeat has come in; whose is not known before it is worked off."""
+        self._open.setdefault(connection_id)
 
     def heard(self, broker_id: int, broker_epoch: int, connection_id: str) -> None:
-        """A heartbeat was accepted."""
+        """A heartbeat that had `arrived` was accepted."""
         before = self._heard.get(broker_id)
-        if before is not None and before.connection_id != connection_id:
-            self._by_connection.pop(before.connection_id, None)
+        if before is not None and before.connection_id in self._open:
+            self._open[before.connection_id] = None
         self._heard[broker_id] = _Heard(broker_epoch, connection_id, self._clock.monotonic())
-        self._by_connection[connection_id] = broker_id
-        timer = self._timers.pop(broker_id, None)
-        if timer is not None:
-            timer.cancel()
+        if connection_id in self._open:
+            self._open[connection_id] = broker_id
+            self._missing.pop(broker_id, None)
+        else:
+            self._ended(broker_id)
+        if self._timer is None:
+            self._look_later()
 
     def disconnected(self, connection_id: str) -> None:
         """A connection to this controller has ended, whoever ended it."""
-        broker_id = self._by_connection.pop(connection_id, None)
+        broker_id = self._open.pop(connection_id, None)
         if broker_id is not None:
-            overdue_in_s = self._heard[broker_id].at_s + self._overdue_s - self._clock.monotonic()
-            self._timers[broker_id] = self._clock.call_later(max(self._grace_s, overdue_in_s), self._gone, broker_id)
+            self._ended(broker_id)
 
-    def close(self) -> None:
-        """Fences nobody any more."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+    def forget(self) -> None:
+        """What was heard so far means nothing any more: fences nobody for it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._heard.clear()
-        self._by_connection.clear()
+        self._missing.clear()
+        self._open = dict.fromkeys(self._open)
 
-    def _gone(self, broker_id: int) -> None:
-        del self._timers[broker_id]
-        heard = self._heard.pop(broker_id)
+    # -- the grace time --------------------------------------------------------------------------------------------------------------
+
+    def _ended(self, broker_id: int) -> None:
+        self._missing[broker_id] = max(self._clock.monotonic() + self._grace_s, self._heard[broker_id].at_s + self._overdue_s)
+
+    def _look_later(self) -> None:
+        now_s = self._clock.monotonic()
+        first_s = max(min(self._missing.values()), self._not_before_s) if self._missing else now_s + _LOOK_S
+        due_s = min(max(first_s, now_s + _NEXT_S), now_s + _LOOK_S)
+        self._timer = self._clock.call_later(due_s - now_s, self._look, due_s, READING_TURNS)
+
+    def _look(self, due_s: float, turns: int) -> None:
+        """Who is gone by now? Asked again after so many turns of the loop before anybody is judged."""
+        self._timer = None
+        now_s = self._clock.monotonic()
+        late_s = now_s - due_s
+        if late_s > _STALL_S:
+            self._not_before_s = now_s + max(self._grace_s, late_s)
+        gone = [broker_id for broker_id, over_s in self._missing.items() if max(over_s, self._not_before_s) <= now_s]
+        if gone and turns:
+            self._timer = self._clock.call_later(0, self._look, now_s, turns - 1)
+            return
+        for broker_id in gone:
+            del self._missing[broker_id]
+        for broker_id, heard in [(broker_id, self._heard[broker_id]) for broker_id in gone]:
+            self._judge(broker_id, heard)
+        if self._heard and self._timer is None:
+            self._look_later()
+
+    def _judge(self, broker_id: int, heard: _Heard) -> None:
+        def is_back() -> bool:
+            return self._heard.get(broker_id) is not heard
 
         def done(fenced: Deferred[bool]) -> None:
             # Another node may be the active controller by now: it has connections of its own to judge by.
             if fenced.error is None and fenced.result():
                 logger.warning("fenced broker %d: its connection has ended, and it has not come back", broker_id)
 
-        self._fence(broker_id, heard.broker_epoch).add_callback(done)
+        self._fence(broker_id, heard.broker_epoch, is_back).add_callback(done)

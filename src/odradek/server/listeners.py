@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.controller.core.brokers import fence_broker
+from odradek.controller.core.result import ControllerResult
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.server.disconnects import HeartbeatConnections
@@ -24,6 +25,7 @@ from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.config.listeners import Endpoint
+    from odradek.controller.core.context import ControllerContext
     from odradek.controller.kraft.node import KRaftNode
     from odradek.server.node import Node
     from odradek.server.registration import BrokerRegistrar
@@ -114,17 +116,22 @@ class ServeControllers(Step[None]):
         grace_ms = node.config.integer("broker.session.disconnect.timeout.ms")
         if node.config.is_controller and grace_ms >= 0:
 
-            def fence(broker_id: int, broker_epoch: int) -> Deferred[bool]:
-                return kraft.submit(lambda controller: fence_broker(controller, broker_id, broker_epoch), "fenceDisconnectedBroker")
+            def fence(broker_id: int, broker_epoch: int, is_back: Callable[[], bool]) -> Deferred[bool]:
+                def operation(controller: ControllerContext) -> ControllerResult[bool]:
+                    return ControllerResult([], False) if is_back() else fence_broker(controller, broker_id, broker_epoch)
+
+                return kraft.submit(operation, "fenceDisconnectedBroker")
 
             connections = HeartbeatConnections(node.clock, fence, grace_ms / 1000, node.config.broker_heartbeat_interval_ms / 1000)
             node.services.heartbeat_connections = connections
             self._listeners.acceptor.on_disconnect = connections.disconnected
+            kraft.on_leader.append(lambda _: connections.forget())
         await self._listeners.serve(CONTROLLER)
 
     async def stop(self) -> None:
         if self._node.services.heartbeat_connections is not None:
-            self._node.services.heartbeat_connections.close()
+            self._node.services.heartbeat_connections.forget()
+            self._node.services.heartbeat_connections = None
         # Who can be asked at all has answered by the time that a request may take.
         patience_s = self._node.config.integer("controller.quorum.request.timeout.ms") / 1000
         left = as_future(self._node.loop, self._kraft.leave())

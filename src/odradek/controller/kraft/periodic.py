@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import READING_TURNS, Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.brokers import fence_stale_broker
@@ -26,8 +26,6 @@ AGAIN_AT_ONCE_S = 0.01
 """How soon a task that did not finish its work in one operation runs again (PeriodicTask's immediate period)."""
 _LATE_S = 0.05
 """So late is no timer of a loop that runs."""
-_GRACE_TURNS = 4
-"""Two bring at least one whole turn of reading, whichever part of a turn runs timers; two more serve what connections put by."""
 
 
 class Submit(Protocol):
@@ -87,7 +85,7 @@ class PeriodicTasks:
         now_s = self._clock.monotonic()
         if now_s - due_s > _LATE_S:
             heartbeats.stood_still(now_s - due_s, now_s)
-        self._check_heartbeats(_GRACE_TURNS)
+        self._check_heartbeats(READING_TURNS)
 
     def _check_heartbeats(self, grace: int) -> None:
         if grace:

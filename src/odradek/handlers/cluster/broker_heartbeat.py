@@ -8,26 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.base.errors import ErrorCode
 from odradek.controller.core import brokers
 from odradek.handlers.scopes import LOOPBACK
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 if TYPE_CHECKING:
     from odradek.base.deferred import Deferred
+    from odradek.controller.core.context import ControllerContext
+    from odradek.controller.core.result import ControllerResult
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
 
 def handle(context: RequestContext, request: BrokerHeartbeatRequest, services: Services) -> Deferred[BrokerHeartbeatResponse]:
     version = context.api_version
-    answer = services.kraft.submit(lambda controller: brokers.broker_heartbeat(controller, request, version), "broker_heartbeat")
-    connections = services.heartbeat_connections
-    if connections is not None and context.connection_id != LOOPBACK:
+    connections = services.heartbeat_connections if context.connection_id != LOOPBACK else None
+    if connections is not None:
+        connections.arrived(context.connection_id)
 
-        def answered(done: Deferred[BrokerHeartbeatResponse]) -> None:
-            if done.error is None and done.result().error_code == ErrorCode.NONE:
-                connections.heard(request.broker_id, request.broker_epoch, context.connection_id)
+    def operation(controller: ControllerContext) -> ControllerResult[BrokerHeartbeatResponse]:
+        result = brokers.broker_heartbeat(controller, request, version)
+        if connections is not None:
+            # Not when it is answered: that may wait for the disk and the quorum, and the broker lives all the same.
+            connections.heard(request.broker_id, request.broker_epoch, context.connection_id)
+        return result
 
-        answer.add_callback(answered)
-    return answer
+    return services.kraft.submit(operation, "broker_heartbeat")
