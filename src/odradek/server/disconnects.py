@@ -10,8 +10,8 @@ the next heartbeat is overdue by half the grace time. A broker that was fenced t
 Whoever did not listen may not judge. Brokers that are well end their connections themselves when they wait too long for an answer, so that
 connections end just when the controller has the least time for new ones:
 
-- When the loop has stood still, the grace time begins anew, and lasts as long as that at least: those who found nobody listening have
-  backed off. A loop that stands still again and again does not judge at all, and leaves that to the session.
+- Grace time is time in which the loop runs. When it has stood still, nobody is judged for as long again: those who found nobody listening
+  have backed off. A loop that does little else does not judge at all, and leaves that to the session.
 - What waits in sockets when the grace time is over is served first; loops run timers before they read.
 - A heartbeat counts from when the controller works it off, not from when it is answered, which waits for the disk and the quorum. The
   question whether to fence takes its turn among the controller's operations, behind the heartbeats that came before it, and is asked anew
@@ -66,7 +66,7 @@ class HeartbeatConnections:
         self._missing: dict[int, float] = {}
         """Brokers whose connection has ended, and when their grace time is over."""
         self._not_before_s = 0.0
-        """When the grace time of all is over since the loop stood still last."""
+        """When it has been long enough since the loop stood still last."""
         self._timer: TimerHandle | None = None
 
     def arrived(self, connection_id: str) -> None:
@@ -119,7 +119,8 @@ class HeartbeatConnections:
         now_s = self._clock.monotonic()
         late_s = now_s - due_s
         if late_s > _STALL_S:
-            self._not_before_s = now_s + max(self._grace_s, late_s)
+            self._missing = {broker_id: over_s + late_s for broker_id, over_s in self._missing.items()}
+            self._not_before_s = now_s + late_s
         gone = [broker_id for broker_id, over_s in self._missing.items() if max(over_s, self._not_before_s) <= now_s]
         if gone and turns:
             self._timer = self._clock.call_later(0, self._look, now_s, turns - 1)
