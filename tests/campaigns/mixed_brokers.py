@@ -36,7 +36,7 @@ from tests.campaigns import kills
 from tests.campaigns.copiers import Options
 from tests.campaigns.exactly_once_watch import Rows
 from tests.campaigns.mixed_cluster import BROKERS, MixedBrokers, Moves
-from tests.campaigns.mixed_quorum import no_complaints
+from tests.campaigns.mixed_quorum import KNOWN, WOKEN, no_complaints
 from tests.campaigns.mixed_tools import elect_preferred, tools_agree
 
 SOURCE = "source"
@@ -155,6 +155,7 @@ class Story:
         self.history.mkdir()
         self.loads: list[kills.Load] = []
         self.copiers: list[Copier] = []
+        self.ended: list[tuple[int, str]] = []
         self.begun = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -167,6 +168,7 @@ class Story:
             self._open()
             for number, (broker, how) in enumerate(self.ends()):
                 self._end(number, broker, how)
+                self.ended.append((broker, how))
             return self._judge()
         except (AssertionError, TimeoutError, RuntimeError) as error:
             logs = [f"node {node} ({process.name}):\n{process.log_tail(10)}" for node, process in self.cluster.nodes.items()]
@@ -243,7 +245,8 @@ class Story:
         self.cluster.wait_for_isr()
         problems += self.cluster.differing()
         tools_agree(self.cluster, self.tools)
-        return problems + no_complaints(self.cluster)
+        stood_still = any(how == "pause" for _, how in self.ended)
+        return problems + no_complaints(self.cluster, KNOWN + WOKEN if stood_still else KNOWN)
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interop.cluster import DumpedLog
-from tests.campaigns.mixed_quorum import acked_is_there, complaints, one_leader, prefix_equal
+from tests.campaigns.mixed_quorum import KNOWN, WOKEN, acked_is_there, complaints, one_leader, prefix_equal
 
 STOPPING = (
     "java.lang.NullPointerException: Cannot invoke "
@@ -14,6 +14,19 @@ STOPPING = (
 HEAD = (
     "[data-plane-kafka-request-handler-0] ERROR kafka.server.ControllerApis - [ControllerApis nodeId=2] Unexpected error handling request"
 )
+
+MARKER = (
+    "[group-coordinator-event-processor-1] ERROR kafka.server.ReplicaManager - [ReplicaManager broker=1] Error processing append operation "
+    "on partition e-i70mq7TWKko4WUnDcf0A:__consumer_offsets-0\n"
+    "org.apache.kafka.common.errors.TransactionCoordinatorFencedException: Invalid coordinator epoch for producerId 2000 at offset 333 in "
+    "partition __consumer_offsets-0: 0 (zombie), 1 (current)\n"
+    "[group-coordinator-event-processor-1] ERROR org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime - [GroupCoordinator id=1] "
+    "Failed to write the transaction marker to __consumer_offsets-0 due to an unexpected error: Indicates that the transaction coordinator "
+    "sending a WriteTxnMarker is no longer the current coordinator for a given producer..\n"
+    "org.apache.kafka.common.errors.TransactionCoordinatorFencedException: Indicates that the transaction coordinator sending a "
+    "WriteTxnMarker is no longer the current coordinator for a given producer.\n"
+)
+"""What a JVM node says of a marker of a coordinator that was deposed while it stood still."""
 
 
 def log(*batches: tuple[int, int, int], leaders: dict[int, int] | None = None) -> DumpedLog:
@@ -29,6 +42,13 @@ def test_errors_in_logs_are_complaints_but_for_those_that_are_known() -> None:
     assert complaints("jvm", "[main] WARN kafka - slow\n[main] FATAL kafka - gone\n") == ["[main] FATAL kafka - gone / "]
     assert complaints("odradek", "12:00 INFO server: ready\n12:01 ERROR server: failed\n") == ["12:01 ERROR server: failed / "]
     assert complaints("odradek", "Traceback (most recent call last):\n  File x\n") == ["Traceback (most recent call last): /   File x"]
+
+
+def test_markers_of_a_deposed_coordinator_are_known_where_brokers_stood_still_and_nowhere_else() -> None:
+    assert len(complaints("jvm", MARKER)) == 2
+    assert complaints("jvm", MARKER, KNOWN + WOKEN) == []
+    other = MARKER.replace("TransactionCoordinatorFencedException", "InvalidProducerEpochException")
+    assert len(complaints("jvm", other, KNOWN + WOKEN)) == 2
 
 
 def test_two_leaders_of_an_epoch_are_seen_in_answers_and_in_logs() -> None:

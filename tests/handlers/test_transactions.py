@@ -355,6 +355,32 @@ def test_who_hosts_nothing_of_a_marker_says_so(broker: Transactions) -> None:
     assert broker.log_end("t") == 1
 
 
+def test_a_marker_of_a_deposed_coordinator_is_refused(broker: Transactions) -> None:
+    """It went on after a pause, and has not heard yet that its successor has ended the transaction."""
+    who = broker.producer()
+    assert broker.write(who) == broker.commit_offset(who) == 0
+
+    def mark(coordinator_epoch: int, *, commit: bool = True) -> dict[str, int]:
+        marker = WriteTxnMarkersRequest.WritableTxnMarker(
+            producer_id=who[0],
+            producer_epoch=who[1],
+            coordinator_epoch=coordinator_epoch,
+            transaction_result=commit,
+            topics=[
+                WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=name, partition_indexes=[0]) for name in ("t", "__consumer_offsets")
+            ],
+        )
+        (result,) = broker.ask(write_txn_markers, WriteTxnMarkersRequest(markers=[marker]), 1).markers
+        return {topic.name: topic.partitions[0].error_code for topic in result.topics}
+
+    assert mark(1) == {"t": 0, "__consumer_offsets": 0}
+    ends = [broker.log_end(topic) for topic in ("t", "__consumer_offsets")]
+    fenced = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    for commit in (True, False):
+        assert mark(0, commit=commit) == {"t": fenced, "__consumer_offsets": fenced}
+    assert [broker.log_end(topic) for topic in ("t", "__consumer_offsets")] == ends
+
+
 @pytest.mark.parametrize(
     ("version", "code"), [(0, ErrorCode.NONE), (1, ErrorCode.NONE), (2, ErrorCode.INVALID_PRODUCER_EPOCH)], ids=["0", "1", "2"]
 )
