@@ -378,9 +378,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "deadline-is-forgotten",
         "network/transport.py",
-        "            self._watch(earliest)",
-        "            pass",
+        "            self._watch(earliest)\n",
+        "            pass\n",
         "the second request never runs out of time",
+        "network/test_transport.py",
+    ),
+    Mutant(
+        "answers-in-the-socket-are-late",
+        "network/transport.py",
+        "turns: int = READING_TURNS",
+        "turns: int = 0",
+        "a process that stood still ends its connections although the answers lie in their sockets",
         "network/test_transport.py",
     ),
     Mutant(
@@ -390,14 +398,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if self._left < -1000000:\n            return",
         "peers may fill the disk with the log",
         "network/test_limits.py",
-    ),
-    Mutant(
-        "deadline-watched-once",
-        "network/transport.py",
-        "        else:\n            self._watch(earliest)\n",
-        "",
-        "Of several requests in flight only the first is timed: one sent later is never given up.",
-        "network/test_transport.py",
     ),
     Mutant(
         "last-connection-of-an-address-uncounted",

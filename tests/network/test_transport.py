@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ProtocolError
 from odradek.network.connection import Answer, Connection
@@ -138,6 +139,27 @@ def test_a_request_in_the_queue_runs_out_of_time_as_one_on_the_wire_does() -> No
     clock.advance_s(60)
     assert wire.closed
     assert isinstance(first.error, RequestTimedOut)
+    assert isinstance(second.error, RequestTimedOut)
+
+
+@pytest.mark.parametrize("turns", range(READING_TURNS + 1))
+def test_an_answer_that_lies_in_the_socket_of_a_process_that_stood_still_is_in_time(turns: int) -> None:
+    """Loops run timers before they read."""
+    clock = ManualClock()
+    connection = ClientConnection(clock, "me")
+    wire = Wire()
+    connection.connection_made(wire)
+    first = connection.send(HEARTBEAT, 0, [b"1"], timeout_s=5)
+    clock.stall_s(20)
+    for _ in range(turns):
+        clock.turn()
+    receive(connection, response(0, b"late"))
+    assert bytes(first.result()) == b"late"
+    second = connection.send(HEARTBEAT, 0, [b"2"], timeout_s=5)
+    clock.advance_s(4.9)
+    assert not wire.closed
+    assert not second.done
+    clock.advance_s(0.2)
     assert isinstance(second.error, RequestTimedOut)
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import READING_TURNS, Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import OdradekError, ProtocolError
 from odradek.network.frames import SIZE, BufferPool, FrameReceiver
@@ -250,7 +250,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             api_key, api_version, body, deadline, expect_response, waiting = self._queue.popleft()
             self._write(api_key, api_version, body, deadline, expect_response).add_callback(_pass_on(waiting))
 
-    def _check_deadline(self) -> None:
+    def _check_deadline(self, turns: int = READING_TURNS) -> None:
+        """Fails when a request is late, after so many turns of the loop: in a process that stood still its answer may lie in the socket."""
         self._timer = None
         now = self._clock.monotonic()
         deadlines = [request[3] for request in self._queue]
@@ -260,10 +261,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not deadlines:
             return
         earliest = min(deadlines)
-        if earliest <= now:
-            self._fail(RequestTimedOut("no answer in time"))
-        else:
+        if earliest > now:
             self._watch(earliest)
+        elif turns:
+            self._timer = self._clock.call_later(0, self._check_deadline, turns - 1)
+        else:
+            self._fail(RequestTimedOut("no answer in time"))
 
     def _watch(self, deadline: float) -> None:
         if self._timer is not None:
