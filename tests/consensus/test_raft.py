@@ -945,6 +945,16 @@ def test_a_voter_set_is_in_force_from_its_record_on() -> None:
     assert history.current == VoterSet()
 
 
+def test_a_kraft_version_is_in_force_from_its_record_on() -> None:
+    history = VoterHistory(VoterSet([voter(1)]))
+    history.add_kraft_version(3, 1)
+    assert (history.at(3)[1], history.at(4)[1]) == (0, 1)
+    history.truncate_from(4)
+    assert history.kraft_version == 1
+    history.truncate_from(3)
+    assert history.kraft_version == 0, "the record is gone, and with it what it said"
+
+
 def test_a_refused_fetch_tells_nothing_of_what_is_committed() -> None:
     replica = Replica()
     replica.elected()

@@ -639,3 +639,18 @@ def test_what_waits_in_the_queue_is_dropped_when_it_closes() -> None:
     queue.put(first)
     queue.put(lambda: done.append("late"))
     assert done == ["first", "second"]
+
+
+def test_what_suspended_the_queue_is_ended_before_anything_else_is_done() -> None:
+    done: list[str] = []
+    queue = WorkQueue(lambda: done.append("idle"), lambda error: pytest.fail(str(error)))
+
+    def first() -> None:
+        done.append("first")
+        queue.suspend()
+
+    queue.put(first)
+    queue.put(lambda: done.append("second"))
+    assert done == ["first"], "not even idle: the piece of work is not over"
+    queue.resume(lambda: done.append("rest of the first"))
+    assert done == ["first", "rest of the first", "second", "idle"]

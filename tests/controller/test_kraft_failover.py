@@ -290,6 +290,9 @@ def test_a_broker_does_not_wait_for_its_disk_and_flushes_now_and_then() -> None:
     assert broker.log.log.recovery_point == broker.next_offset
     quorum.clock.advance_s(2 * FLUSH_INTERVAL_S)
     assert held.waiting == [], "there is nothing to flush"
+    quorum.active.submit(set_config("later", "1"))
+    quorum.clock.advance_s(2 * FLUSH_INTERVAL_S)
+    assert len(held.waiting) == 1, "there is again"
 
 
 def test_a_broker_finds_the_next_controller_when_the_first_one_goes() -> None:

@@ -213,6 +213,17 @@ def test_a_log_that_is_replaced_in_the_middle_of_a_batch_is_read_on_from_the_sna
     assert loader.image.equal_state(node.image), "the half batch from before the snapshot is forgotten"
 
 
+def test_a_transaction_that_a_snapshot_has_overtaken_is_over() -> None:
+    loader = MetadataLoader()
+    loader.load_batch(Batch(0, 2, 1, 5, 100, [VersionedRecord(BeginTransactionRecord(name="t"), 0), config("taken back")], []))
+    delta = loader.begin_snapshot()
+    delta.replay(config("held").message)
+    loader.load_snapshot(OffsetAndEpoch(9, 2), delta, 5)
+    loader.load_batch(Batch(9, 10, 2, 6, 100, [config("after")], []))
+    loader.flush()
+    assert loader.image.configs.of(4, "") == {"held": "1", "after": "1"}
+
+
 def test_a_batch_can_be_decoded_in_slices() -> None:
     data = encode_metadata_batch([config(f"key {number}") for number in range(7)], base_offset=10, epoch=3, now_ms=5)
     slices = list(decode_batches(data, max_records=3))

@@ -704,4 +704,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A second candidate of an epoch gets votes after the first has won.",
         "consensus/test_raft.py -k has_its_leader",
     ),
+    Mutant(
+        "truncation-leaves-kraft-version",
+        "consensus/voters.py",
+        "        self._kraft_versions = [entry for entry in self._kraft_versions if entry[0] < offset]\n",
+        "",
+        "The kraft.version of a record that was cut off stays in force.",
+        "consensus/test_raft.py -k kraft_version_is_in_force",
+    ),
 )

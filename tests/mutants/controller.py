@@ -1705,6 +1705,30 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "Once a node has run for metadata.log.max.snapshot.interval.ms, each batch is followed by a snapshot.",
         "controller/test_kraft_node.py -k at_the_thresholds",
     ),
+    Mutant(
+        "rest-of-a-step-comes-last",
+        "controller/kraft/queue.py",
+        "        self._waiting.appendleft(rest)",
+        "        self._waiting.append(rest)",
+        "A step that had to wait for the disk is performed after the events that came meanwhile.",
+        "controller/test_kraft_durability.py -k suspended_the_queue",
+    ),
+    Mutant(
+        "observers-flush-once",
+        "controller/kraft/group_commit.py",
+        "    def _interval_over(self) -> None:\n        self._timer = None\n",
+        "    def _interval_over(self) -> None:\n",
+        "What a broker fetches of the metadata log is made durable once, and never again.",
+        "controller/test_kraft_failover.py -k now_and_then",
+    ),
+    Mutant(
+        "transaction-outlives-a-snapshot",
+        "controller/kraft/loader.py",
+        "        self._delta = self._transaction = None\n        self._mid",
+        "        self._delta = None\n        self._mid",
+        "What follows a snapshot goes into a transaction that it has overtaken, and is seen by nobody.",
+        "controller/test_kraft_reading.py -k overtaken",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT

@@ -1930,6 +1930,14 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "Partitions that a member was giving up count as free when it unsubscribes from their topic before it has given them up.",
         "coordinator/group/consumer/test_fences.py -k turns_away",
     ),
+    Mutant(
+        "away-and-still-giving-up",
+        "coordinator/group/consumer/manager.py",
+        "            pending_revocation={},\n        )\n        return CoordinatorResult([write.current",
+        "        )\n        return CoordinatorResult([write.current",
+        "What a static member had to give up when it went away is nobody's until its session ends.",
+        "coordinator/group/consumer/test_fences.py -k was_giving_up",
+    ),
 )
 
 _TRANSACTIONS: Final[tuple[Mutant, ...]] = (

@@ -200,6 +200,17 @@ def test_a_static_member_that_is_away_keeps_what_it_had() -> None:
     assert (described.member_epoch, [each.partitions for each in described.assignment.topic_partitions]) == (-2, [[0, 1]])
 
 
+def test_a_static_member_that_is_away_has_given_up_what_it_was_giving_up() -> None:
+    world = ConsumerWorld({"t": 2})
+    world.beat("a", instance="i")
+    world.beat("b")
+    world.beat("a", 2, instance="i", owned={"t": [0, 1]})
+    assert world.assigned(world.beat("b", 3, owned={})) is None
+    assert world.member("a").pending_revocation
+    world.beat("a", -2, instance="i")
+    assert [len(partitions) for partitions in (world.assigned(world.beat("b", 3)) or {}).values()] == [1]
+
+
 def test_an_instance_belongs_to_who_took_it_last_in_whatever_order_the_log_tells() -> None:
     world = ConsumerWorld({"t": 1})
     members = [member(name, 5, {}, instance_id="i") for name in "ab"]
