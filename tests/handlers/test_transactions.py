@@ -381,6 +381,18 @@ def test_a_marker_of_a_deposed_coordinator_is_refused(broker: Transactions) -> N
     assert [broker.log_end(topic) for topic in ("t", "__consumer_offsets")] == ends
 
 
+def test_a_marker_that_its_replicas_lack_is_not_written_yet(broker: Transactions) -> None:
+    broker.create_topic("r", number=5, replicas=(NODE, 2))
+    marker = WriteTxnMarkersRequest.WritableTxnMarker(
+        producer_id=7, producer_epoch=0, topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="r", partition_indexes=[0])]
+    )
+    answer = broker.call(write_txn_markers.handle, WriteTxnMarkersRequest(markers=[marker]), 2)
+    assert isinstance(answer, Deferred), "with this broker it would be lost"
+    broker.clock.advance_s(30)
+    (result,) = answer.result().markers
+    assert result.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
 @pytest.mark.parametrize(
     ("version", "code"), [(0, ErrorCode.NONE), (1, ErrorCode.NONE), (2, ErrorCode.INVALID_PRODUCER_EPOCH)], ids=["0", "1", "2"]
 )

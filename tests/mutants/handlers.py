@@ -786,4 +786,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Offsets that were committed by name pass to a topic that was made anew while their coordinator was another broker's.",
         "handlers/test_groups.py -k made_anew_does",
     ),
+    Mutant(
+        "markers-of-the-leader-alone",
+        "handlers/transaction/write_txn_markers.py",
+        "        required_acks=-1,",
+        "        required_acks=1,",
+        "A transaction counts as completed whose marker is lost with the leader that alone had it.",
+        "handlers/test_transactions.py -k lack_is_not",
+    ),
 )

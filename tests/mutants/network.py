@@ -623,4 +623,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "With max.connection.creation.rate each connection waits for its slot, though none has come for a second.",
         "network/test_acceptor.py -k come_at_once",
     ),
+    Mutant(
+        "rest-of-a-dropped-answer-stays-owed",
+        "network/connection.py",
+        "        self._kept = 0\n        self._taken()\n        chunks, self._chunks = self._chunks, None",
+        "        self._taken()\n        chunks, self._chunks = self._chunks, None",
+        "What waited behind a file for a peer that went away uses the budget of all connections up.",
+        "network/test_acceptor.py -k behind_a_file",
+    ),
 )

@@ -1041,4 +1041,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A replica whose log was cut by somebody else is never fetched again.",
         "server/test_fetchers.py -k somebody_else",
     ),
+    Mutant(
+        "news-in-recovery-wait-for-the-beat",
+        "server/registration.py",
+        "        if self._states.state in (BrokerState.STARTING, BrokerState.RECOVERY):",
+        "        if self._states.state is BrokerState.STARTING:",
+        "A broker whose unfencing waited for something learns a whole interval late that it is unfenced.",
+        "server/test_registration.py -k worth_a_beat",
+    ),
 )

@@ -1202,4 +1202,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A log that is there keeps its former configuration when it is made again with another.",
         "storage/test_log_manager.py -k asked_for_with",
     ),
+    Mutant(
+        "copy-outlives-its-log",
+        "storage/log_manager.py",
+        "        self.delete_future_log(topic_partition)\n        log = self._tables.take(topic_partition)",
+        "        log = self._tables.take(topic_partition)",
+        "A topic of the same name finds the copy of its deleted namesake's log, and moves there.",
+        "storage/test_log_manager.py -k takes_its_copy",
+    ),
+    Mutant(
+        "lost-aborts-without-a-snapshot",
+        "storage/lost_aborts.py",
+        "    except (FileNotFoundError, CorruptSnapshotError):\n        return True\n",
+        "    except (FileNotFoundError, CorruptSnapshotError):\n        return False\n",
+        "When the snapshot is lost with the transaction index, read_committed consumers are served aborted records.",
+        "storage/test_recovery.py -k is_made_again",
+    ),
+    Mutant(
+        "cleaner-checkpoint-of-a-namesake",
+        "storage/compaction/manager.py",
+        "        self._set_checkpoint(directory, topic_partition, None)\n        self._uncleanable",
+        "        self._uncleanable",
+        "What a topic made anew holds below the point up to which its deleted namesake was cleaned counts as clean.",
+        "storage/test_compaction.py -k from_its_beginning",
+    ),
 )

@@ -595,6 +595,24 @@ def test_a_large_answer_is_owed_until_its_peer_has_taken_it(run: Run) -> None:
     run(main())
 
 
+def test_what_waits_behind_a_file_is_owed_no_more_when_its_peer_has_gone(run: Run) -> None:
+    async def main() -> None:
+        file = FakeFile(2 * MIB)
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return [struct.pack(">i", file.size + MIB), file, b"t" * MIB]
+
+        async with listening(handle, AcceptorLimits(send_buffer=16 * 1024)) as (acceptor, bound), peer(bound) as client:
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.send(b"fetch")
+            await until(lambda: acceptor.owed.in_memory >= MIB)
+            client.writer.transport.abort()
+            await until(lambda: not acceptor.connections)
+            assert (acceptor.owed.in_memory, acceptor.owed.of_files) == (0, 0)
+
+    run(main())
+
+
 def test_a_connection_that_has_sent_much_keeps_little(run: Run) -> None:
     """Event loops look for more after a read that filled its space: that look takes no large buffer."""
 

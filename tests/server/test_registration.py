@@ -138,6 +138,20 @@ def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:
     assert world.states.state is BrokerState.RUNNING
 
 
+def test_news_of_the_cluster_is_worth_a_beat_until_the_broker_is_unfenced() -> None:
+    world = World()
+    world.registrar.ready()
+    world.registered()
+    world.beat(is_caught_up=True, is_fenced=True)
+    world.beat(is_caught_up=True, is_fenced=True)
+    assert (world.states.state, world.channel.sent) == (BrokerState.RECOVERY, [])
+    world.registrar.metadata_changed(EMPTY)
+    world.beat(is_caught_up=True, is_fenced=False)
+    assert world.states.state is BrokerState.RUNNING
+    world.registrar.metadata_changed(EMPTY)
+    assert world.channel.sent == []
+
+
 def test_a_refused_registration_is_tried_again_with_longer_and_longer_pauses() -> None:
     world = World()
     world.registrar.start()

@@ -614,6 +614,15 @@ def test_a_topic_made_anew_is_cleaned_although_its_namesake_could_not_be() -> No
     assert made.clean() is not None
 
 
+def test_a_topic_made_anew_is_cleaned_from_its_beginning() -> None:
+    made = filled(30)
+    made.clean()
+    assert made.manager.checkpoint_of(made.log)
+    made.logs.delete_log(PARTITION)
+    made.log = made.logs.create_log(PARTITION, UUID(int=99), made.config)
+    assert made.manager.checkpoint_of(made.log) is None, "what its deleted namesake had cleaned is not this one's"
+
+
 def test_what_is_written_after_a_truncation_is_cleaned_although_it_had_been_cleaned_so_far() -> None:
     made = filled(60)
     made.clean()

@@ -411,6 +411,14 @@ def test_a_log_whose_exchange_was_cut_short_takes_its_place_whatever_the_metadat
     assert len(read_all(log)) == 3
 
 
+def test_a_log_that_is_deleted_takes_its_copy_with_it() -> None:
+    """A topic of the same name would find it, and move there."""
+    disk, logs = two_logs()
+    logs.delete_log(PARTITION)
+    assert logs.get_log(PARTITION, future=True) is None
+    assert not [name for name in disk.listdir("/b") if name.endswith("-future")]
+
+
 @pytest.mark.parametrize("note", [False, True])
 def test_a_copy_does_not_replace_a_log_whose_directory_is_offline(note: bool) -> None:
     disk, logs = two_logs()
