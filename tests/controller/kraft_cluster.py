@@ -347,7 +347,7 @@ def serve_bytes(node: KRaftNode, api_key: ApiKey, data: bytes, reply: Callable[[
         reply(Deferred.failed(error))
 
 
-_HANDLERS: dict[int, Callable[..., Any]] = {
+HANDLERS: dict[int, Callable[..., Any]] = {
     ApiKey.VOTE: vote.handle,
     ApiKey.BEGIN_QUORUM_EPOCH: begin_quorum_epoch.handle,
     ApiKey.END_QUORUM_EPOCH: end_quorum_epoch.handle,
@@ -360,7 +360,7 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
 def serve(node: KRaftNode, request: Message) -> Any:
     """What the node's handler answers to a request of another node, in the newest version."""
     context = SimpleNamespace(api_key=request.API_KEY, api_version=API_INFO[request.API_KEY].max_version)
-    return _HANDLERS[request.API_KEY](context, request, SimpleNamespace(kraft=node))
+    return HANDLERS[request.API_KEY](context, request, SimpleNamespace(kraft=node))
 
 
 def set_config(name: str, value: str | None) -> Callable[[ControllerContext], ControllerResult[str]]:

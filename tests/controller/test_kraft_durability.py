@@ -466,6 +466,18 @@ def test_a_flush_of_what_was_cut_off_meanwhile_makes_nothing_durable() -> None:
     assert MetadataLog.open(after, clock, quorum.config(1)).end == (1, 2)
 
 
+def test_a_flush_that_is_under_way_at_the_stop_lets_go_of_its_files() -> None:
+    quorum, executor = held()
+    executor.all()
+    node = quorum.nodes[1]
+    node.submit(set_config("a", "1"))
+    pin = node.log.log.active.pin
+    assert pin.readers == 1
+    node.stop()
+    executor.all()
+    assert pin.readers == 0
+
+
 # Leadership ----------------------------------------------------------------------------------------------------------------
 
 

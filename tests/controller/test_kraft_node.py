@@ -28,7 +28,7 @@ from odradek.protocol.messages.metadata_records import (
 )
 from odradek.testing.disk import VirtualDisk
 from tests.controller import kraft_cluster
-from tests.controller.kraft_cluster import Quorum, RecordingPublisher, serve, set_config
+from tests.controller.kraft_cluster import HANDLERS, Quorum, RecordingPublisher, serve, set_config
 
 DIRECTORY = "/data/__cluster_metadata-0"
 
@@ -253,10 +253,19 @@ def _describe() -> DescribeQuorumRequest:
     return DescribeQuorumRequest(topics=[DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
 
 
-def test_a_node_that_was_away_too_long_starts_from_a_snapshot() -> None:
+def test_a_node_that_was_away_too_long_starts_from_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    serve_snapshot = HANDLERS[ApiKey.FETCH_SNAPSHOT]
+
+    def asking(context: object, request: FetchSnapshotRequest, services: object) -> object:
+        asked.append(request.max_bytes)
+        return serve_snapshot(context, request, services)
+
+    monkeypatch.setitem(HANDLERS, ApiKey.FETCH_SNAPSHOT, asking)
     quorum = Quorum(
         3,
         settings={
+            "controller.quorum.fetch.snapshot.max.bytes": "500",
             "metadata.log.max.record.bytes.between.snapshots": "2000",
             "metadata.max.retention.bytes": "3000",
             "internal.metadata.log.segment.bytes": "2048",
@@ -271,9 +280,11 @@ def test_a_node_that_was_away_too_long_starts_from_a_snapshot() -> None:
         answer = leader.submit(set_config(f"key{number % 10}", f"value {number}"))
         quorum.wait_for(lambda answer=answer: answer.done)
     assert leader.log.start_offset > 100, "the old log is gone"
+    assert not asked
     assert len(leader.log.snapshots) <= 2
     quorum.start(away)
     quorum.wait_for_all()
+    assert set(asked) == {500}, "piece by piece, none larger than was configured"
     assert quorum.nodes[away].log.start_offset > 100
     assert quorum.nodes[away].image.equal_state(leader.image)
     controller = quorum.nodes[away].controller

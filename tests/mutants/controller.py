@@ -1729,6 +1729,22 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "What follows a snapshot goes into a transaction that it has overtaken, and is seen by nobody.",
         "controller/test_kraft_reading.py -k overtaken",
     ),
+    Mutant(
+        "snapshot-pieces-without-a-bound",
+        "controller/kraft/wire.py",
+        "        max_bytes=min(request.max_bytes, node.fetch_snapshot_max_bytes),",
+        "        max_bytes=request.max_bytes,",
+        "controller.quorum.fetch.snapshot.max.bytes has no effect on what a node asks for.",
+        "controller/test_kraft_node.py -k away_too_long",
+    ),
+    Mutant(
+        "last-flush-keeps-its-files",
+        "controller/kraft/background.py",
+        "        if self._queue.closed:\n            done(error)\n        else:\n",
+        "        if not self._queue.closed:\n",
+        "A node that stops during an fsync leaves the files of its metadata log open.",
+        "controller/test_kraft_durability.py -k under_way_at_the_stop",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT

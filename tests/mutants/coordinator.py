@@ -1275,6 +1275,38 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "Offsets that old clients committed outlive their topic and hold for the next one of that name.",
         "coordinator/group/test_offsets.py -k go_with_their_topic",
     ),
+    Mutant(
+        "expiry-one-turn-an-interval",
+        "coordinator/group/shard.py",
+        "        delay_ms = 0 if self._to_expire else self._settings.retention_check_interval_ms",
+        "        delay_ms = self._settings.retention_check_interval_ms",
+        "Of many offsets only some thousand expire in each interval.",
+        "coordinator/group/test_offsets.py -k one_turn",
+    ),
+    Mutant(
+        "deleted-topic-in-one-batch",
+        "coordinator/group/shard.py",
+        "self.offsets.topics_deleted(deleted), None, atomic=False)",
+        "self.offsets.topics_deleted(deleted), None)",
+        "The offsets of a deleted topic stay when their tombstones do not fit into one batch.",
+        "coordinator/group/test_offsets.py -k batch_holds",
+    ),
+    Mutant(
+        "expired-in-one-batch",
+        "coordinator/group/shard.py",
+        "        self._schedule_expiry()\n        return CoordinatorResult(records, None, atomic=False)",
+        "        self._schedule_expiry()\n        return CoordinatorResult(records, None)",
+        "Nothing expires when more is due than fits into one batch.",
+        "coordinator/group/test_offsets.py -k batch_holds",
+    ),
+    Mutant(
+        "metadata-length-one-too-many",
+        "coordinator/group/records.py",
+        "_LONGEST_METADATA: Final = 0x7E",
+        "_LONGEST_METADATA: Final = 0x7F",
+        "A commit whose metadata takes 127 bytes cannot be read back.",
+        "coordinator/group/test_offsets.py -k whatever_its_length",
+    ),
 )
 
 _CONSUMER: Final[tuple[Mutant, ...]] = (
@@ -1937,6 +1969,22 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        )\n        return CoordinatorResult([write.current",
         "What a static member had to give up when it went away is nobody's until its session ends.",
         "coordinator/group/consumer/test_fences.py -k was_giving_up",
+    ),
+    Mutant(
+        "commits-of-what-is-given-up",
+        "coordinator/group/consumer/member.py",
+        "        for owned in (self.assigned, self.pending_revocation):",
+        "        for owned in (self.assigned,):",
+        "The last commit before a revocation is refused when the member has not heard of its new epoch.",
+        "coordinator/group/consumer/test_heartbeats.py -k giving_up",
+    ),
+    Mutant(
+        "pattern-sees-one-turn",
+        "coordinator/group/consumer/regexes.py",
+        "        return count < turn",
+        "        return count <= turn",
+        "A pattern is matched against the first twenty thousand topics, and not against the others.",
+        "coordinator/group/consumer/test_heartbeats.py -k many_turns",
     ),
 )
 

@@ -1049,4 +1049,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A broker whose unfencing waited for something learns a whole interval late that it is unfenced.",
         "server/test_registration.py -k worth_a_beat",
     ),
+    Mutant(
+        "stopped-task-comes-back",
+        "server/jobs.py",
+        "        if not self._stopped:\n            self._timer = self._clock.call_later(self._interval_s, self._run)",
+        "        self._timer = self._clock.call_later(self._interval_s, self._run)",
+        "A task whose run was in an executor at the stop goes on for ever.",
+        "server/test_jobs.py -k while_it_runs",
+    ),
+    Mutant(
+        "client-hears-of-the-nodes-connection",
+        "server/forwarding.py",
+        "error.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)",
+        "error.code is ErrorCode.REQUEST_TIMED_OUT",
+        "A client whose request could not be forwarded is told that its connection broke.",
+        "server/test_dispatch.py -k does_not_hear",
+    ),
+    Mutant(
+        "left-out-of-an-answer",
+        "server/transaction_verifier.py",
+        "            for question in batch.values():\n                question.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # nothing, unless it was left out of the answer\n",
+        "",
+        "A producer that the coordinator's answer leaves out waits for ever.",
+        "server/test_transaction_verifier.py -k left_out",
+    ),
 )

@@ -186,6 +186,18 @@ def test_without_a_controller_a_forwarded_request_is_tried_again() -> None:
     in_loop(test)
 
 
+def test_a_client_does_not_hear_of_connections_between_nodes() -> None:
+    """A connection that it is told of it would take for its own."""
+
+    async def test(services: Services) -> None:
+        forwarding(services).close()
+        message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+        response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
+        assert [topic.error_code for topic in response.topics] == [ErrorCode.REQUEST_TIMED_OUT]
+
+    in_loop(test)
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_an_envelope_says_itself_that_the_controller_is_another_node(later: bool) -> None:
     """Else the client would be told, whose broker can ask the next controller."""

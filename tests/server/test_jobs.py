@@ -25,6 +25,22 @@ def test_a_task_that_has_failed_runs_again_whether_it_failed_here_or_in_another_
     assert len(runs) == 4
 
 
+def test_a_task_that_is_stopped_while_it_runs_does_not_come_back() -> None:
+    clock = ManualClock()
+    runs: list[Deferred[None]] = []
+
+    def work() -> Deferred[None]:
+        runs.append(Deferred())
+        return runs[-1]
+
+    task = Task("slow", 10, work, clock)
+    clock.advance_s(10)
+    task.stop()
+    runs[0].complete(None)
+    clock.advance_s(100)
+    assert len(runs) == 1
+
+
 def test_runs_of_a_task_do_not_overlap() -> None:
     clock = ManualClock()
     runs: list[Deferred[None]] = []

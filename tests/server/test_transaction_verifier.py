@@ -129,6 +129,14 @@ def test_a_code_of_a_later_release_is_an_unknown_error() -> None:
     assert refused.result() == {P0: ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
+def test_who_is_left_out_of_an_answer_waits_no_longer() -> None:
+    world = Coordinator()
+    asked = world.ask("a", P0, P1)
+    world.clock.run_due()
+    world.answers[-1].complete(AddPartitionsToTxnResponse())
+    assert asked.result() == dict.fromkeys((P0, P1), ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def test_a_coordinator_that_cannot_be_asked_yet_leaves_old_producers_alone() -> None:
     world = Coordinator()
     for version, told in ((11, {}), (12, {P0: ErrorCode.NETWORK_EXCEPTION})):

@@ -263,15 +263,22 @@ def test_a_group_with_members_is_not_deleted() -> None:
     assert delete_groups(world, GROUP) == [ErrorCode.NON_EMPTY_GROUP]
 
 
-def test_more_offsets_than_a_batch_holds_are_deleted_in_several() -> None:
+@pytest.mark.parametrize("by", ["group", "topic", "time"])
+def test_more_offsets_than_a_batch_holds_are_deleted_in_several(by: str) -> None:
     world = World()
     for partition in range(50):
         world.commit(1, partition=partition)
     world.log.max_batch_bytes = 1_000
-    assert delete_groups(world, GROUP) == [ErrorCode.NONE]
+    if by == "group":
+        assert delete_groups(world, GROUP) == [ErrorCode.NONE]
+    elif by == "topic":
+        world.runtime.write_all(lambda shard: shard.topics_deleted({"t": {TOPIC_ID}}))
+        world.settle()
+    else:
+        world.clock.advance_s(8 * DAY)
     world.load()
     assert len(world.shard.offsets.offsets) == 0
-    assert world.shard.groups.find(GROUP) is None
+    assert (world.shard.groups.find(GROUP) is None) is (by != "topic")
 
 
 def test_offsets_go_with_their_topic() -> None:
@@ -312,6 +319,15 @@ def test_offsets_of_nobody_expire_by_their_commit_and_the_group_with_the_last() 
     assert isinstance(world.records()[-1].key, GroupMetadataKey)
     world.load()
     assert len(world.shard.groups) == 0
+
+
+def test_what_one_turn_does_not_look_at_expires_in_the_next_and_not_an_interval_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.coordinator.group.shard._OFFSETS_PER_TURN", 3)
+    world = World()
+    for number in range(10):
+        world.commit(1, group_id=f"g{number}")
+    world.clock.advance_s(7 * DAY + 601)
+    assert len(world.shard.offsets.offsets) == len(world.shard.groups) == 0
 
 
 def test_a_group_keeps_its_offsets_while_it_has_members_that_read_the_topic() -> None:
@@ -369,6 +385,17 @@ def test_the_age_of_an_offset_is_read_from_any_version(version: int, metadata: s
     assert decoded(stored).offset == 5
     assert not is_expired(stored, 1_000 + 99, None, 100)
     assert is_expired(stored, 1_000 + 100, None, 100)
+
+
+@pytest.mark.parametrize("length", [125, 126, 127, 128])
+def test_metadata_comes_back_whatever_its_length_takes(length: int) -> None:
+    """Length and one stand in a single byte as long as they fit into seven bits."""
+    world = World()
+    world.commit(5, metadata="m" * length)
+    world.load()
+    stored = world.shard.offsets.offsets.get(GROUP, "t", 0)
+    assert stored is not None
+    assert (decoded(stored).offset, decoded(stored).metadata) == (5, "m" * length)
 
 
 def several_offsets(first: int) -> OffsetCommitRequest:

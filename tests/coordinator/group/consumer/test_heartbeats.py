@@ -283,6 +283,12 @@ class TestRegex:
         assert "t." not in world.consumers.regexes
         assert not world.consumers.topic_counts
 
+    def test_a_pattern_is_matched_against_all_topics_however_many_turns_that_takes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("odradek.coordinator.group.consumer.regexes._MATCHES_PER_TURN", 2)
+        world = ConsumerWorld({f"t{number}": 1 for number in range(4)})
+        world.beat("a", regex="t.")
+        assert world.assigned(world.beat("a", world.member("a").member_epoch)) == {f"t{number}": [0] for number in range(4)}
+
 
 class TestStaticMembers:
     def test_one_that_comes_back_has_what_it_had_and_nobody_moves(self) -> None:
@@ -358,6 +364,15 @@ class TestOffsets:
         assert world.commit_code(6, member="a", generation=2) is ErrorCode.NONE, "it has had partition 0 since then"
         assert world.commit_code(6, member="a", generation=2, partition=2) is ErrorCode.STALE_MEMBER_EPOCH
         assert world.commit_code(6, member="a", generation=1) is ErrorCode.STALE_MEMBER_EPOCH
+
+    def test_commits_of_an_older_epoch_are_good_for_what_the_member_is_giving_up(self) -> None:
+        world = ConsumerWorld({"t": 2, "u": 1})
+        world.beat("a", topics=["t"])
+        world.beat("a", 2, topics=["t", "u"], owned={"t": [0, 1]})
+        world.beat("b", topics=["t"])
+        world.beat("a", 3, owned={"t": [0, 1], "u": [0]})
+        ((partition,),) = world.member("a").pending_revocation.values()
+        assert world.commit_code(5, member="a", generation=2, partition=partition) is ErrorCode.NONE
 
     def test_groups_with_members_cannot_be_deleted(self) -> None:
         world = ConsumerWorld({"t": 1})
