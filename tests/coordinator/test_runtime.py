@@ -95,10 +95,12 @@ def test_a_failed_append_takes_back_the_whole_batch_and_nothing_before_it() -> N
     assert dict(world.shard.values.items()) == {"a": 1}
     assert not before.done
     world.log.fail_with = None
-    world.put("c", 4)
+    after = world.put("c", 4)
     world.clock.run_due()
     world.log.commit(2)
     assert before.done
+    assert after.error is None
+    assert after.done
     assert dict(world.shard.values.committed_items()) == {"a": 1, "c": 4}
 
 
@@ -114,6 +116,16 @@ def test_what_is_not_committed_fails_when_the_partition_is_lost() -> None:
     with pytest.raises(KafkaError) as caught:
         world.committed("a")
     assert caught.value.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_what_is_not_committed_fails_when_the_partition_moves() -> None:
+    world = active(MemoryLog(auto_commit=False))
+    written = world.put("a", 1)
+    world.clock.run_due()
+    gathered = world.put("a", 2)
+    world.runtime.unload(PARTITION, 2)
+    assert error_of(written) is error_of(gathered) is ErrorCode.NOT_COORDINATOR
+    assert world.shard.unloaded == 1
 
 
 def test_not_replicated_in_time() -> None:

@@ -85,7 +85,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "        context.close(_not_coordinator(context.topic_partition))\n",
         "",
         "whoever waits when the partition moves waits for ever",
-        "coordinator/group/consumer/test_heartbeats.py -k test_the_next_coordinator_knows_everything",
+        "coordinator/test_runtime.py -k partition_moves",
     ),
     Mutant(
         "list-while-loading",
