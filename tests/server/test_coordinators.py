@@ -158,6 +158,35 @@ def test_a_coordinator_of_a_former_leadership_writes_nothing_and_hears_of_it() -
     assert log.append(batch(), 2) == 0
 
 
+def test_a_partition_that_is_led_in_an_epoch_that_its_coordinator_has_not_heard_of_is_lost() -> None:
+    broker = node()
+    id_ = broker.create_topic(GROUPS)
+    home = TopicPartition(GROUPS, 0)
+    log = open_partition_log(broker.manager, run_inline)(home)
+    told: list[str] = []
+    log.listen(lambda _: told.append("high watermark"), lambda: told.append("lost"))
+    change = PartitionChangeRecord(partition_id=0, topic_id=id_, leader=2)
+    broker.apply(change, PartitionChangeRecord(partition_id=0, topic_id=id_, leader=NODE))
+    open_partition_log(broker.manager, run_inline)(home).append(batch(), 2)
+    broker.clock.run_due()
+    assert set(told) == {"lost"}
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_what_a_coordinator_has_read_is_let_go(runs: bool) -> None:
+    """Else its segments would never be deleted."""
+    broker = node()
+    broker.create_topic(GROUPS)
+    home = TopicPartition(GROUPS, 0)
+    log = open_partition_log(broker.manager, run_inline, runs=runs)(home)
+    log.append(batch(), 0)
+    read = log.read(0, 1, 1000)
+    assert read.done
+    hosted = broker.manager.partition(home).log
+    assert hosted is not None
+    assert hosted.segments.active.pin.readers == 0
+
+
 @pytest.mark.parametrize(("messages", "flushed"), [("1", 1), ("100", 0)])
 def test_flush_messages_holds_for_coordinators(messages: str, flushed: int) -> None:
     broker = node()
