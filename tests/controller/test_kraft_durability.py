@@ -409,6 +409,31 @@ def test_a_failed_fsync_fails_all_who_wait_and_nothing_is_flushed_again() -> Non
     assert quorum.disks[1].steps == steps, "what is on the disk is not known any more: nothing is written"
 
 
+def test_what_a_failed_fsync_left_in_memory_is_on_the_disk_before_the_next_process_counts_it() -> None:
+    """As on Linux, where the next fsync succeeds without having written it."""
+    quorum, disk = Quorum(settings={"internal.metadata.log.segment.bytes": "300"}), VirtualDisk()
+
+    def opened(disk: VirtualDisk) -> MetadataLog:
+        return MetadataLog.open(disk, quorum.clock, quorum.config(1))
+
+    log = opened(disk)
+    log.write_election(ElectionState(1, 1, None), kraft_version=0, voters=(1,))
+    for offset in range(0, 20, 2):
+        log.append(batch(offset, 1), 1)
+        log.append(batch(offset + 1, 1), 1)
+    assert len(log.log.segments) > 3
+    failure = disk.fail(DIRECTORY, "fsync")
+    for segment in log.log.segments:
+        with pytest.raises(OSError, match="Input/output"):
+            segment.file.fsync()
+    failure.lift()
+    log.log.close_handles()
+    again = opened(disk)
+    assert again.end.offset == again.log.recovery_point == 20
+    again.log.close_handles()
+    assert opened(disk.crash(random.Random(1), names=NONE, data=NONE)).end.offset == 20
+
+
 def test_a_first_fsync_that_fails_is_told_to_who_waits_for_the_image() -> None:
     quorum, executor = held()
     quorum.disks[1].fail(DIRECTORY, "fsync")

@@ -359,6 +359,18 @@ class Log:
         """For callers that still hold a log which was closed, deleted or went offline with its directory."""
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.name} in {self.directory} is closed")
 
+    def write_again(self, start_offset: int) -> None:
+        """Writes the batches from `start_offset` on once more, in their own place, before they are flushed.
+
+        After an fsync that failed Linux takes the pages for clean: they stay in memory, also for the next process, and the next fsync
+        succeeds without having written them.
+        """
+        first = self.segments.index_at(start_offset)
+        for segment in self.segments[first:]:
+            batch = segment.find(start_offset)
+            if batch is not None:
+                segment.write_again(batch.position)
+
     def failed(self, error: OSError) -> KafkaError:
         """Reports the directory as failed and gives the error to answer with."""
         if self._options.on_io_error is not None:

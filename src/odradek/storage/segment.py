@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
 _SCAN_BYTES = 4096
+_AGAIN_BYTES = 1024 * 1024
 _SCAN_HEADER = struct.Struct(">qiibIhiqq")
 """Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp: 43 of the 61 header bytes."""
 _LOG_OVERHEAD = 12
@@ -473,6 +474,12 @@ class Segment:
         self.max_timestamp_known = False
         self.ensure_max_timestamp()
         return offset if batch is None else min(offset, batch.base_offset)
+
+    def write_again(self, position: int) -> None:
+        """Writes the bytes from `position` on in their own place; see `Log.write_again`."""
+        while position < self.size:
+            data = self.file.pread(min(_AGAIN_BYTES, self.size - position), position)
+            position += self.file.pwritev([data], position)
 
     def index_paths(self) -> list[str]:
         """The index files there are, written out: what a flush fsyncs besides the log."""
