@@ -2475,6 +2475,14 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
         "An InitProducerId whose answer got lost twice is fenced when it is sent the third time.",
         "coordinator/transaction/test_state.py -k until_an_answer",
     ),
+    Mutant(
+        "ids-expire-in-one-batch",
+        "coordinator/transaction/shard.py",
+        "len(expired), atomic=False)",
+        "len(expired))",
+        "No transactional id expires any more when the tombstones of those that are due do not fit into one batch.",
+        "coordinator/transaction/test_service.py -k batch_holds",
+    ),
 )
 
 _SERVER: Final[tuple[Mutant, ...]] = (

@@ -1073,4 +1073,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A producer that the coordinator's answer leaves out waits for ever.",
         "server/test_transaction_verifier.py -k left_out",
     ),
+    Mutant(
+        "registration-waits-for-another-change",
+        "server/controller_registration.py",
+        "image.cluster is not before.cluster or image.features is not before.features:",
+        "image.cluster is not before.cluster:",
+        "After an upgrade of metadata.version controllers register only when something else of the cluster changes.",
+        "server/test_controller_registration.py -k old_metadata_version",
+    ),
 )

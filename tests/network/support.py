@@ -51,9 +51,10 @@ async def listening(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Turns the loop until the condition holds."""
-    while not condition():  # noqa: ASYNC110 (the condition is about the other side of a socket; there is no event to wait for)
-        await asyncio.sleep(0.001)
+    """Turns the loop until the condition holds. TimeoutError when it does not within half a minute."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 (the condition is about the other side of a socket; there is no event to wait for)
+            await asyncio.sleep(0.001)
 
 
 class Peer:

@@ -554,6 +554,17 @@ def test_ids_expire_in_their_time_and_not_all_at_once() -> None:
     assert world.coordinator.all() == []
 
 
+def test_more_ids_than_a_batch_holds_expire_in_several() -> None:
+    world = World().load()
+    for number in range(20):
+        world.begin(f"x{number}")
+    world.log.max_batch_bytes = 400
+    world.clock.advance_s(8 * 86400)
+    world.coordinator.remove_expired()
+    world.clock.run_due()
+    assert world.coordinator.all() == []
+
+
 def test_an_id_with_an_open_transaction_does_not_expire() -> None:
     world = World().load()
     world.add(world.begin(timeout_ms=900_000), P0)

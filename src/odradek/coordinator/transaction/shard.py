@@ -212,7 +212,7 @@ class TransactionShard:
                 expired.append(transaction.transactional_id)
                 if len(expired) == limit:
                     break
-        return CoordinatorResult([tombstone(transactional_id) for transactional_id in expired], len(expired))
+        return CoordinatorResult([tombstone(transactional_id) for transactional_id in expired], len(expired), atomic=False)
 
     # -- looking -----------------------------------------------------------------------------------------------------------------
 
