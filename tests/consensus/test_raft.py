@@ -945,6 +945,17 @@ def test_a_voter_set_is_in_force_from_its_record_on() -> None:
     assert history.current == VoterSet()
 
 
+def test_a_snapshot_in_the_place_of_the_log_says_who_votes() -> None:
+    static, one, two = VoterSet([voter(1), voter(2), voter(3)]), VoterSet([voter(1)]), VoterSet([voter(1), voter(2)])
+    history = VoterHistory(static)
+    history.add_voters(3, one)
+    history.add_kraft_version(3, 1)
+    history.restart(two, 1, 9)
+    assert (history.current, history.current_offset, history.kraft_version) == (two, 8, 1)
+    history.restart(None, 0, 12)
+    assert (history.current, history.kraft_version) == (static, 0), "it names nobody: the voters are those of the configuration"
+
+
 def test_a_kraft_version_is_in_force_from_its_record_on() -> None:
     history = VoterHistory(VoterSet([voter(1)]))
     history.add_kraft_version(3, 1)

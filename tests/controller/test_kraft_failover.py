@@ -122,6 +122,16 @@ def test_leadership_that_ends_with_an_append_takes_the_operation_back(appends: b
     assert controller.replayed_to == 10, "what others commit there is read"
 
 
+def test_a_transaction_that_a_snapshot_has_overtaken_is_over_for_the_controller_too() -> None:
+    controller = deposed_by(DeposingWriter(appends=True))
+    begin = VersionedRecord(BeginTransactionRecord(name="left open"), 0)
+    for offset in (10, 20):
+        for batch in decode_batches(encode_metadata_batch([begin, *configs(1)], base_offset=offset, epoch=4, now_ms=0)):
+            controller.replay_batch(batch)
+        controller.load_snapshot(controller.begin_snapshot(), offset + 10)
+    assert not controller.core.state.configs.get((4, ""))
+
+
 @pytest.mark.parametrize("appends", [True, False], ids=["appended", "refused"])
 def test_a_transaction_that_a_deposed_leader_aborted_in_vain_is_aborted_by_the_next(appends: bool) -> None:
     """Else it stays open in the log, and nobody is shown anything of what follows it."""

@@ -254,17 +254,19 @@ def _describe() -> DescribeQuorumRequest:
 
 
 def test_a_node_that_was_away_too_long_starts_from_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    serve_snapshot = HANDLERS[ApiKey.FETCH_SNAPSHOT]
+    asked: dict[int, set[int]] = {ApiKey.FETCH: set(), ApiKey.FETCH_SNAPSHOT: set()}
+    served = dict(HANDLERS)
 
-    def asking(context: object, request: FetchSnapshotRequest, services: object) -> object:
-        asked.append(request.max_bytes)
-        return serve_snapshot(context, request, services)
+    def asking(context: object, request: FetchRequest | FetchSnapshotRequest, services: object) -> object:
+        asked[request.API_KEY].add(request.max_bytes)
+        return served[request.API_KEY](context, request, services)
 
-    monkeypatch.setitem(HANDLERS, ApiKey.FETCH_SNAPSHOT, asking)
+    for api_key in asked:
+        monkeypatch.setitem(HANDLERS, api_key, asking)
     quorum = Quorum(
         3,
         settings={
+            "controller.quorum.fetch.max.bytes": "5000",
             "controller.quorum.fetch.snapshot.max.bytes": "500",
             "metadata.log.max.record.bytes.between.snapshots": "2000",
             "metadata.max.retention.bytes": "3000",
@@ -280,11 +282,11 @@ def test_a_node_that_was_away_too_long_starts_from_a_snapshot(monkeypatch: pytes
         answer = leader.submit(set_config(f"key{number % 10}", f"value {number}"))
         quorum.wait_for(lambda answer=answer: answer.done)
     assert leader.log.start_offset > 100, "the old log is gone"
-    assert not asked
+    assert asked == {ApiKey.FETCH: {5000}, ApiKey.FETCH_SNAPSHOT: set()}
     assert len(leader.log.snapshots) <= 2
     quorum.start(away)
     quorum.wait_for_all()
-    assert set(asked) == {500}, "piece by piece, none larger than was configured"
+    assert asked == {ApiKey.FETCH: {5000}, ApiKey.FETCH_SNAPSHOT: {500}}, "piece by piece, none larger than was configured"
     assert quorum.nodes[away].log.start_offset > 100
     assert quorum.nodes[away].image.equal_state(leader.image)
     controller = quorum.nodes[away].controller

@@ -712,4 +712,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "The kraft.version of a record that was cut off stays in force.",
         "consensus/test_raft.py -k kraft_version_is_in_force",
     ),
+    Mutant(
+        "voters-outlive-their-log",
+        "consensus/voters.py",
+        "        self._sets = [] if voters is None else [(offset - 1, voters)]",
+        "        self._sets = self._sets if voters is None else [(offset - 1, voters)]",
+        "A snapshot that names no voters leaves those of the log that is gone in force.",
+        "consensus/test_raft.py -k says_who_votes",
+    ),
 )

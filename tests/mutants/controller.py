@@ -1753,6 +1753,22 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "A node that stops during an fsync leaves the files of its metadata log open.",
         "controller/test_kraft_durability.py -k under_way_at_the_stop",
     ),
+    Mutant(
+        "controller-transaction-outlives-a-snapshot",
+        "controller/kraft/active.py",
+        "        self.journal, self.core = state.journal, state.core\n        self._transaction_start = None\n",
+        "        self.journal, self.core = state.journal, state.core\n",
+        "A standby takes what follows a snapshot for a part of a transaction that is over, and cannot begin another.",
+        "controller/test_kraft_failover.py -k overtaken",
+    ),
+    Mutant(
+        "fetches-without-a-bound",
+        "controller/kraft/wire.py",
+        "        max_bytes=node.fetch_max_bytes,",
+        "        max_bytes=0x7FFFFFFF,",
+        "controller.quorum.fetch.max.bytes has no effect on what a node asks for.",
+        "controller/test_kraft_node.py -k away_too_long",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT

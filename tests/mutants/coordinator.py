@@ -1299,6 +1299,14 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
         "A commit whose metadata takes 127 bytes cannot be read back.",
         "coordinator/group/test_offsets.py -k whatever_its_length",
     ),
+    Mutant(
+        "age-behind-127-bytes",
+        "coordinator/group/committed_offsets.py",
+        "        if length >= 0x80:",
+        "        if length > 0x80:",
+        "Offsets with 127 bytes of metadata expire at once or never.",
+        "coordinator/group/test_offsets.py -k age_of_an_offset",
+    ),
 )
 
 _CONSUMER: Final[tuple[Mutant, ...]] = (
@@ -1977,6 +1985,14 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
         "        return count <= turn",
         "A pattern is matched against the first twenty thousand topics, and not against the others.",
         "coordinator/group/consumer/test_heartbeats.py -k many_turns",
+    ),
+    Mutant(
+        "away-with-its-epochs",
+        "coordinator/group/consumer/manager.py",
+        "            assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},\n",
+        "",
+        "A static member that comes back cannot commit for what it has under the epoch that it knew.",
+        "coordinator/group/consumer/test_heartbeats.py -k since_ever",
     ),
 )
 

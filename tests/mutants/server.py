@@ -1081,4 +1081,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "After an upgrade of metadata.version controllers register only when something else of the cluster changes.",
         "server/test_controller_registration.py -k old_metadata_version",
     ),
+    Mutant(
+        "retention-of-one-turn",
+        "server/tasks.py",
+        "        if seen < _RETENTION_SLICE:",
+        "        if seen <= _RETENTION_SLICE:",
+        "Of many logs only those of the first turn are shortened.",
+        "server/test_tasks.py -k however_many_turns",
+    ),
+    Mutant(
+        "assignments-after-the-close",
+        "server/assignments.py",
+        "        if self._closed or self._in_flight:\n            return",
+        "        if self._in_flight:\n            return",
+        "A broker that stops goes on sending what was refused meanwhile.",
+        "server/test_assignments.py -k refused_after_the_close",
+    ),
+    Mutant(
+        "unserved-version-is-an-unknown-error",
+        "server/forwarding.py",
+        '    if code is ErrorCode.UNSUPPORTED_VERSION:\n        return ProtocolError("the controller does not serve this version of the request")\n',
+        "",
+        "A client that asks in a version which the controller lacks hears of an unknown error and does not ask for the versions anew.",
+        "server/test_dispatch.py -k does_not_serve_closes",
+    ),
 )

@@ -1226,4 +1226,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "What a topic made anew holds below the point up to which its deleted namesake was cleaned counts as clean.",
         "storage/test_compaction.py -k from_its_beginning",
     ),
+    Mutant(
+        "damaged-snapshot-fails-a-log",
+        "storage/lost_aborts.py",
+        "    except (FileNotFoundError, CorruptSnapshotError):",
+        "    except FileNotFoundError:",
+        "A producer snapshot that is damaged, with a transaction index that is lost, takes the log directory offline.",
+        "storage/test_recovery.py -k is_made_again",
+    ),
+    Mutant(
+        "moved-log-owes-no-name",
+        "storage/moves.py",
+        "    future.owe_fsync(future.directory, name_only=True)\n",
+        "",
+        "What is flushed right after a move between directories is lost with the power.",
+        "storage/test_log_manager.py -k right_after_a_move",
+    ),
 )

@@ -173,3 +173,13 @@ def test_nothing_is_sent_once_closed() -> None:
     world.manager.close()
     world.clock.advance_s(60)
     assert not world.channel.sent
+
+
+def test_what_is_refused_after_the_close_is_not_sent_again() -> None:
+    world = World()
+    world.manager.assign(partition(0), B)
+    world.clock.run_due()
+    world.manager.close()
+    world.channel.fail()
+    world.clock.advance_s(60)
+    assert not world.channel.sent

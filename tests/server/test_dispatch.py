@@ -198,6 +198,18 @@ def test_a_client_does_not_hear_of_connections_between_nodes() -> None:
     in_loop(test)
 
 
+def test_a_version_that_the_controller_does_not_serve_closes_the_client_s_connection() -> None:
+    """As one does that the broker itself does not serve: the client asks for the versions anew."""
+
+    async def test(services: Services) -> None:
+        forwarding(services)
+        replace(services, CONTROLLER, ApiKey.ENVELOPE, lambda *_: EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+        with pytest.raises(ProtocolError):
+            await answer_of(services, request(19, 7, CreateTopicsRequest().encode(7)))
+
+    in_loop(test)
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_an_envelope_says_itself_that_the_controller_is_another_node(later: bool) -> None:
     """Else the client would be told, whose broker can ask the next controller."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+import pytest
+
 from odradek.base.deferred import Deferred
 from odradek.server.jobs import Jobs
 from odradek.server.tasks import BrokerTasks
-from tests.handlers.support import Broker
+from tests.handlers.support import Broker, batch
 
 
 class HeldJobs:
@@ -24,6 +26,22 @@ class HeldJobs:
     def finish(self) -> None:
         job, done = self.held.pop(0)
         done.complete(job())
+
+
+def test_retention_comes_to_all_logs_however_many_turns_that_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.server.tasks._RETENTION_SLICE", 2)
+    broker = Broker()
+    services = broker.services
+    BrokerTasks(services.dynamic_config, broker.clock, cast(Jobs, HeldJobs()), services.log_manager, broker.manager, services.coordinators)
+    broker.create_topic("t", partitions=5)
+    logs = list(services.log_manager.logs)
+    for log in logs:
+        log.append_as_leader(memoryview(batch()), 0)
+        log.roll()
+        log.update_high_watermark(log.log_end_offset)
+        log.maybe_increment_log_start_offset(log.log_end_offset)
+    broker.clock.advance_s(31)
+    assert [len(log.segments) for log in logs] == [1] * 5
 
 
 def test_logs_that_are_made_while_others_are_made_durable_come_next() -> None:

@@ -556,6 +556,23 @@ def test_a_move_that_is_finished_is_still_known_after_a_power_cut_at_any_moment(
         assert len(read_all(log)) == 3
 
 
+def test_what_is_flushed_right_after_a_move_is_found_although_nobody_has_made_its_names_durable() -> None:
+    disk, logs = two_logs()
+    for log in (logs.get_log(PARTITION), logs.get_log(PARTITION, future=True)):
+        assert log is not None
+        log.flush()
+    disk.fsync_dir("/")
+    logs.on_created = lambda: None  # that job is still to come
+    moved = logs.replace_current_with_future(PARTITION)
+    moved.append_as_leader(batch(1), 0)
+    moved.flush()
+    after = moving(disk.crash(random.Random(1), names=NONE, data=NONE))
+    after.settle_moves(lambda topic_partition, topic_id: A_ID)
+    found = after.get_log(PARTITION)
+    assert found is not None
+    assert len(read_all(found)) == 4
+
+
 def test_nothing_new_is_placed_in_a_cordoned_directory_unless_all_of_them_are() -> None:
     logs = manager(VirtualDisk(), "/a", "/b")
     logs.cordon(["/a"])

@@ -359,9 +359,9 @@ def test_an_index_rebuilt_below_the_recovery_point_costs_no_producer_state() -> 
     assert again.producer_state.producers[5].last_sequence == 59
 
 
-@pytest.mark.parametrize("snapshots", [True, False])
-def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_again(snapshots: bool) -> None:
-    """A snapshot that is missing, too, does not say that there was nothing in it."""
+@pytest.mark.parametrize("snapshots", ["whole", "lost", "damaged"])
+def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_again(snapshots: str) -> None:
+    """A snapshot that is gone, too, does not say that there was nothing in it."""
     disk = VirtualDisk()
     log = open_log(disk, ManualClock(), CONFIG)
     append_transactions(log, 30, committed=lambda index: index % 3 != 0)
@@ -370,8 +370,10 @@ def test_a_transaction_index_that_is_missing_below_the_recovery_point_is_made_ag
     indexes = [found for found in disk.listdir(DIRECTORY) if found.endswith(".txnindex")]
     assert len(indexes) > 2
     snapshots_but_the_last = sorted(found for found in disk.listdir(DIRECTORY) if found.endswith(".snapshot"))[:-1]
-    for lost in [*indexes, *([] if snapshots else snapshots_but_the_last)]:
+    for lost in [*indexes, *(snapshots_but_the_last if snapshots == "lost" else [])]:
         disk.remove(f"{DIRECTORY}/{lost}")
+    for damaged in snapshots_but_the_last if snapshots == "damaged" else []:
+        change(disk, damaged, cut=10)
     for options in ({"clean": True}, {"recovery_point": 70}):
         again = open_log(disk.kill(), ManualClock(), CONFIG, **options)
         assert again.aborted_transactions(0, 1000) == expected

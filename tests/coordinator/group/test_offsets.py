@@ -372,7 +372,7 @@ def test_what_a_transaction_holds_back_does_not_expire() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
-@pytest.mark.parametrize("metadata", ["", "x", "y" * 300])
+@pytest.mark.parametrize("metadata", ["", "x", "y" * 127, "y" * 300])
 def test_the_age_of_an_offset_is_read_from_any_version(version: int, metadata: str) -> None:
     world = World()
     value = OffsetCommitValue(offset=5, metadata=metadata, commit_timestamp=1_000, expire_timestamp=-1, leader_epoch=-1)

@@ -365,6 +365,16 @@ class TestOffsets:
         assert world.commit_code(6, member="a", generation=2, partition=2) is ErrorCode.STALE_MEMBER_EPOCH
         assert world.commit_code(6, member="a", generation=1) is ErrorCode.STALE_MEMBER_EPOCH
 
+    def test_what_a_static_member_had_when_it_went_away_is_the_instances_since_ever(self) -> None:
+        world = ConsumerWorld({"t": 2})
+        world.beat("a", instance="i")
+        world.publish(world.cluster.grow("t", 3))
+        world.beat("a", 2, instance="i")
+        assert world.commit_code(5, member="a", generation=2, partition=2) is ErrorCode.STALE_MEMBER_EPOCH
+        world.beat("a", -2, instance="i")
+        world.beat("b", instance="i")
+        assert world.commit_code(5, member="b", generation=2, partition=2) is ErrorCode.NONE
+
     def test_commits_of_an_older_epoch_are_good_for_what_the_member_is_giving_up(self) -> None:
         world = ConsumerWorld({"t": 2, "u": 1})
         world.beat("a", topics=["t"])
