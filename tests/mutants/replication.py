@@ -621,7 +621,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            append.error = ErrorCode.REQUEST_TIMED_OUT",
         after="            pass",
         breaks="acks=all succeeds when its time ran out.",
-        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
+        tests="replication/test_acks.py -k several",
     ),
     Mutant(
         name="fetch-ignores-truncation",
