@@ -749,14 +749,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "server/test_several_nodes.py",
     ),
     Mutant(
-        "beats-pile-up",
-        "server/registration.py",
-        "        self._unschedule()\n        self._in_flight = True\n",
-        "        self._in_flight = True\n",
-        "a heartbeat for its own reason is followed by the regular one while it is still under way",
-        "server/test_registration.py",
-    ),
-    Mutant(
         "controllers-know-no-cluster",
         "server/publisher.py",
         "before, self._cache.image = self._cache.image, image",

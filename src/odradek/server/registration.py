@@ -325,7 +325,6 @@ class BrokerRegistrar:
             return
         from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
-        self._unschedule()
         self._in_flight = True
         self._again = False
         self._reported = list(self._offline_log_dirs())
