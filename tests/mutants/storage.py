@@ -479,7 +479,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            self._verifications.pop(producer_id, None)\n\n    def apply_batches",
         "            pass\n\n    def apply_batches",
         "an old guard opens the next transaction without asking the coordinator",
-        "storage/test_producer_state.py::test_a_guard_is_good_for_one_transaction",
+        "storage/test_producer_state.py -k guard_is_not_that",
     ),
     Mutant(
         "marker-keeps-the-verification",

@@ -342,6 +342,19 @@ def test_a_guard_is_good_for_one_transaction() -> None:
     assert log.start_verification(7, 1, 0) is not guard
 
 
+def test_a_guard_is_not_that_of_the_next_epoch() -> None:
+    """Transaction version 2: the next transaction may be verified before the marker of this one has come."""
+    log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
+    guard = log.start_verification(7, 0, 0, bumps_epoch=True)
+    log.append_as_leader(batch(1, producer_id=7, producer_epoch=0, sequence=0, transactional=True), 0, verification_guard=guard)
+    following = log.start_verification(7, 0, 1, bumps_epoch=True)
+    assert following is not guard
+    early = batch(1, producer_id=7, producer_epoch=1, sequence=0, transactional=True)
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(early, 0, verification_guard=guard)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+
+
 def test_a_transaction_that_was_ended_while_it_was_verified_is_not_begun_by_a_late_batch() -> None:
     """KIP-890: the batch was on its way when its transaction was aborted."""
     log = open_log(VirtualDisk(), ManualClock(), verify_transactions=True)
