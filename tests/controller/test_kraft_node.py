@@ -10,6 +10,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import METADATA_TOPIC_ID
+from odradek.consensus.progress import OBSERVER_SESSION_MS
 from odradek.consensus.voters import Endpoint
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
@@ -251,6 +252,19 @@ def _fetched(node: KRaftNode, replica: int) -> bytes:
 def _describe() -> DescribeQuorumRequest:
     partition = DescribeQuorumRequest.PartitionData(partition_index=0)
     return DescribeQuorumRequest(topics=[DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
+
+
+def test_who_has_not_fetched_for_long_is_described_no_more() -> None:
+    quorum = started()
+    leader = quorum.wait_for_leader()
+    _fetched(leader, 7)
+
+    def described() -> list[int]:
+        return [each.replica_id for each in serve(leader, _describe()).topics[0].partitions[0].observers]
+
+    assert described() == [7]
+    quorum.clock.advance_s(OBSERVER_SESSION_MS / 1000)
+    assert described() == []
 
 
 def test_a_node_that_was_away_too_long_starts_from_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -794,4 +794,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A transaction counts as completed whose marker is lost with the leader that alone had it.",
         "handlers/test_transactions.py -k lack_is_not",
     ),
+    Mutant(
+        "silent-observers-for-ever",
+        "handlers/cluster/describe_quorum.py",
+        "    state.progress.forget_silent_observers(now_ms)\n",
+        "",
+        "Nodes that went away are described as observers for ever.",
+        "controller/test_kraft_node.py -k described_no_more",
+    ),
 )

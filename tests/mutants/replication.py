@@ -1570,4 +1570,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A follower's session tells the leader again and again what is not followed any more.",
         "replication/test_fetching.py -k is_forgotten_and_named",
     ),
+    Mutant(
+        "cancelled-move-takes-the-turn",
+        "replication/future_replicas.py",
+        "        while self._waiting and self._waiting[0].state is MoveState.ENDED:\n            self._waiting.popleft()\n",
+        "",
+        "A move that was cancelled while it waited takes the turn of the next, which waits for ever.",
+        "replication/test_future_replicas.py -k leaves_it_to_the_next",
+    ),
 )

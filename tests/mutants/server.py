@@ -1097,4 +1097,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A client that asks in a version which the controller lacks hears of an unknown error and does not ask for the versions anew.",
         "server/test_dispatch.py -k does_not_serve_closes",
     ),
+    Mutant(
+        "questions-without-a-bound",
+        "server/transaction_verifier.py",
+        "        queue = self._queues.get(node, {})\n        batch = {name: queue.pop(name) for name in list(queue)[:_PER_REQUEST]}",
+        "        queue = self._queues.get(node, {})\n        batch = {name: queue.pop(name) for name in list(queue)}",
+        "All transactions that wait for a coordinator go into one request, however large.",
+        "server/test_transaction_verifier.py -k has_a_bound",
+    ),
+    Mutant(
+        "fetchers-outlive-their-broker",
+        "server/replicas.py",
+        "        if self._fetchers is not None:\n            self._fetchers.close()\n",
+        "",
+        "A broker that stops goes on copying into logs that it closes.",
+        "server/test_parts_of_the_start.py -k follows_no_leader",
+    ),
 )

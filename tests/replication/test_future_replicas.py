@@ -554,20 +554,29 @@ def test_the_cleaner_goes_on_after_a_move() -> None:
     assert world.logs.cleaner.may_delete(world.log)
 
 
-def test_one_thread_copies_one_replica_at_a_time() -> None:
-    world = filled(settings={"num.replica.alter.log.dirs.threads": "1"})
-    world.apply(
-        PartitionRecord(partition_id=1, topic_id=TOPIC, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0, directories=[A])
-    )
-    other = TopicPartition("orders", 1)
-    for index in range(50):
-        records = encode_batch([(world.clock.time_ms(), None, b"%d" % index, ())])
-        world.manager.partition(other).append_as_leader(memoryview(records), 1, AppendOrigin.CLIENT)
-    moves = world.manager.future_replicas.moves
-    for each in (TP, other):
+def several(partitions: int) -> tuple[World, list[TopicPartition]]:
+    """Partitions that one thread copies, each in one piece."""
+    world = filled(10, settings={"num.replica.alter.log.dirs.threads": "1"})
+    found = [TP]
+    for number in range(1, partitions):
+        world.apply(
+            PartitionRecord(
+                partition_id=number, topic_id=TOPIC, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0, directories=[A]
+            )
+        )
+        found.append(TopicPartition("orders", number))
+        for index in range(10):
+            records = encode_batch([(world.clock.time_ms(), None, b"%d" % index, ())])
+            world.manager.partition(found[-1]).append_as_leader(memoryview(records), 1, AppendOrigin.CLIENT)
+    for each in found:
         world.manager.alter_log_dir(each, "/b")
     world.clock.advance_ms(0)
     assert len(world.jobs) == 1
+    return world, found
+
+
+def finish(world: World, moving: list[TopicPartition]) -> None:
+    moves = world.manager.future_replicas.moves
     for _ in range(1000):
         if not moves:
             break
@@ -575,10 +584,20 @@ def test_one_thread_copies_one_replica_at_a_time() -> None:
             world.assigned.pop()[1].complete(None)
         world.step()
     assert not moves
-    for each in (TP, other):
+    for each in moving:
         log = world.manager.partition(each).log
         assert log is not None
         assert log.parent_directory == "/b"
+
+
+def test_one_thread_copies_one_replica_at_a_time() -> None:
+    finish(*several(2))
+
+
+def test_a_move_that_ends_before_its_turn_leaves_it_to_the_next() -> None:
+    world, (first, second, third) = several(3)
+    world.manager.future_replicas.cancel(second)
+    finish(world, [first, third])
 
 
 def test_a_throttled_copy_does_not_hold_up_flushes() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from odradek.replication.partition import Partition
 from odradek.server.cleaning import CleanLogs
 from odradek.server.lifecycle import BrokerState
 from odradek.server.step import Startup, Step
@@ -34,6 +36,22 @@ def test_a_stopped_broker_has_written_everything_and_does_nothing_more() -> None
         steps = disk.steps
         await asyncio.sleep(3600)
         assert disk.steps == steps
+
+    run(main)
+
+
+def test_a_stopped_broker_follows_no_leader() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        broker = make_broker(loop, VirtualDisk())
+        await broker.start()
+        fetchers = broker.services.replica_manager.changes.fetchers
+        cut: list[int] = []
+        follower = cast(Partition, SimpleNamespace(leader_id=2, log=None, truncate_to_high_watermark=lambda: cut.append(1)))
+        fetchers.start([follower])
+        assert cut == [1]
+        await broker.stop()
+        fetchers.start([follower])
+        assert cut == [1], "a log that is closed"
 
     run(main)
 

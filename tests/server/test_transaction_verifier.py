@@ -85,6 +85,17 @@ def test_many_producers_share_a_request_and_the_next_waits_for_it() -> None:
     assert [each.verify_only for each in world.requests[0].transactions] == [True, True]
 
 
+def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.server.transaction_verifier._PER_REQUEST", 2)
+    world = Coordinator()
+    asked = [world.ask(name, P0) for name in "abc"]
+    world.clock.run_due()
+    world.answer()
+    world.answer()
+    assert [len(request.transactions) for request in world.requests] == [2, 1]
+    assert [each.result() for each in asked] == [{}] * 3
+
+
 @pytest.mark.parametrize(("version", "told"), [(10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)])
 def test_older_producers_hear_an_older_word(version: int, told: ErrorCode) -> None:
     world = Coordinator()

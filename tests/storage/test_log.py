@@ -163,6 +163,20 @@ def test_segments_roll_by_record_time(disk: VirtualDisk, clock: ManualClock) -> 
     assert log.bases == [0, 2]
 
 
+def test_what_was_cut_to_nothing_counts_from_then_on(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(segment_ms=10_000))
+    log.append_as_follower(batch(1, timestamp=-1, epoch=0), 0)
+    clock.advance_ms(9_000)
+    log.truncate_to(0)
+    log.append_as_follower(batch(1, timestamp=-1, epoch=0), 0)
+    clock.advance_ms(9_000)
+    log.append_as_follower(batch(1, timestamp=-1, epoch=0, base_offset=1), 0)
+    assert len(log.segments) == 1
+    clock.advance_ms(1_001)
+    log.append_as_follower(batch(1, timestamp=-1, epoch=0, base_offset=2), 0)
+    assert log.bases == [0, 2]
+
+
 def test_a_full_index_rolls(disk: VirtualDisk, clock: ManualClock) -> None:
     log = open_log(disk, clock, topic_config(segment_index_bytes=48, index_interval_bytes=0))
     for index in range(20):
@@ -479,6 +493,20 @@ def test_zeros_that_a_clean_shutdown_left_behind_are_found(disk: VirtualDisk, cl
     assert again.log_end_offset == 6
     again.append_as_leader(batch(1), 0)
     assert [record.offset for record in read_all(again)] == list(range(7))
+
+
+def test_an_index_that_points_to_the_very_end_of_what_is_left_is_made_again(disk: VirtualDisk, clock: ManualClock) -> None:
+    log = open_log(disk, clock, topic_config(index_interval_bytes=1))
+    for _ in range(3):
+        log.append_as_leader(batch(2), 0)
+    log.close(durable=True)
+    file = disk.open(f"{DIRECTORY}/{0:020d}.log")
+    file.truncate(file.size() * 2 // 3)
+    again = open_log(disk, clock, topic_config(index_interval_bytes=1), clean=True)
+    again.append_as_leader(batch(1), 0)
+    again.append_as_leader(batch(1), 0)
+    assert [record.offset for record in read_all(again)] == list(range(6))
+    assert [record.offset for record in read_all(again, 5)] == [5]
 
 
 @pytest.mark.parametrize("rested", [False, True])

@@ -200,6 +200,12 @@ def test_a_directory_that_is_no_log_is_refused() -> None:
         manager(disk)
 
 
+def test_what_a_file_system_keeps_at_its_root_is_no_log() -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/data/lost+found")
+    assert list(manager(disk).logs) == []
+
+
 def test_a_failing_directory_goes_offline_and_the_others_serve_on() -> None:
     failing = False
 
@@ -298,6 +304,17 @@ def test_identities_must_fit() -> None:
     write_meta_properties(disk, "/b", MetaProperties("cluster", 1, UUID(int=1000)))
     with pytest.raises(StorageError, match="Duplicate directory id"):
         verify_identities(read_identities(disk, ["/a", "/b"]), metadata_directory="/a", node_id=1)
+
+
+def test_a_directory_that_cannot_be_given_an_id_is_left_out_and_has_failed() -> None:
+    disk = VirtualDisk()
+    for path in ("/a", "/b"):
+        disk.makedirs(path)
+        write_meta_properties(disk, path, MetaProperties("cluster", 1))
+    found = read_identities(disk, ["/a", "/b"])
+    disk.fail("/b", error=errno.EROFS)
+    assert list(complete_identities(disk, found, lambda: UUID(int=7777))) == ["/a"]
+    assert list(found.failed) == ["/b"]
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,23 @@ def test_what_was_truncated_does_not_come_back_behind_what_is_written_in_its_pla
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_a_file_where_a_segment_begins_leaves_nothing_behind_what_is_written_into_it(seed: int) -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    log.append_as_leader(batch(1, tag="a"), 0)
+    log.flush()
+    old = b"".join(bytes(batch(1, tag=tag, base_offset=offset, epoch=0)) for offset, tag in enumerate("bc", start=1))
+    left = disk.open(f"{DIRECTORY}/{1:020d}.log", create=True)
+    left.pwritev([old], 0)
+    left.fsync()
+    disk.fsync_dir(DIRECTORY)
+    log.roll()
+    log.append_as_leader(batch(1, tag="B"), 0)
+    found = open_log(disk.crash(random.Random(seed), names=ALL, data=SUBSET), ManualClock())
+    assert b"c" not in [record.value[:1] for record in read_all(found) if record.value]
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_a_truncation_to_the_beginning_of_a_segment_is_durable_as_well(seed: int) -> None:
     """There is a producer snapshot at that offset already: nothing but the bytes is new."""
     disk = VirtualDisk()
