@@ -48,6 +48,8 @@ SETTINGS = {
     "log.flush.offset.checkpoint.interval.ms": "1000",
     "log.flush.start.offset.checkpoint.interval.ms": "1000",
     "log.segment.delete.delay.ms": "500",
+    # Longer than a life lasts here: deleted partitions would pile up, until the disk has no inode left.
+    "log.initial.task.delay.ms": "500",
 }
 COMPACTED = {
     "cleanup.policy": "compact",
