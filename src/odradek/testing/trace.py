@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 
@@ -58,7 +58,7 @@ class TraceLogHandler(logging.Handler):
             self.errors.append(f"{record.name}: {text}")
 
     @contextmanager
-    def attached(self, level: int) -> Iterator[TraceLogHandler]:
+    def attached(self, level: int) -> Generator[TraceLogHandler]:
         """The only one that hears what Odradek logs from `level` on, until the block ends."""
         logger = logging.getLogger("odradek")
         former, propagate = logger.level, logger.propagate
