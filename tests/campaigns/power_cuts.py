@@ -50,6 +50,8 @@ SETTINGS = {
     "log.segment.delete.delay.ms": "500",
     # Longer than a life lasts here: deleted partitions would pile up, until the disk has no inode left.
     "log.initial.task.delay.ms": "500",
+    # Else librdkafka's producers make the deleted topics anew when they connect again.
+    "auto.create.topics.enable": "false",
 }
 COMPACTED = {
     "cleanup.policy": "compact",
