@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from itertools import pairwise
 
@@ -241,7 +242,7 @@ def test_a_loop_thread_that_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatc
     second = loop_thread.shared_loop()
     try:
         assert second is not first
-        assert second.run(asyncio.sleep(0, "runs")) == "runs"
+        assert second.run(lambda: asyncio.sleep(0, "runs")) == "runs"
     finally:
         second.call_soon(second.loop.stop)
 
@@ -336,3 +337,24 @@ def test_a_connection_over_which_no_versions_can_be_agreed_is_closed(answered: b
 
 def _leads_and_writes(brokers: ScriptedBrokers, request: Message) -> Message:
     return produced() if isinstance(request, ProduceRequest) else brokers.metadata(leader=1)
+
+
+def test_ctrl_c_cancels_what_a_blocking_call_waits_for() -> None:
+    thread = loop_thread.LoopThread()
+    ended = threading.Event()
+
+    async def wait() -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        thread.loop.call_soon(signal.pthread_kill, main, signal.SIGINT)
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thread.run(wait)
+        assert ended.wait(10)
+    finally:
+        thread.call_soon(thread.loop.stop)

@@ -617,6 +617,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests="client/test_refusals.py -k cannot_heal",
     ),
     Mutant(
+        name="interrupted-call-goes-on",
+        path="client/loop_thread.py",
+        before="        result.add_done_callback(lambda each: self.call_soon(task.cancel) if each.cancelled() else None)\n",
+        after="",
+        breaks="After Ctrl-C what a blocking call waited for goes on.",
+        tests="client/test_refusals.py -k ctrl_c",
+    ),
+    Mutant(
         name="fork-keeps-the-thread",
         path="client/loop_thread.py",
         before="if _shared is None or not _shared.usable:",

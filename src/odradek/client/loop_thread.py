@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import TypeVar
 
 from odradek.base.errors import OdradekError
 
@@ -38,26 +39,50 @@ class LoopThread:
         """Whether the thread runs in this process (a fork does not take it along)."""
         return self._process_id == os.getpid() and self._thread.is_alive()
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs the coroutine to its end in the loop and returns its result; Ctrl-C cancels it."""
+    def run(self, action: Callable[[], Awaitable[T]]) -> T:
+        """Calls `action` in the loop and returns the result of what it gives; Ctrl-C cancels that.
+
+        What is awaited is made in the loop: Ctrl-C may come at any moment here, and would leave a coroutine that nobody awaits.
+        """
         if not self.usable:
-            coroutine.close()
             raise OdradekError("this client was made before a fork: make clients in the process that uses them")
         if threading.current_thread() is self._thread:
-            coroutine.close()
             raise OdradekError("a blocking client cannot be called from its own callbacks; hand the work to another thread")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        result: Future[T] = Future()
         try:
-            return future.result()
+            self.loop.call_soon_threadsafe(self._begin, action, result)
+            return result.result()
         except CancelledError:
             raise OdradekError("the call was cancelled because the client was closed") from None
         except BaseException:
-            future.cancel()
+            result.cancel()
             raise
+
+    def _begin(self, action: Callable[[], Awaitable[T]], result: Future[T]) -> None:
+        if result.cancelled():
+            return
+        task = self.loop.create_task(_awaited(action))
+        task.add_done_callback(partial(_pass_on, result))
+        result.add_done_callback(lambda each: self.call_soon(task.cancel) if each.cancelled() else None)
 
     def call_soon(self, callback: Callable[..., object], *args: object) -> None:
         """Runs the callback in the loop; from any thread."""
         self.loop.call_soon_threadsafe(callback, *args)
+
+
+async def _awaited(action: Callable[[], Awaitable[T]]) -> T:
+    return await action()
+
+
+def _pass_on(result: Future[T], task: asyncio.Task[T]) -> None:
+    if task.cancelled():
+        result.cancel()
+    elif result.set_running_or_notify_cancel():
+        error = task.exception()
+        if error is not None:
+            result.set_exception(error)
+        else:
+            result.set_result(task.result())
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

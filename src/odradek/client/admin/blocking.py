@@ -92,7 +92,4 @@ class Admin:
         self._run(self._admin.close)
 
     def _run(self, action: Callable[[], Awaitable[T]]) -> T:
-        async def call() -> T:
-            return await action()
-
-        return self._thread.run(call())
+        return self._thread.run(action)

@@ -107,13 +107,10 @@ class Consumer:
         self._run(self._consumer.close)
 
     def _run(self, action: Callable[[], Awaitable[T]]) -> T:
-        async def call() -> T:
-            return await action()
-
-        return self._thread.run(call())
+        return self._thread.run(action)
 
     def _do(self, action: Callable[[], None]) -> None:
         async def call() -> None:
             action()
 
-        self._thread.run(call())
+        self._thread.run(call)

@@ -26,7 +26,7 @@ class Producer:
         """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
         self._config = ClientConfig(PRODUCER_CONFIG, config, **settings)
         self._thread = shared_loop()
-        self._engine = self._thread.run(_make(self._config))
+        self._engine = self._thread.run(lambda: _make(self._config))
 
     def __enter__(self) -> Self:
         return self
@@ -89,15 +89,15 @@ class Producer:
 
     def flush(self) -> None:
         """Sends what waits at once and returns when all of it is acknowledged or failed."""
-        self._thread.run(self._engine.flush())
+        self._thread.run(self._engine.flush)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""
         if not self._engine.cluster.closed:
-            self._thread.run(self._engine.close(timeout_s))
+            self._thread.run(lambda: self._engine.close(timeout_s))
 
     def _topic(self, name: str) -> TopicInfo:
-        return self._engine.cluster.known_topic(name) or self._thread.run(self._engine.topic(name))
+        return self._engine.cluster.known_topic(name) or self._thread.run(lambda: self._engine.topic(name))
 
     def _wait_for_room(self) -> None:
         engine = self._engine
