@@ -11,7 +11,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.consensus.messages import ElectionState, SnapshotChunk, SnapshotInstalled, VoteRequest, VoteResponse
-from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey, VoterHistory, VoterSet
+from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey, Voter, VoterHistory, VoterSet
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.heartbeats import Heartbeats
 from odradek.controller.core.result import ControllerResult
@@ -23,11 +23,19 @@ from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.periodic import AGAIN_AT_ONCE_S, PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
 from odradek.controller.kraft.quorum_state import read_quorum_state, write_quorum_state
-from odradek.controller.kraft.records import encode_metadata_batch, split_values
-from odradek.controller.kraft.snapshots import encode_snapshot, read_snapshot, write_snapshot
+from odradek.controller.kraft.records import (
+    MAX_BATCH_BYTES,
+    encode_control_values,
+    encode_metadata_batch,
+    encode_values,
+    split_values,
+    voters_value,
+)
+from odradek.controller.kraft.snapshots import MAX_RECORDS_PER_BATCH, encode_snapshot, read_snapshot, write_snapshot
 from odradek.controller.kraft.snapshotting import Snapshots
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import NoOpRecord
+from odradek.records.batch import iter_headers
 from odradek.testing.disk import ALL, CHANGES, NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.controller.kraft_cluster import HeldExecutor, Quorum, RecordingPublisher, set_config
@@ -462,6 +470,26 @@ def test_a_write_that_fails_ends_the_node_and_is_no_answer_for_a_client() -> Non
 
 def batch(base_offset: int, epoch: int) -> bytes:
     return encode_metadata_batch([VersionedRecord(NoOpRecord(), 0)], base_offset=base_offset, epoch=epoch, now_ms=0)
+
+
+def test_voters_are_found_however_far_behind_the_snapshot_they_stand() -> None:
+    quorum = Quorum()
+    log = MetadataLog.open(quorum.disks[1], quorum.clock, quorum.config(1))
+    for offset in range(2):
+        # Both do not fit into one read. What is in the records nobody looks at here.
+        log.append(encode_values([bytes(MAX_BATCH_BYTES * 3 // 4)], base_offset=offset, epoch=1, now_ms=0), 1)
+    voters = VoterSet([Voter(7, UUID(int=70))])
+    log.append(encode_control_values([voters_value(voters)], base_offset=2, epoch=1, now_ms=0), 1)
+    assert log.voter_history(VoterSet()).current.ids == (7,)
+
+
+def test_the_offsets_of_a_snapshot_rise_without_gaps_over_all_its_batches() -> None:
+    records = [VersionedRecord(NoOpRecord(), 0)] * (2 * MAX_RECORDS_PER_BATCH + 1)
+    batches = encode_snapshot(records, epoch=1, last_contained_log_time_ms=0, now_ms=0)
+    headers = [header for _, header in iter_headers(b"".join(batches))]
+    assert len(headers) == 5
+    assert [header.base_offset for header in headers] == [0, *[header.next_offset for header in headers[:-1]]]
+    assert headers[-1].next_offset == len(records) + 2
 
 
 def test_a_flush_of_what_was_cut_off_meanwhile_makes_nothing_durable() -> None:

@@ -192,6 +192,18 @@ def test_a_leader_that_leaves_answers_until_another_has_been_elected() -> None:
     assert other.leader_endpoint() == Endpoint("CONTROLLER", f"node{other.node_id}", 9093)
 
 
+def test_a_leader_that_is_stopped_while_it_leaves_has_left() -> None:
+    """Whoever waits for that would wait for ever: nobody answers it any more."""
+    quorum = Quorum(2)
+    quorum.start()
+    leader = quorum.wait_for_leader()
+    quorum.wait_for_all()
+    left = leader.leave()
+    assert not left.done
+    leader.stop()
+    assert left.done
+
+
 def test_who_has_nobody_to_hand_over_to_has_left_at_once() -> None:
     alone = started()
     assert alone.nodes[1].leave().done

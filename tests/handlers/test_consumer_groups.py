@@ -56,6 +56,13 @@ def test_the_protocol_can_be_off(level: int, config: dict[str, str]) -> None:
     assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
+def test_of_groups_that_are_coordinated_elsewhere_each_is_answered() -> None:
+    broker = a_broker()
+    broker.move_leader(broker.offsets_id, 2)
+    groups = broker.ask(consumer_group_describe.handle, ConsumerGroupDescribeRequest(group_ids=["g", "x"]), 1).groups
+    assert {each.group_id: each.error_code for each in groups} == dict.fromkeys(["g", "x"], ErrorCode.NOT_COORDINATOR)
+
+
 @pytest.mark.parametrize("version", [9, 10])
 def test_offsets_are_for_those_who_are_members_now(version: int) -> None:
     broker = a_broker()

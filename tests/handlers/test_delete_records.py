@@ -92,6 +92,12 @@ def test_each_partition_has_its_own_answer(broker: Broker, version: int) -> None
     }
 
 
+def test_a_partition_that_is_refused_keeps_no_other_from_the_disk(broker: Broker) -> None:
+    answer = plain(ask(broker, 2, ("topic", 0, 4), ("topic", 7, 0)))
+    assert answer == {("topic", 0): (4, 0), ("topic", 7): (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+    assert b"topic 0 4" in broker.disk.read_bytes("/data/log-start-offset-checkpoint")
+
+
 def test_the_last_offset_named_for_a_partition_counts(broker: Broker) -> None:
     assert plain(ask(broker, 2, ("topic", 0, 8), ("topic", 0, 3))) == {("topic", 0): (3, 0)}
 

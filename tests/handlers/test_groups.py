@@ -184,6 +184,9 @@ def test_groups_are_listed_described_and_deleted() -> None:
     (listed,) = broker.ask(list_groups.handle, ListGroupsRequest(), 5).groups
     assert (listed.group_id, listed.group_state, listed.group_type) == ("g", "Empty", "classic")
     assert not broker.ask(list_groups.handle, ListGroupsRequest(states_filter=["stable"]), 4).groups
+    for group_type, found in (("Classic", [listed]), ("CONSUMER", [])):
+        wanted = ListGroupsRequest(states_filter=["EMPTY"], types_filter=[group_type])
+        assert broker.ask(list_groups.handle, wanted, 5).groups == found
     described = broker.ask(describe_groups.handle, DescribeGroupsRequest(groups=["g", "x"], include_authorized_operations=True), 6).groups
     assert [(each.group_state, each.error_code) for each in described] == [("Empty", 0), ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)]
     assert described[0].authorized_operations > 0 > described[1].authorized_operations

@@ -1769,6 +1769,30 @@ KRAFT: Final[tuple[Mutant, ...]] = (
         "controller.quorum.fetch.max.bytes has no effect on what a node asks for.",
         "controller/test_kraft_node.py -k away_too_long",
     ),
+    Mutant(
+        "snapshot-offsets-overlap",
+        "controller/kraft/snapshots.py",
+        "        offset += len(part)\n",
+        "        offset += 1\n",
+        "From the second batch on the offsets of a snapshot are those of records before.",
+        "controller/test_kraft_durability.py -k without_gaps",
+    ),
+    Mutant(
+        "voters-of-the-first-read",
+        "controller/kraft/metadata_log.py",
+        "        while offset < end:",
+        "        if offset < end:",
+        "A node that restarts does not know the voters that stand further behind the snapshot than one read.",
+        "controller/test_kraft_durability.py -k however_far",
+    ),
+    Mutant(
+        "leaving-outlives-the-node",
+        "controller/kraft/node.py",
+        "        self.caught_up.fail(error)\n        self._check_left()",
+        "        self.caught_up.fail(error)",
+        "A shutdown that waits until the leader has left waits for ever when the node stops meanwhile.",
+        "controller/test_kraft_node.py -k stopped_while_it_leaves",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = CORE + KRAFT

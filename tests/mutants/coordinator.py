@@ -2599,6 +2599,38 @@ _SERVER: Final[tuple[Mutant, ...]] = (
         "flush.messages does not count for coordinators' topics",
         "server/test_coordinators.py -k test_flush_messages_holds_for_coordinators",
     ),
+    Mutant(
+        "describe-one-group-of-a-partition",
+        "coordinator/group/service.py",
+        "described += [failed_description(group_id, error.code) for group_id in ids]",
+        "described += [failed_description(group_id, error.code) for group_id in ids[:1]]",
+        "Of the groups of a partition that is coordinated elsewhere only one is answered.",
+        "handlers/test_consumer_groups.py -k coordinated_elsewhere",
+    ),
+    Mutant(
+        "type-filter-by-case",
+        "coordinator/group/service.py",
+        "types = frozenset(name.lower() for name in request.types_filter)",
+        "types = frozenset(request.types_filter)",
+        "Who lists the groups of type Classic is told that there are none.",
+        "handlers/test_groups.py -k listed_described",
+    ),
+    Mutant(
+        "failed-read-keeps-its-segments",
+        "coordinator/partition_log.py",
+        "            read.release()\n"
+        "            if job.error is not None:\n"
+        "                result.fail(job.error)\n"
+        "            else:\n"
+        "                result.complete(found[0])",
+        "            if job.error is not None:\n"
+        "                result.fail(job.error)\n"
+        "            else:\n"
+        "                read.release()\n"
+        "                result.complete(found[0])",
+        "Each failed read of a coordinator keeps its segments open for ever.",
+        "server/test_coordinators.py -k that_fails_is_let_go",
+    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = _RUNTIME + _CLASSIC + _OFFSETS + _CONSUMER + _TRANSACTIONS + _SERVER

@@ -1578,4 +1578,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A move that was cancelled while it waited takes the turn of the next, which waits for ever.",
         "replication/test_future_replicas.py -k leaves_it_to_the_next",
     ),
+    Mutant(
+        "refused-partition-keeps-the-others-from-the-disk",
+        "replication/delete_records.py",
+        "if any(deletion.error is ErrorCode.NONE for deletion",
+        "if all(deletion.error is ErrorCode.NONE for deletion",
+        "DeleteRecords answers for records that a crash brings back when one partition of the request was refused.",
+        "handlers/test_delete_records.py -k keeps_no_other",
+    ),
+    Mutant(
+        "high-watermark-of-the-former-log",
+        "replication/high_watermarks.py",
+        "saved.pop(log.topic_partition, 0)",
+        "saved.get(log.topic_partition, 0)",
+        "A log that is made anew is read up to the high watermark of the one that was deleted.",
+        "replication/test_replica_manager.py -k later_one_of_that_name",
+    ),
 )

@@ -1274,4 +1274,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A directory whose identity cannot be written counts neither as there nor as failed.",
         "storage/test_log_manager.py -k given_an_id",
     ),
+    Mutant(
+        "shutdown-leaves-copies-unflushed",
+        "storage/log_manager.py",
+        "for log in list(directory.logs.values()) + list(directory.future_logs.values()):\n                    log.close",
+        "for log in list(directory.logs.values()):\n                    log.close",
+        "A clean shutdown loses with the power what was copied to a log on its way.",
+        "storage/test_log_manager.py -k on_its_way_durable",
+    ),
 )

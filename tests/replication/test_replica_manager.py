@@ -372,6 +372,17 @@ class TestCheckpoints:
             log.maybe_increment_log_start_offset(2)
             assert self.restored(saved, log, disk) == restored
 
+    def test_hold_for_one_log_and_not_for_a_later_one_of_that_name(self) -> None:
+        disk = VirtualDisk()
+        disk.makedirs("/data")
+        write_offset_checkpoint(disk, CHECKPOINT, {TP: 3})
+        checkpoints = HighWatermarkCheckpoints(disk)
+        for restored in (3, 0):
+            log = new_log(ManualClock())
+            log.append_as_leader(batch(b"a", b"b", b"c", b"d"), 0)
+            checkpoints.restore(log)
+            assert log.high_watermark == restored
+
     def test_are_written_again_when_that_failed(self) -> None:
         disk = VirtualDisk()
         log = new_log(ManualClock(), disk=disk)

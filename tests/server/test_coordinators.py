@@ -187,6 +187,19 @@ def test_what_a_coordinator_has_read_is_let_go(runs: bool) -> None:
     assert hosted.segments.active.pin.readers == 0
 
 
+def test_a_read_of_a_coordinator_that_fails_is_let_go_as_well() -> None:
+    broker = node()
+    broker.create_topic(GROUPS)
+    home = TopicPartition(GROUPS, 0)
+    log = open_partition_log(broker.manager, lambda job: Deferred.failed(OSError(5, "broken")))(home)
+    log.append(batch(), 0)
+    read = log.read(0, 1, 1000)
+    assert isinstance(read.error, OSError)
+    hosted = broker.manager.partition(home).log
+    assert hosted is not None
+    assert hosted.segments.active.pin.readers == 0
+
+
 @pytest.mark.parametrize(("messages", "flushed"), [("1", 1), ("100", 0)])
 def test_flush_messages_holds_for_coordinators(messages: str, flushed: int) -> None:
     broker = node()

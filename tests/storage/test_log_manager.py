@@ -704,6 +704,14 @@ def test_the_copy_of_a_log_on_its_way_is_checkpointed_too() -> None:
     assert (again.log_start_offset, again.log_end_offset) == (2, 3)
 
 
+def test_a_clean_shutdown_makes_the_copy_of_a_log_on_its_way_durable_too() -> None:
+    disk, logs = two_logs()
+    logs.shutdown()
+    again = moving(disk.crash(random.Random(1), data=NONE)).get_log(PARTITION, future=True)
+    assert again is not None
+    assert len(read_all(again)) == 3
+
+
 def test_a_log_in_an_offline_directory_is_not_begun_anew_elsewhere() -> None:
     disk, logs = two_logs()
     logs.directory_failed("/a", OSError(errno.EIO, "broken"))
