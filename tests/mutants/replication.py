@@ -1594,4 +1594,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A log that is made anew is read up to the high watermark of the one that was deleted.",
         "replication/test_replica_manager.py -k later_one_of_that_name",
     ),
+    Mutant(
+        "only-the-last-of-a-request-is-flushed",
+        "replication/appender.py",
+        "[partition] if flush_due is None else [*flush_due, partition]",
+        "[partition]",
+        "Of the partitions of one request all but the last are acknowledged before the flush that flush.messages asks for.",
+        "replication/test_replica_manager.py -k every_partition_of_a_request",
+    ),
 )

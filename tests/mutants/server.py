@@ -1113,4 +1113,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A broker that stops goes on copying into logs that it closes.",
         "server/test_parts_of_the_start.py -k follows_no_leader",
     ),
+    Mutant(
+        "verifier-asks-whoever-is-minus-one",
+        "server/coordinators.py",
+        "return None if partition is None or partition.leader < 0 else partition.leader",
+        "return None if partition is None else partition.leader",
+        "While a partition of the transaction log has no leader the controller is asked about transactions.",
+        "server/test_coordinators.py -k verification_without_a_coordinator",
+    ),
 )

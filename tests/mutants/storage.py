@@ -1282,4 +1282,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A clean shutdown loses with the power what was copied to a log on its way.",
         "storage/test_log_manager.py -k on_its_way_durable",
     ),
+    Mutant(
+        "scrub-takes-new-logs-for-flushed",
+        "storage/scrub.py",
+        "None if flushed is None else flushed.get(topic_partition, 0)",
+        "None if flushed is None else flushed.get(topic_partition)",
+        "Damage that the next start recovers is reported as a loss where no checkpoint names the log yet.",
+        "storage/test_scrub.py -k as_a_whole",
+    ),
+    Mutant(
+        "copies-keep-their-configuration",
+        "storage/log_manager.py",
+        "        for log in self._tables.all_logs():\n            config = topic_config",
+        "        for log in self.logs:\n            config = topic_config",
+        "A log on its way keeps the configuration it was begun with, also once it has taken its place.",
+        "storage/test_log_manager.py -k way_takes_over",
+    ),
+    Mutant(
+        "logs-to-come-verify-as-before",
+        "storage/log_manager.py",
+        "        self._options.verify_transactions = verify_transactions\n",
+        "",
+        "transaction.partition.verification.enable has no effect on logs that are made after it was changed.",
+        "storage/test_log_manager.py -k come_ask",
+    ),
 )

@@ -111,6 +111,16 @@ def test_a_new_leader_flushes_what_it_has_copied() -> None:
     read.release()
 
 
+def test_flush_messages_holds_for_every_partition_of_a_request() -> None:
+    broker = Broker()
+    broker.create_topic("orders", partitions=3, flush_messages="1")
+    entries = [(TopicPartition("orders", partition), batch(b"a")) for partition in range(3)]
+    answer = broker.manager.appender.append(entries, required_acks=1, timeout_ms=100, origin=AppendOrigin.CLIENT)
+    assert isinstance(answer, Deferred)
+    assert [each.error for each in answer.result()] == [ErrorCode.NONE] * 3
+    assert [broker.manager.partition(each).local_log(-1, leader_only=True).recovery_point for each, _ in entries] == [1] * 3
+
+
 def test_a_replica_moved_away_is_deleted() -> None:
     broker = Broker()
     id_ = broker.create_topic("orders", replicas=(1, 2))

@@ -301,6 +301,9 @@ def test_a_verification_without_a_coordinator_is_tried_again_by_the_client() -> 
     partition = TopicPartition("t", 0)
     answer = broker.services.coordinators.verify("x", 7, 0, [partition], Support(False, True))
     assert answer.result() == {partition: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    broker.move_leader(broker.create_topic(TRANSACTIONS), -1)
+    answer = broker.services.coordinators.verify("x", 7, 0, [partition], Support(False, True))
+    assert answer.result() == {partition: ErrorCode.COORDINATOR_NOT_AVAILABLE}, "the controller is none"
 
 
 class Verifier:

@@ -712,6 +712,30 @@ def test_a_clean_shutdown_makes_the_copy_of_a_log_on_its_way_durable_too() -> No
     assert len(read_all(again)) == 3
 
 
+def test_the_copy_of_a_log_on_its_way_takes_over_what_is_configured() -> None:
+    _, logs = two_logs()
+    config = topic_config(retention_ms=1)
+    logs.reconfigure(lambda topic: config)
+    assert [log.config for log in (logs.get_log(PARTITION), logs.get_log(PARTITION, future=True)) if log is not None] == [config] * 2
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_logs_to_come_ask_for_verification_as_those_that_are_there(verify: bool) -> None:
+    logs = LogManager(VirtualDisk(), ManualClock(), ("/data",), _no_broker(), random=random.Random(3), verify_transactions=not verify)
+    logs.load(lambda _: CONFIG)
+    logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG)
+    logs.update_producer_settings(60_000, verify_transactions=verify)
+    logs.create_log(TopicPartition("t", 1), TOPIC_ID, CONFIG)
+    transactional = batch(1, producer_id=5, producer_epoch=0, sequence=0, transactional=True)
+    for log in logs.logs:
+        if verify:
+            with pytest.raises(KafkaError) as refused:
+                log.append_as_leader(transactional, 0)
+            assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+        else:
+            assert log.append_as_leader(transactional, 0).first_offset == 0
+
+
 def test_a_log_in_an_offline_directory_is_not_begun_anew_elsewhere() -> None:
     disk, logs = two_logs()
     logs.directory_failed("/a", OSError(errno.EIO, "broken"))

@@ -163,6 +163,14 @@ def test_what_the_next_start_recovers_is_told_apart(home: Path) -> None:
     assert [finding.unflushed for finding in findings(home)] == [False, True]
 
 
+def test_a_log_without_a_recovery_point_is_recovered_as_a_whole(home: Path) -> None:
+    (home / ".kafka_cleanshutdown").unlink()
+    (home / "recovery-point-offset-checkpoint").write_text("0\n1\nothers 0 7\n")
+    for each in segments(home)[:2]:
+        flip(each, 61)
+    assert [finding.unflushed for finding in findings(home)] == [True, True]
+
+
 def test_indexes_of_the_segment_that_holds_the_recovery_point_are_not_judged(home: Path) -> None:
     """Recovery makes them again. What ends at the recovery point it does not look at."""
     (home / ".kafka_cleanshutdown").unlink()
