@@ -262,6 +262,18 @@ def test_nothing_lingers_while_somebody_waits_for_room() -> None:
     assert requests == 2
 
 
+def test_room_that_comes_is_for_all_who_wait_for_it() -> None:
+    async def story(loop: SimulatedLoop) -> float:
+        brokers = ScriptedBrokers(loop, 1, lambda _, request: _leads_and_writes(brokers, request))
+        async with producer(loop, linger_ms="0", buffer_memory="1000", enable_idempotence="false") as sending:
+            await sending.send(TOPIC, b"x" * 800)
+            begin = loop.time()
+            await asyncio.gather(*[sending.send(TOPIC, b"x" * 200) for _ in range(3)])
+            return loop.time() - begin
+
+    assert run(story) < 1
+
+
 def test_two_flushes_at_once_both_end_lingering() -> None:
     def answer(brokers: ScriptedBrokers, request: Message) -> Message:
         if isinstance(request, ProduceRequest):

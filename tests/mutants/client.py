@@ -872,4 +872,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Records on the wire when a producer is closed after its time wait for another attempt that nobody makes.",
         "client/test_refusals.py -k waits_no_longer",
     ),
+    Mutant(
+        "room-for-one",
+        "client/producer/engine.py",
+        "        for waiter in waiters:\n            if not waiter.done():\n                waiter.set_result(None)",
+        "        for waiter in waiters[:1]:\n            if not waiter.done():\n                waiter.set_result(None)",
+        "Of several senders that wait for buffer.memory all but one wait on, until max.block.ms fails them.",
+        "client/test_refusals.py -k all_who_wait",
+    ),
 )

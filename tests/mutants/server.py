@@ -1121,4 +1121,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "While a partition of the transaction log has no leader the controller is asked about transactions.",
         "server/test_coordinators.py -k verification_without_a_coordinator",
     ),
+    Mutant(
+        "controller-answers-in-another-version",
+        "server/forwarding.py",
+        "response = decode_response(done.result(), api_key, version)",
+        "response = decode_response(done.result(), api_key, max(version - 1, 0))",
+        "What the controller says of a part of a request is read in another version than it was asked in.",
+        "server/test_dispatch.py -k part_of_a_request",
+    ),
+    Mutant(
+        "one-log-at-a-time",
+        "server/log_loading.py",
+        "for _ in range(workers)])",
+        "for _ in range(1)])",
+        "num.recovery.threads.per.data.dir has no effect: a start recovers one log after the other.",
+        "server/test_log_loading.py -k side_by_side",
+    ),
 )

@@ -20,6 +20,7 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 )
 from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
 from odradek.server.channel import InterBrokerChannel
@@ -162,6 +163,21 @@ def test_an_admin_request_is_judged_by_the_controller_as_its_client_s() -> None:
         response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
         assert response.topics[0].error_code == 36
         assert seen == [("User:alice", "10.1.2.3", "test", CONTROLLER)]
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_part_of_a_request_is_answered_by_the_controller_in_its_client_s_version(version: int) -> None:
+    async def test(services: Services) -> None:
+        services.forwarder = Forwarder(forwarding(services), services.dispatcher)
+        row = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(error_code=0, resource_type=2, resource_name="t")
+        said = IncrementalAlterConfigsResponse(throttle_time_ms=7, responses=[row])
+        api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+        replace(services, CONTROLLER, api, lambda *_: said)
+        replace(services, BROKER, api, lambda context, message, services: services.forwarder.ask(context, message))
+        frame = request(api, version, IncrementalAlterConfigsRequest().encode(version))
+        assert decode(await answer_of(services, frame), api, version) == said
 
     in_loop(test)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from odradek.base.ids import TopicPartition
-from odradek.config.broker import standalone_config
+from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
-from odradek.metadata.image import EMPTY
+from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.protocol.messages.metadata_records import TopicRecord
 from odradek.server.jobs import Jobs
 from odradek.server.log_directories import LogDirectories
@@ -25,6 +26,22 @@ from tests.metadata.test_image import OTHER, TOPIC, applied, partition
 from tests.storage.support import topic_config
 
 FLIGHTS = TopicPartition("flights", 0)
+
+
+def load(config: BrokerConfig, logs: LogManager, image: MetadataImage) -> None:
+    """Locks and loads the directories of `logs` as a broker with this image does."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        dynamic = DynamicBrokerConfig(config)
+        directories = LogDirectories(dynamic, logs, {}, lambda error: pytest.fail(str(error)))
+        logs.lock_directories()
+        node = SimpleNamespace(
+            config=config, clock=ManualClock(), loop=loop, jobs=Jobs(loop), services=SimpleNamespace(dynamic_config=dynamic)
+        )
+        await LoadLogs(cast(Any, node), directories, image).start()
+
+    run_loop(main())
 
 
 @pytest.mark.parametrize(
@@ -46,16 +63,27 @@ def test_a_log_without_a_replica_here_is_set_aside(topic_id: Any, replicas: tupl
     image = applied(EMPTY, TopicRecord(name="flights", topic_id=topic_id), partition(0, topic_id, replicas))
     logs = log_manager()
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        dynamic = DynamicBrokerConfig(config)
-        directories = LogDirectories(dynamic, logs, {}, lambda error: pytest.fail(str(error)))
-        logs.lock_directories()
-        node = SimpleNamespace(
-            config=config, clock=ManualClock(), loop=loop, jobs=Jobs(loop), services=SimpleNamespace(dynamic_config=dynamic)
-        )
-        await LoadLogs(cast(Any, node), directories, image).start()
-
-    run_loop(main())
+    load(config, logs, image)
     assert [log.topic_partition for log in logs.logs] == [FLIGHTS] * kept
     assert len(logs.strays) == 1 - kept
+
+
+def test_as_many_logs_of_a_directory_are_loaded_side_by_side_as_configured() -> None:
+    config = standalone_config({"node.id": "1", "log.dirs": "/data", "num.recovery.threads.per.data.dir": "3"})
+    disk = VirtualDisk()
+    before = LogManager(disk, ManualClock(), ["/data"], config, random=random.Random(1))
+    before.load(lambda _: topic_config())
+    for number in range(3):
+        before.create_log(TopicPartition("flights", number), TOPIC, topic_config())
+    before.shutdown()
+    together = threading.Barrier(3, timeout=10)
+
+    def meet(operation: str, path: str) -> None:
+        if operation == "read" and path.endswith("/partition.metadata"):
+            together.wait()
+
+    disk.fault = meet
+    logs = LogManager(disk, ManualClock(), ["/data"], config, random=random.Random(1), new_lock=threading.Lock)
+    image = applied(EMPTY, TopicRecord(name="flights", topic_id=TOPIC), *[partition(number, TOPIC, (1,)) for number in range(3)])
+    load(config, logs, image)
+    assert len(list(logs.logs)) == 3
