@@ -1602,4 +1602,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Of the partitions of one request all but the last are acknowledged before the flush that flush.messages asks for.",
         "replication/test_replica_manager.py -k every_partition_of_a_request",
     ),
+    Mutant(
+        "verified-writers-lose-internal-topics",
+        "replication/verification.py",
+        "                internal_topics_allowed=internal_topics_allowed,\n                guards=guards,",
+        "                internal_topics_allowed=False,\n                guards=guards,",
+        "The first batch of a transaction that the admin client writes to an internal topic is refused.",
+        "replication/test_replica_manager.py -k who_may_write_internal_topics",
+    ),
 )

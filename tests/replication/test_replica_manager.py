@@ -258,16 +258,24 @@ class TestVerification:
         self.coordinator = self.Coordinator()
         self.broker.manager.verified_appender.verifier = self.coordinator
 
-    def produce(self, sequence: int = 0, version: int = 11) -> Any:
+    def produce(self, sequence: int = 0, version: int = 11, *, topic: str = "orders", internal_topics_allowed: bool = False) -> Any:
         records = batch(b"t", producer_id=7, producer_epoch=3, base_sequence=sequence, transactional=True)
         return self.broker.manager.verified_appender.append(
-            [(TP, records)],
+            [(TopicPartition(topic, 0), records)],
             required_acks=1,
             timeout_ms=100,
             origin=AppendOrigin.CLIENT,
             transactional_id="mine",
             support=support_of_produce(version),
+            internal_topics_allowed=internal_topics_allowed,
         )
+
+    @pytest.mark.parametrize(("allowed", "told"), [(True, ErrorCode.NONE), (False, ErrorCode.INVALID_TOPIC_EXCEPTION)])
+    def test_who_may_write_internal_topics_may_do_so_once_confirmed(self, allowed: bool, told: ErrorCode) -> None:
+        self.broker.create_topic("__consumer_offsets", number=2)
+        answer = self.produce(topic="__consumer_offsets", internal_topics_allowed=allowed)
+        self.coordinator.answer.complete({})
+        assert answer.result()[0].error is told
 
     def test_is_appended_once_confirmed_and_not_asked_about_again(self) -> None:
         answer = self.produce()

@@ -138,7 +138,9 @@ class VerifiedAppender:
                         verdict = self.verifier.verify(
                             transactional_id, producer[0], producer[1], tuple(guards), support, again if support.adds else None
                         )
-                    return self._append_verified(verdict, entries, errors, guards, required_acks, timeout_ms, origin, support)
+                    return self._append_verified(
+                        verdict, entries, errors, guards, required_acks, timeout_ms, origin, support, internal_topics_allowed
+                    )
         return self._appender.append(
             entries, required_acks=required_acks, timeout_ms=timeout_ms, origin=origin, internal_topics_allowed=internal_topics_allowed
         )
@@ -169,6 +171,7 @@ class VerifiedAppender:
         timeout_ms: int,
         origin: AppendOrigin,
         support: Support,
+        internal_topics_allowed: bool,
     ) -> Deferred[Appends]:
         result: Deferred[Appends] = Deferred()
 
@@ -181,6 +184,7 @@ class VerifiedAppender:
                 required_acks=required_acks,
                 timeout_ms=timeout_ms,
                 origin=origin,
+                internal_topics_allowed=internal_topics_allowed,
                 guards=guards,
             )
             if isinstance(answer, Deferred):
