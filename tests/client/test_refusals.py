@@ -364,9 +364,12 @@ def test_ctrl_c_cancels_what_a_blocking_call_waits_for() -> None:
         finally:
             ended.set()
 
+    # In processes that test in parallel it is ignored.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             thread.run(wait)
         assert ended.wait(10)
     finally:
+        signal.signal(signal.SIGINT, handler)
         thread.call_soon(thread.loop.stop)

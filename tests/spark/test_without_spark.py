@@ -114,15 +114,14 @@ class TestSink:
         Topic(bootstrap, name, 1, max_message_bytes="1000")
         small = rows(value=pa.array([b"x"], pa.binary()))
 
-        def batches() -> Iterator[Any]:
+        def batches(other: Producer) -> Iterator[Any]:
             yield rows(value=pa.array([b"x" * 5000], pa.binary()))
-            with Producer(bootstrap_servers=bootstrap) as other:
-                for _ in range(20):
-                    other.send(name, b"one more answer of the broker").result(30)
-                    yield small
+            for _ in range(20):
+                other.send(name, b"one more answer of the broker").result(30)
+                yield small
 
-        with pytest.raises(KafkaError) as caught:
-            write_rows(write_options({"kafka.bootstrap.servers": bootstrap, "topic": name}), batches())
+        with Producer(bootstrap_servers=bootstrap) as other, pytest.raises(KafkaError) as caught:
+            write_rows(write_options({"kafka.bootstrap.servers": bootstrap, "topic": name}), batches(other))
         assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
     def test_a_batch_of_which_only_a_part_is_too_large_fails(self, bootstrap: str, name: str) -> None:

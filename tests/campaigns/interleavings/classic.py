@@ -19,7 +19,7 @@ from odradek.coordinator.group.service import GroupCoordinator
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
-from odradek.protocol.messages.sync_group import SyncGroupRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.campaigns.interleavings.groups import GROUP, RETRIED, GroupStory, plain_commit, settings
 from tests.campaigns.interleavings.world import expect
 from tests.coordinator.group.support import subscription
@@ -48,6 +48,8 @@ class Member:
         """An assignment that waits for a sign of life."""
         self.heard_at = 0.0
         """A time no later than that at which the coordinator last restarted the session."""
+        self.joined_at: GroupCoordinator | None = None
+        """Who answered the JoinGroup of its generation."""
         self.waiting: object | None = None
         self.step: Callable[[], None] = self.join
         self.alive = True
@@ -103,6 +105,7 @@ class Member:
                 self.member_id = ""
             elif code == ErrorCode.NONE:
                 self.member_id, self.generation = response.member_id, response.generation_id
+                self.joined_at = next(coordinator for answer, coordinator in self.story.joins if answer is response)
                 members = sorted(member.member_id for member in response.members)
                 leads = response.leader == response.member_id and not response.skip_assignment
                 self.step = lambda: self.sync(members if leads else [])
@@ -144,6 +147,9 @@ class Member:
         def call() -> Deferred[Any]:
             nonlocal parked
             coordinator = story.coordinator
+            if coordinator is not self.joined_at:
+                # A client that finds another coordinator joins again. The two may count the same generation for other members, as in Kafka.
+                return Deferred.of(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
             group = story.group_of(coordinator)
             parked = parked or (group is not None and group.state is ClassicState.COMPLETING_REBALANCE)
             answer = coordinator.sync_group(request)
@@ -228,6 +234,8 @@ class Story(GroupStory):
         super().__init__(rng, configured)
         self.members: list[Member] = []
         self.owners: dict[tuple[int, int], str] = {}
+        self.joins: list[tuple[Any, GroupCoordinator]] = []
+        """Answers to JoinGroup, and who gave them."""
         self.told: dict[GroupCoordinator, int] = {}
         """The last generation that a coordinator gave an assignment for."""
         self.told_generation = 0
@@ -279,6 +287,7 @@ class Story(GroupStory):
         known = member.instance is not None and not request.member_id and group is not None
         stable = known and group is not None and group.state is ClassicState.STABLE and group.static_member_id(member.instance) is not None
         answer = coordinator.join_group(Caller(9, "c", "/h"), request)
+        answer.add_callback(lambda done: self.joins.append((done.result(), coordinator)))
         if stable and group is not None:
             expect(group.state is ClassicState.STABLE, "static-return-without-rebalance", f"{member.name}: {group}")
         return answer
