@@ -8,9 +8,9 @@ with Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Never, Self, TypeVar
+from typing import Any, Never, Self
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
@@ -20,8 +20,6 @@ from odradek.client.core.fetcher import Chunk
 from odradek.client.loop_thread import shared_loop
 from odradek.client.types import ConsumerRecord, OffsetAndTimestamp
 
-T = TypeVar("T")
-
 
 class Consumer:
     """As `AsyncConsumer`, for code without an event loop."""
@@ -30,7 +28,7 @@ class Consumer:
         """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
         self._consumer = AsyncConsumer(config, **settings)
         self._thread = shared_loop()
-        self._run(self._consumer.start)
+        self._thread.run(self._consumer.start)
 
     def __enter__(self) -> Self:
         return self
@@ -72,31 +70,31 @@ class Consumer:
 
     def position(self, partition: TopicPartition) -> int:
         """Offset of the next record that will be handed out."""
-        return self._run(lambda: self._consumer.position(partition))
+        return self._thread.run(lambda: self._consumer.position(partition))
 
     def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
-        return self._run(lambda: self._consumer.partitions_for(topic))
+        return self._thread.run(lambda: self._consumer.partitions_for(topic))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each log."""
-        return self._run(lambda: self._consumer.beginning_offsets(partitions))
+        return self._thread.run(lambda: self._consumer.beginning_offsets(partitions))
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset after the last record that can be read, per partition."""
-        return self._run(lambda: self._consumer.end_offsets(partitions))
+        return self._thread.run(lambda: self._consumer.end_offsets(partitions))
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (Unix milliseconds); None where there is none."""
-        return self._run(lambda: self._consumer.offsets_for_times(times))
+        return self._thread.run(lambda: self._consumer.offsets_for_times(times))
 
     def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
         """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any."""
-        return self._run(lambda: self._consumer.poll(timeout_ms, max_records))
+        return self._thread.run(lambda: self._consumer.poll(timeout_ms, max_records))
 
     def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
-        return self._run(lambda: self._consumer.next_chunk(timeout_ms))
+        return self._thread.run(lambda: self._consumer.next_chunk(timeout_ms))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
@@ -104,10 +102,7 @@ class Consumer:
 
     def close(self) -> None:
         """Stops and closes the connections."""
-        self._run(self._consumer.close)
-
-    def _run(self, action: Callable[[], Awaitable[T]]) -> T:
-        return self._thread.run(action)
+        self._thread.run(self._consumer.close)
 
     def _do(self, action: Callable[[], None]) -> None:
         async def call() -> None:
