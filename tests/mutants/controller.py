@@ -1492,8 +1492,8 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "page-cache-of-a-failed-fsync-trusted",
         "controller/kraft/metadata_log.py",
-        "        log.write_again(0 if newest is None else newest.offset)\n",
-        "",
+        "            log.write_again(0 if newest is None else newest.offset)\n",
+        "            pass\n",
         "what a failed fsync left in memory counts as durable after a restart, and a power cut takes it",
         "controller/test_kraft_durability.py -k failed_fsync_left_in_memory",
     ),

@@ -125,9 +125,10 @@ class HeartbeatConnections:
         if gone and turns:
             self._timer = self._clock.call_later(0, self._look, now_s, turns - 1)
             return
+        judged = [(broker_id, self._heard[broker_id]) for broker_id in gone]
         for broker_id in gone:
             del self._missing[broker_id]
-        for broker_id, heard in [(broker_id, self._heard[broker_id]) for broker_id in gone]:
+        for broker_id, heard in judged:  # which may lead to `forget` at once
             self._judge(broker_id, heard)
         if self._heard and self._timer is None:
             self._look_later()

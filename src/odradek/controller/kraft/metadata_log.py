@@ -100,9 +100,10 @@ class MetadataLog:
             retention_ms=config.integer("metadata.max.retention.ms"),
         )
         opened._check(election)
-        # Others will count on this copy. What the newest snapshot holds needs no log.
-        newest = opened.latest_snapshot()
-        log.write_again(0 if newest is None else newest.offset)
+        if config.is_controller:
+            # Others count on a voter's copy. What the newest snapshot holds needs no log.
+            newest = opened.latest_snapshot()
+            log.write_again(0 if newest is None else newest.offset)
         log.flush()
         return opened
 
