@@ -16,13 +16,15 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from bench.acks import ack_latencies
 from bench.comparison import MB, SIDES, ColdRow, Figures, Row, Target, Turns, at_least, at_most, awake, below, run_on
+from bench.failover import first_ack, first_ack_by_librdkafka, first_topic, leader_of
 from interop.cluster import Member, MixedCluster, ask
 from interop.waiting import eventually, until
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -191,9 +193,9 @@ def ack_latency(cluster: MixedCluster, topic: str, rate: int, seconds: float) ->
     return ack_latencies(client, topic, rate=rate, seconds=seconds, warm_up=rate, partitions=3)
 
 
-def first_acknowledged(cluster: MixedCluster, topic: str, partition: int) -> float:
-    """The moment (`time.perf_counter`) of the first acknowledgement of a record that is produced from now on."""
-    client = producer(
+def eager_producer(cluster: MixedCluster) -> Producer:
+    """One that looks for a leader as often as librdkafka lets it."""
+    return producer(
         cluster,
         linger_ms=0,
         reconnect_backoff_ms=10,
@@ -201,55 +203,40 @@ def first_acknowledged(cluster: MixedCluster, topic: str, partition: int) -> flo
         retry_backoff_ms=20,
         topic_metadata_refresh_fast_interval_ms=20,
     )
-    moments: list[float] = []
-    client.produce(
-        topic, b"first", partition=partition, on_delivery=lambda error, _: moments.append(time.perf_counter()) if error is None else None
-    )
-    client.flush(90)
-    if not moments:
-        raise RuntimeError("no record was acknowledged after the failure")
-    return moments[0]
-
-
-def leader_of(cluster: MixedCluster, topic: str, partition: int) -> int:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    leader: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
-    return leader
 
 
 def leader_failure(cluster: MixedCluster, folder: Path) -> Figures:
-    """kill -9 of a partition's leader that is not the active controller, until a record is acknowledged."""
+    """kill -9 of a partition's leader that is not the active controller, until a record is acknowledged: by raw requests, and to a producer
+    of librdkafka that has used the partition before.
+    """
     begin(cluster)
     create_topic(cluster, "failing")
     controller = cluster.leader()
-    partition = next(number for number in range(3) if leader_of(cluster, "failing", number) != controller)
-    first_acknowledged(cluster, "failing", partition)
-    victim = cluster.nodes[leader_of(cluster, "failing", partition)]
+    leaders = {number: leader_of(cluster, "failing", number, controller) for number in range(3)}
+    partition = next(number for number, leader in leaders.items() if leader != controller)
+    client = eager_producer(cluster)
+    first_ack_by_librdkafka(client, "failing", partition)
     start = time.perf_counter()
-    victim.kill()
-    return {"first ack s": first_acknowledged(cluster, "failing", partition) - start}
+    cluster.nodes[leaders[partition]].kill()
+    with ThreadPoolExecutor(1) as pool:
+        with_librdkafka = pool.submit(first_ack_by_librdkafka, client, "failing", partition)
+        raw = first_ack(cluster, "failing", partition)
+        return {"first ack s": raw - start, "librdkafka first ack s": with_librdkafka.result() - start}
 
 
 def controller_failure(cluster: MixedCluster, folder: Path) -> Figures:
-    """kill -9 of the active controller, until a topic is created."""
+    """kill -9 of the active controller, which is a broker too, until a topic is created, and until a record is acknowledged in a partition
+    that it led.
+    """
     begin(cluster)
-    create_topic(cluster, "before")
+    create_topic(cluster, "failing")
     controller = cluster.leader()
-    admin = AdminClient(
-        {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50}
-    )
-    admin.list_topics(timeout=30)
+    partition = next(number for number in range(3) if leader_of(cluster, "failing", number, controller) == controller)
     start = time.perf_counter()
     cluster.nodes[controller].kill()
-    for attempt in range(600):
-        name = f"after-{attempt}"
-        try:
-            # Two replicas: the third broker is not there.
-            admin.create_topics([NewTopic(name, 1, 2)], request_timeout=60)[name].result(60)
-            return {"first topic s": time.perf_counter() - start}
-        except KafkaException:
-            time.sleep(0.02)
-    raise RuntimeError("no topic could be created after the failure")
+    with ThreadPoolExecutor(1) as pool:
+        acknowledged = pool.submit(first_ack, cluster, "failing", partition)
+        return {"first topic s": first_topic(cluster) - start, "first ack s": acknowledged.result() - start}
 
 
 def propagation(cluster: MixedCluster, topic: str, changes: int) -> Figures:
@@ -333,8 +320,8 @@ def rows(scale: float) -> Sequence[AnyRow]:
 
     return (
         ColdRow("three nodes ready", ready, {"ready s": below(2, "s")}),
-        ColdRow("kill -9 of a leader", leader_failure, {"first ack s": below(2, "s")}),
-        ColdRow("kill -9 of the controller", controller_failure, {"first topic s": below(1, "s")}),
+        ColdRow("kill -9 of a leader", leader_failure, {"first ack s": below(2, "s"), "librdkafka first ack s": below(2, "s")}),
+        ColdRow("kill -9 of the controller", controller_failure, {"first topic s": below(1, "s"), "first ack s": below(2, "s")}),
         ColdRow(
             "3,000 partitions of three replicas",
             many_partitions,

@@ -26,7 +26,13 @@ class World:
         self.clock = ManualClock()
         self.fenced: list[tuple[int, int]] = []
         self.held: list[Callable[[], None]] | None = None
-        self.connections = HeartbeatConnections(self.clock, self._fence, 1.0, 2.0)
+        self.looked_for: list[tuple[int, Deferred[bool]]] = []
+        self.connections = HeartbeatConnections(self.clock, self._fence, self._nobody_listens, 1.0, 2.0)
+
+    def _nobody_listens(self, broker_id: int) -> Deferred[bool]:
+        answer: Deferred[bool] = Deferred()
+        self.looked_for.append((broker_id, answer))
+        return answer
 
     def beat(self, broker_id: int, broker_epoch: int, connection_id: str) -> None:
         self.connections.arrived(connection_id)
@@ -311,7 +317,7 @@ def test_a_loop_that_was_busy_hears_first_what_came_meanwhile() -> None:
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        connections = HeartbeatConnections(LoopClock(loop), fence, 0.2, 0.0)
+        connections = HeartbeatConnections(LoopClock(loop), fence, lambda _: Deferred.of(False), 0.2, 0.0)
         server = await loop.create_server(lambda: _Heartbeats(connections, heard), "127.0.0.1", 0)
         address = server.sockets[0].getsockname()
         with socket.create_connection(address) as first:

@@ -4,6 +4,10 @@ A broker sends its heartbeats over one connection. When that connection ends and
 grace time, its process is gone, or nobody can reach the controller from there: the active controller fences it. What is merely slow, paused
 or cut off keeps its connection, and its session decides, as in Kafka.
 
+Where the process has ended, its system refuses connections. So when a heartbeat connection ends, and for every broker that a new active
+controller takes over, somebody looks whether anybody listens where the broker has registered. When that is refused, the broker is fenced
+without any grace time. All that follows is for brokers of which this cannot be told.
+
 A connection may also end between two heartbeats of a broker that is well: JVM brokers notice with the next one. So nobody is fenced before
 the next heartbeat is overdue by half the grace time. A broker that was fenced too early all the same is unfenced with its next heartbeat.
 
@@ -23,7 +27,7 @@ connections end just when the controller has the least time for new ones:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.clock import READING_TURNS
@@ -44,6 +48,9 @@ _STALL_S = 0.125
 Fence = Callable[[int, int, Callable[[], bool]], Deferred[bool]]
 """(broker id, broker epoch, whether it is back, to be asked among the controller's operations) -> whether the broker was fenced by it."""
 
+NobodyListens = Callable[[int], Deferred[bool]]
+"""Broker id -> whether connections are refused where the broker has registered."""
+
 
 class _Heard(NamedTuple):
     broker_epoch: int
@@ -54,10 +61,11 @@ class _Heard(NamedTuple):
 class HeartbeatConnections:
     """Over which connection each broker was heard of last. Times are the clock's monotonic seconds."""
 
-    def __init__(self, clock: Clock, fence: Fence, grace_s: float, interval_s: float) -> None:
+    def __init__(self, clock: Clock, fence: Fence, nobody_listens: NobodyListens, grace_s: float, interval_s: float) -> None:
         """`grace_s`: broker.session.disconnect.timeout.ms; `interval_s`: broker.heartbeat.interval.ms, which brokers keep to."""
         self._clock = clock
         self._fence = fence
+        self._nobody_listens = nobody_listens
         self._grace_s = grace_s
         self._overdue_s = interval_s + grace_s / 2
         self._heard: dict[int, _Heard] = {}
@@ -65,6 +73,8 @@ class HeartbeatConnections:
         """Connections over which heartbeats have come, and which broker's last came over it, if any's."""
         self._missing: dict[int, float] = {}
         """Brokers whose connection has ended, and when their grace time is over."""
+        self._term = object()
+        """Stands for the time between two calls of `forget`."""
         self._not_before_s = 0.0
         """When it has been long enough since the loop stood still last."""
         self._timer: TimerHandle | None = None
@@ -101,11 +111,30 @@ class HeartbeatConnections:
         self._heard.clear()
         self._missing.clear()
         self._open = dict.fromkeys(self._open)
+        self._term = object()
+
+    def taken_over(self, brokers: Iterable[tuple[int, int]]) -> None:
+        """This controller has become active, and has heard of none of these unfenced brokers (broker id, broker epoch) yet."""
+        for broker_id, broker_epoch in brokers:
+            self._look_for(broker_id, broker_epoch, self._heard.get(broker_id))
 
     # -- the grace time --------------------------------------------------------------------------------------------------------------
 
     def _ended(self, broker_id: int) -> None:
-        self._missing[broker_id] = max(self._clock.monotonic() + self._grace_s, self._heard[broker_id].at_s + self._overdue_s)
+        heard = self._heard[broker_id]
+        self._missing[broker_id] = max(self._clock.monotonic() + self._grace_s, heard.at_s + self._overdue_s)
+        self._look_for(broker_id, heard.broker_epoch, heard)
+
+    def _look_for(self, broker_id: int, broker_epoch: int, heard: _Heard | None) -> None:
+        """Judges the broker at once when nobody listens there, unless it has been heard of again since it was `heard`."""
+        term = self._term
+
+        def looked(refused: Deferred[bool]) -> None:
+            if refused.error is None and refused.result() and self._term is term and self._heard.get(broker_id) is heard:
+                self._missing.pop(broker_id, None)
+                self._judge(broker_id, broker_epoch, heard, "nobody listens there any more")
+
+        self._nobody_listens(broker_id).add_callback(looked)
 
     def _look_later(self) -> None:
         now_s = self._clock.monotonic()
@@ -129,17 +158,19 @@ class HeartbeatConnections:
         for broker_id in gone:
             del self._missing[broker_id]
         for broker_id, heard in judged:  # which may lead to `forget` at once
-            self._judge(broker_id, heard)
+            self._judge(broker_id, heard.broker_epoch, heard, "its connection has ended, and it has not come back")
         if self._heard and self._timer is None:
             self._look_later()
 
-    def _judge(self, broker_id: int, heard: _Heard) -> None:
+    def _judge(self, broker_id: int, broker_epoch: int, heard: _Heard | None, why: str) -> None:
+        term = self._term
+
         def is_back() -> bool:
-            return self._heard.get(broker_id) is not heard
+            return self._term is not term or self._heard.get(broker_id) is not heard
 
         def done(fenced: Deferred[bool]) -> None:
             # Another node may be the active controller by now: it has connections of its own to judge by.
             if fenced.error is None and fenced.result():
-                logger.warning("fenced broker %d: its connection has ended, and it has not come back", broker_id)
+                logger.warning("fenced broker %d: %s", broker_id, why)
 
-        self._fence(broker_id, heard.broker_epoch, is_back).add_callback(done)
+        self._fence(broker_id, broker_epoch, is_back).add_callback(done)

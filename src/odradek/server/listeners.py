@@ -15,8 +15,10 @@ from odradek.controller.core.brokers import fence_broker
 from odradek.controller.core.result import ControllerResult
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
+from odradek.network.probes import Probes
 from odradek.server.disconnects import HeartbeatConnections
 from odradek.server.dispatch import Dispatcher
+from odradek.server.internal_channel import broker_address
 from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState
 from odradek.server.reconfiguration import acceptor_limits, follow_limits
@@ -110,28 +112,48 @@ class ServeControllers(Step[None]):
         self._node = node
         self._listeners = listeners
         self._kraft = kraft
+        self._probes = Probes(node.loop)
 
     async def start(self) -> None:
-        node, kraft = self._node, self._kraft
-        grace_ms = node.config.integer("broker.session.disconnect.timeout.ms")
-        if node.config.is_controller and grace_ms >= 0:
-
-            def fence(broker_id: int, broker_epoch: int, is_back: Callable[[], bool]) -> Deferred[bool]:
-                def operation(controller: ControllerContext) -> ControllerResult[bool]:
-                    return ControllerResult([], False) if is_back() else fence_broker(controller, broker_id, broker_epoch)
-
-                return kraft.submit(operation, "fenceDisconnectedBroker")
-
-            connections = HeartbeatConnections(node.clock, fence, grace_ms / 1000, node.config.broker_heartbeat_interval_ms / 1000)
-            node.services.heartbeat_connections = connections
-            self._listeners.acceptor.on_disconnect = connections.disconnected
-            kraft.on_leader.append(lambda _: connections.forget())
+        if self._node.config.is_controller:
+            self._watch_connections()
         await self._listeners.serve(CONTROLLER)
+
+    def _watch_connections(self) -> None:
+        """Brokers whose process is gone are fenced, unless broker.session.disconnect.timeout.ms is negative."""
+        node, kraft, services = self._node, self._kraft, self._node.services
+        grace_s = node.config.integer("broker.session.disconnect.timeout.ms") / 1000
+        if grace_s < 0:
+            return
+
+        def fence(broker_id: int, broker_epoch: int, is_back: Callable[[], bool]) -> Deferred[bool]:
+            def operation(controller: ControllerContext) -> ControllerResult[bool]:
+                return ControllerResult([], False) if is_back() else fence_broker(controller, broker_id, broker_epoch)
+
+            return kraft.submit(operation, "fenceDisconnectedBroker")
+
+        def nobody_listens(broker_id: int) -> Deferred[bool]:
+            address = broker_address(services, broker_id, node.config.inter_broker_listener_name)
+            if address is None:
+                return Deferred.of(False)
+            return self._probes.nobody_listens(address.host, address.port, grace_s)
+
+        def taken_over() -> None:
+            brokers = services.metadata.image.cluster.brokers.values()
+            others = [broker for broker in brokers if not broker.fenced and broker.broker_id != node.config.node_id]
+            connections.taken_over((broker.broker_id, broker.epoch) for broker in others)
+
+        connections = HeartbeatConnections(node.clock, fence, nobody_listens, grace_s, node.config.broker_heartbeat_interval_ms / 1000)
+        services.heartbeat_connections = connections
+        self._listeners.acceptor.on_disconnect = connections.disconnected
+        kraft.on_leader.append(lambda _: connections.forget())
+        kraft.on_active.append(taken_over)
 
     async def stop(self) -> None:
         if self._node.services.heartbeat_connections is not None:
             self._node.services.heartbeat_connections.forget()
             self._node.services.heartbeat_connections = None
+        self._probes.close()
         # Who can be asked at all has answered by the time that a request may take.
         patience_s = self._node.config.integer("controller.quorum.request.timeout.ms") / 1000
         left = as_future(self._node.loop, self._kraft.leave())

@@ -49,6 +49,8 @@ class Following:
         """Completes when everything up to the high watermark has been read for the first time, and the publishers were told."""
         self.on_leader: list[Callable[[LeaderAndEpoch], object]] = []
         """Told of each new leader, and of each epoch without one."""
+        self.on_active: list[Callable[[], object]] = []
+        """Told when this node's controller has become active."""
 
     def leader_changed(self, leader: LeaderAndEpoch) -> None:
         """Whoever is not that leader, in that epoch, is no active controller any more."""
@@ -102,3 +104,5 @@ class Following:
             if controller.is_active:
                 self._periodic.start()
                 self._periodic.watch_heartbeats(controller.core.context.heartbeats)
+                for told in self.on_active:
+                    told()

@@ -170,6 +170,8 @@ class KRaftNode:
         keeps the node from getting there."""
         self.on_leader = self._following.on_leader
         """Told of each new leader, and of each epoch without one. They must not call this node before they have returned."""
+        self.on_active = self._following.on_active
+        """Told when this node's controller has become active; the same holds for them."""
 
     def _static_voters(self) -> VoterSet:
         listener = self.listener_name
