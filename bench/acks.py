@@ -29,6 +29,10 @@ def ack_latencies(producer: Producer, topic: str, *, rate: int, seconds: float, 
 
         producer.produce(topic, value, partition=number % partitions, on_delivery=told)
 
+    # librdkafka connects to each leader with the first record for it, and may take half a second for that.
+    for partition in range(partitions):
+        producer.produce(topic, value, partition=partition)
+    producer.flush(30)
     start = time.perf_counter()
     for number in range(int(rate * seconds) + warm_up):
         due = start + number / rate

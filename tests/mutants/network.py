@@ -8,6 +8,38 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "one-family-refuses-for-all",
+        "network/probes.py",
+        "                refused = True\n",
+        "                return None\n",
+        "a broker that listens at the second address of its name is taken for gone",
+        "network/test_probes.py",
+    ),
+    Mutant(
+        "accepted-is-there",
+        "network/probes.py",
+        "                        await watch.lost\n",
+        "                        return False\n",
+        "a process that is being ended, and still takes connections, keeps its leaderships",
+        "network/test_probes.py",
+    ),
+    Mutant(
+        "probes-stay-open",
+        "network/probes.py",
+        "                        transport.abort()\n",
+        "                        pass\n",
+        "connections of probes stay behind on brokers that are well",
+        "network/test_probes.py",
+    ),
+    Mutant(
+        "probes-without-end",
+        "network/probes.py",
+        "            task.cancel()\n",
+        "            pass\n",
+        "tasks that look for brokers outlive the node",
+        "network/test_probes.py",
+    ),
+    Mutant(
         "frame-of-the-limit-is-refused",
         "network/frames.py",
         "if size <= 0 or size > self._max_size:",

@@ -283,6 +283,88 @@ def test_connections_that_have_ended_are_not_remembered(world: World) -> None:
     assert world.connections._open == {}
 
 
+# -- brokers of which it is known that nobody listens there --------------------------------------------------------------------------------
+
+
+def test_a_broker_where_nobody_listens_is_fenced_at_once(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.beat(2, 6, "b")
+    assert world.looked_for == []
+    world.connections.disconnected("a")
+    ((broker, refused),) = world.looked_for
+    assert (broker, world.fenced) == (1, [])
+    refused.complete(True)
+    assert world.fenced == [(1, 5)]
+    world.clock.advance_s(10)
+    assert world.fenced == [(1, 5)]
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_broker_that_somebody_listens_for_has_its_grace_time(world: World, failed: bool) -> None:
+    world.beat(1, 5, "a")
+    world.clock.advance_s(1.9)
+    world.connections.disconnected("a")
+    if failed:
+        world.looked_for[0][1].fail(OSError("no network"))
+    else:
+        world.looked_for[0][1].complete(False)
+    world.clock.advance_s(0.9)
+    assert world.fenced == []
+    world.clock.advance_s(0.2)
+    assert world.fenced == [(1, 5)]
+
+
+def test_who_was_heard_of_since_is_not_fenced_for_a_refused_connection(world: World) -> None:
+    world.beat(1, 5, "a")
+    world.connections.disconnected("a")
+    world.beat(1, 7, "b")
+    world.connections.disconnected("b")
+    (_, refused_before), (_, refused) = world.looked_for
+    refused_before.complete(True)
+    assert world.fenced == []
+    refused.complete(False)
+    world.clock.advance_s(10)
+    assert world.fenced == [(1, 7)], "its grace time was not taken from it"
+
+
+def test_the_question_about_a_refused_connection_is_asked_anew_among_the_operations(world: World) -> None:
+    world.held = []
+    world.beat(1, 5, "a")
+    world.connections.disconnected("a")
+    world.looked_for[0][1].complete(True)
+    world.beat(1, 5, "b")
+    for run in world.held:
+        run()
+    assert world.fenced == []
+
+
+def test_what_was_looked_for_under_a_former_leader_means_nothing(world: World) -> None:
+    world.held = []
+    world.beat(1, 5, "a")
+    world.connections.disconnected("a")
+    world.connections.taken_over([(2, 6), (3, 7)])
+    world.looked_for[2][1].complete(True)
+    assert len(world.held) == 1
+    world.connections.forget()
+    world.looked_for[0][1].complete(True)
+    world.looked_for[1][1].complete(True)
+    for run in world.held:
+        run()
+    assert world.fenced == []
+
+
+def test_a_new_controller_fences_those_it_takes_over_where_nobody_listens(world: World) -> None:
+    world.beat(4, 8, "d")
+    world.connections.taken_over([(1, 5), (2, 6), (3, 7), (4, 8)])
+    assert [broker for broker, _ in world.looked_for] == [1, 2, 3]
+    world.beat(2, 6, "b")
+    for broker, answer in world.looked_for:
+        answer.complete(broker != 3)
+    assert world.fenced == [(1, 5)]
+    world.clock.advance_s(10)
+    assert world.fenced == [(1, 5)]
+
+
 # -- on the loop of a process --------------------------------------------------------------------------------------------------------------
 
 

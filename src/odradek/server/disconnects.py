@@ -114,9 +114,10 @@ class HeartbeatConnections:
         self._term = object()
 
     def taken_over(self, brokers: Iterable[tuple[int, int]]) -> None:
-        """This controller has become active, and has heard of none of these unfenced brokers (broker id, broker epoch) yet."""
+        """This controller has become active, with these unfenced brokers (broker id, broker epoch), few of which have beaten here yet."""
         for broker_id, broker_epoch in brokers:
-            self._look_for(broker_id, broker_epoch, self._heard.get(broker_id))
+            if broker_id not in self._heard:
+                self._look_for(broker_id, broker_epoch, None)
 
     # -- the grace time --------------------------------------------------------------------------------------------------------------
 

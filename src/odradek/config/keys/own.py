@@ -11,7 +11,8 @@ KEYS: tuple[Key, ...] = (
         "1000",
         MEDIUM,
         "A broker whose heartbeat connection to the active controller has ended, and that has not beaten over another one for this long, "
-        "in ms, is fenced before its session is over; -1 leaves it to the session alone, as Kafka does.",
+        "in ms, is fenced before its session is over, and at once when its inter-broker listener refuses connections; -1 leaves it to the "
+        "session alone, as Kafka does.",
         at_least(-1),
         internal=True,
     ),
