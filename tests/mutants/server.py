@@ -590,7 +590,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "parked-fetch-holds-up-the-others",
         "server/fetchers.py",
-        "        if self.table.unsettled:\n            most = min(most, _SHORT_WAIT_MS)\n",
+        "        if self.table.unsettled or self._session.begins:\n            most = min(most, _SHORT_WAIT_MS)\n",
         "",
         "A replica that was truncated waits half a second for its first fetch, and acks=all with it.",
         "server/test_fetchers.py -k meanwhile",

@@ -77,6 +77,17 @@ def test_the_first_request_names_everything_and_the_next_ones_what_is_new() -> N
     assert (third.session_epoch, third.topics, third.forgotten_topics_data) == (2, [], [])
 
 
+def test_a_session_begins_until_the_leader_grants_or_denies_it() -> None:
+    table, session = table_of(1), FollowerSession()
+    assert session.begins
+    for session_id, begins in ((0, False), (77, False)):
+        ask(session, table)
+        assert session.answered(served(session_id, (0, data()))) is Verdict.SERVED
+        assert session.begins is begins
+    session.lost()
+    assert session.begins
+
+
 def test_session_epochs_begin_again_at_one() -> None:
     table, session = table_of(1), FollowerSession()
     ask(session, table)

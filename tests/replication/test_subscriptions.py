@@ -21,6 +21,7 @@ from odradek.records.batch import iter_headers
 from odradek.replication.fetch_session import EVICTION_S
 from odradek.replication.partition import Partition
 from odradek.replication.reader import Reader
+from odradek.replication.subscriptions import EXPECTED_S, EXPECTED_WAIT_MS, Subscriptions
 from odradek.storage.append import AppendOrigin
 from tests.handlers.support import Broker, batch, through_the_wire
 
@@ -218,6 +219,7 @@ class TestCost:
     def test_an_append_to_another_leaders_partition_costs_nothing(self, looked: list[int]) -> None:
         leader = Leader(2)
         session = leader.open({(1, 0): 0})
+        leader.clock.advance_s(EXPECTED_S)
         leader.fetch(session=session, epoch=2)
         looked.clear()
         leader.append(1, b"a")
@@ -430,6 +432,93 @@ class TestTheSessionsEnd:
         assert indexes(leader.broker.call(fetch.handle, request, VERSION)) == []
         assert leader.delayed.followers.by_partition == {}
         assert indexes(leader.fetch(session=session, epoch=3)) == [1]
+
+
+class TestNewPartitions:
+    """Of which the followers do not know yet when this broker begins to lead them."""
+
+    def open(self, **config: str) -> tuple[Leader, int]:
+        """Some time after the start."""
+        leader = Leader(2, **config)
+        session = leader.open()
+        leader.clock.advance_s(EXPECTED_S)
+        return leader, session
+
+    def new_topic(self, leader: Leader, replicas: tuple[int, ...] = (1, 2)) -> None:
+        leader.ids[2] = leader.broker.create_topic("more", number=2, replicas=replicas)
+
+    def test_a_parked_fetch_is_answered_and_the_next_ones_wait_a_moment(self) -> None:
+        leader, session = self.open()
+        waiting = leader.fetch(session=session, epoch=2)
+        self.new_topic(leader)
+        assert not waiting.done
+        leader.clock.run_due()
+        assert indexes(result(waiting)) == []
+        for epoch in (3, 4):
+            waiting = leader.fetch(session=session, epoch=epoch)
+            leader.clock.advance_ms(EXPECTED_WAIT_MS - 1)
+            assert not waiting.done
+            leader.clock.advance_ms(1)
+            assert indexes(result(waiting)) == []
+        waiting = leader.fetch({(2, 0): 0}, session=session, epoch=5)
+        leader.clock.advance_ms(499)
+        assert not waiting.done, told(result(waiting))
+        leader.append(0, b"a", topic="more")
+        leader.clock.run_due()
+        assert indexes(result(waiting)) == [0]
+
+    def test_a_follower_of_other_partitions_waits_on(self) -> None:
+        leader, session = self.open()
+        waiting = leader.fetch(session=session, epoch=2)
+        self.new_topic(leader, replicas=(1, 3))
+        leader.clock.advance_ms(499)
+        assert not waiting.done
+        waiting = leader.fetch(session=session, epoch=3)
+        leader.clock.advance_ms(499)
+        assert not waiting.done
+
+    def test_who_does_not_fetch_it_waits_as_ever_after_a_second(self) -> None:
+        leader, session = self.open()
+        self.new_topic(leader)
+        leader.clock.advance_s(EXPECTED_S)
+        waiting = leader.fetch(session=session, epoch=2)
+        leader.clock.advance_ms(499)
+        assert not waiting.done
+        assert len(leader.clock.pending) == 1, "the time of the fetch itself"
+
+    def test_each_new_partition_has_its_second(self) -> None:
+        leader, session = self.open()
+        self.new_topic(leader)
+        leader.clock.advance_s(EXPECTED_S / 2)
+        leader.ids[3] = leader.broker.create_topic("most", number=3, replicas=(1, 2))
+        leader.clock.advance_s(EXPECTED_S / 2)
+        waiting = leader.fetch(session=session, epoch=2)
+        leader.clock.advance_ms(EXPECTED_WAIT_MS)
+        assert indexes(result(waiting)) == []
+        leader.clock.advance_s(EXPECTED_S / 2)
+        waiting = leader.fetch(session=session, epoch=3)
+        leader.clock.advance_ms(499)
+        assert not waiting.done
+
+    def test_newer_metadata_about_what_it_leads_changes_nothing(self) -> None:
+        leader, session = self.open()
+        waiting = leader.fetch(session=session, epoch=2)
+        leader.broker.apply(PartitionChangeRecord(partition_id=1, topic_id=leader.ids[1], leader=1))
+        leader.clock.advance_ms(499)
+        assert not waiting.done
+
+    def test_the_follower_s_next_incarnation_is_answered_too(self) -> None:
+        leader, session = self.open()
+        waiting = leader.fetch(session=session, epoch=2, replica=(2, 201))
+        self.new_topic(leader)
+        leader.clock.run_due()
+        assert indexes(result(waiting)) == []
+
+    def test_a_session_that_has_ended_is_forgotten(self) -> None:
+        leader, session = self.open()
+        assert leader.delayed.followers.by_follower.keys() == {2}
+        leader.fetch(session=session, epoch=2, forgotten=[(1, 0), (1, 1)])
+        assert leader.delayed.followers.by_follower == {}
 
 
 class TestPartitions:
@@ -826,7 +915,9 @@ SEEDS = (*range(40), 1049, 1122)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_any_history_is_answered_as_by_a_session_that_is_looked_through(seed: int) -> None:
+def test_any_history_is_answered_as_by_a_session_that_is_looked_through(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Sessions that are looked through do not know whom a new leader expects.
+    monkeypatch.setattr(Subscriptions, "expect", lambda self, replicas: None)
     history = History(seed)
     for _ in range(150):
         history.step()

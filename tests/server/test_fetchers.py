@@ -16,6 +16,7 @@ from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.protocol.schema import Message
 from odradek.replication.fetching.states import FetchState
 from odradek.replication.partition import Partition, Role
+from odradek.replication.subscriptions import EXPECTED_S
 from odradek.server.fetchers import fetcher_number
 from tests.handlers.support import topic_id
 from tests.server.fetching import FetchCluster, stored
@@ -92,6 +93,14 @@ def test_a_request_says_what_kafkas_followers_say() -> None:
     assert (position.fetch_offset, position.last_fetched_epoch, position.current_leader_epoch) == (1, 0, 0)
     assert (position.log_start_offset, position.partition_max_bytes) == (0, 5000)
     assert fetch.topics[0].topic_id == topic_id(1)
+
+
+def test_the_request_that_begins_a_session_is_not_parked_for_long() -> None:
+    """What comes after it is not in it, and waits for its end."""
+    cluster = FetchCluster(1, 2)
+    cluster.create("orders", leader=1)
+    cluster.run(50)
+    assert [(fetch.session_epoch, fetch.max_wait_ms) for fetch in cluster.wire.fetches(2, 1)] == [(0, 10), (1, 500)]
 
 
 def test_partitions_are_spread_over_the_fetchers_as_in_kafka() -> None:
@@ -615,7 +624,7 @@ def test_other_partitions_of_the_leader_are_fetched_meanwhile() -> None:
     cluster.run(100)
     assert agree(cluster, 2, 3, topic_partition=others)
     assert cluster[3].state(TP) is FetchState.TRUNCATING
-    cluster.run(100)
+    cluster.run(EXPECTED_S * 1000 + 100)
     cluster[2].lead(TP, b"new")
     cluster[3].run_jobs()
     cluster.run(30)

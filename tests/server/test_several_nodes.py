@@ -112,8 +112,8 @@ class Cluster:
         finally:
             connection.close()
 
-    async def create(self, node: int, *names: str) -> list[int]:
-        topics = [CreateTopicsRequest.CreatableTopic(name=name, num_partitions=3, replication_factor=1) for name in names]
+    async def create(self, node: int, *names: str, replicas: int = 1) -> list[int]:
+        topics = [CreateTopicsRequest.CreatableTopic(name=name, num_partitions=3, replication_factor=replicas) for name in names]
         response = await self.ask(node, CreateTopicsRequest(topics=topics, timeout_ms=5000), CreateTopicsResponse, 7)
         return [topic.error_code for topic in response.topics]
 

@@ -94,6 +94,28 @@ async def produce(cluster: Following, count: int, acknowledged: list[list[bytes]
                 await asyncio.sleep(pause_s)
 
 
+def test_what_is_new_to_a_leader_is_copied_at_once() -> None:
+    """Its followers have parked their fetches for half a second, and do not ask for the partition yet: of a new topic, and after a kill."""
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Following(loop, {1: BOTH, 2: BOTH, 3: BOTH})
+        await cluster.begin()
+        took = []
+        with on_host("writer"):
+            async with cluster.producer() as producer:
+                for number in range(6):
+                    name = f"more-{number}"
+                    assert await cluster.create(1, name, replicas=3) == [0]
+                    await cluster.until(lambda name=name: all(name in cluster.kraft(node).image.topics.by_name for node in cluster.nodes))
+                    begin = loop.time()
+                    for partition in range(3):
+                        await (await producer.send(name, b"first", partition=partition))
+                    took.append(loop.time() - begin)
+        assert max(took) < 0.2
+
+    run(main)
+
+
 def test_replicas_of_three_brokers_are_the_same_and_all_in_sync() -> None:
     async def main(loop: SimulatedLoop) -> None:
         cluster = Following(loop, {1: BOTH, 2: BOTH, 3: BOTH})

@@ -16,13 +16,13 @@ A follower's session knows which of its partitions have changed (`subscriptions`
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from odradek.base.clock import Clock
 from odradek.base.errors import ErrorCode
 from odradek.replication.fetch_params import FetchPartition
-from odradek.replication.subscriptions import Subscription, Subscriptions
+from odradek.replication.subscriptions import NOBODY, Asker, Subscription, Subscriptions
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -100,19 +100,26 @@ class SessionErrorContext(FetchContext):
 class FullFetchContext(FetchContext):
     """A fetch that would like a session."""
 
-    __slots__ = ("_cache", "_keyed", "_privileged", "_uses_topic_ids")
+    __slots__ = ("_asker", "_cache", "_keyed", "_privileged", "_uses_topic_ids")
 
     def __init__(
-        self, cache: FetchSessionCache, keyed: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool
+        self,
+        cache: FetchSessionCache,
+        keyed: dict[PartitionKey, FetchPartition],
+        *,
+        uses_topic_ids: bool,
+        privileged: bool,
+        asker: Asker,
     ) -> None:
         super().__init__(keyed.values())
         self._cache = cache
         self._keyed = keyed
         self._uses_topic_ids = uses_topic_ids
         self._privileged = privileged
+        self._asker = asker
 
     def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
-        session_id = self._cache.open(self._keyed, uses_topic_ids=self._uses_topic_ids, privileged=self._privileged)
+        session_id = self._cache.open(self._keyed, uses_topic_ids=self._uses_topic_ids, privileged=self._privileged, asker=self._asker)
         if session_id != NO_SESSION:
             for partition, answer in answers:
                 partition.high_watermark = answer.high_watermark
@@ -276,7 +283,7 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
         privileged: bool,
-        asker: Hashable = None,
+        asker: Asker = NOBODY,
     ) -> FetchContext:
         """What a request with this session id and epoch is to be answered for.
 
@@ -288,7 +295,7 @@ class FetchSessionCache:
                 closed.unsubscribe()
             if epoch == FINAL_EPOCH:
                 return FetchContext(partitions.values())
-            return FullFetchContext(self, partitions, uses_topic_ids=uses_topic_ids, privileged=privileged)
+            return FullFetchContext(self, partitions, uses_topic_ids=uses_topic_ids, privileged=privileged, asker=asker)
         session = self._sessions.get(session_id)
         if session is None:
             return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -310,7 +317,7 @@ class FetchSessionCache:
                 session.unsubscribe()
         return IncrementalFetchContext(session)
 
-    def open(self, partitions: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool) -> int:
+    def open(self, partitions: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool, asker: Asker = NOBODY) -> int:
         """The id of a new session over the partitions, 0 when there is no place for it."""
         now_s = self._clock.monotonic()
         if len(self._sessions) >= self.max_sessions and not self._evict_for(privileged, len(partitions), now_s):
@@ -324,7 +331,7 @@ class FetchSessionCache:
             uses_topic_ids=uses_topic_ids,
             privileged=privileged,
             now_s=now_s,
-            subscription=Subscription(self._followers) if privileged else None,
+            subscription=Subscription(self._followers, asker) if privileged else None,
         )
         return session_id
 

@@ -77,8 +77,10 @@ class MetadataChanges:
             self._delete(topic_partition)
         for topic_partition, info in changes.leaders.items():
             partition = self._take_role(topic_partition, info, image, leads=True)
-            if partition is not None and partition.log is not None and partition.log.flush_due:
-                unflushed.append(partition)
+            if partition is not None:
+                self._manager.delayed.followers.expect(partition.replicas.values())
+                if partition.log is not None and partition.log.flush_due:
+                    unflushed.append(partition)
         for topic_partition, info in changes.followers.items():
             partition = self._take_role(topic_partition, info, image, leads=False)
             if partition is not None:

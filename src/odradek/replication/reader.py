@@ -130,7 +130,7 @@ class Reader:
             session.answered()
             return self.read(params, wanted, update_follower=False)
         session.park(operation, ready=held)
-        self._delayed.fetch.watch(operation, (), params.max_wait_ms)
+        self._delayed.fetch.watch(operation, (), session.wait_ms(params.max_wait_ms))
         return operation.result
 
     def read(self, params: FetchParams, wanted: Collection[FetchPartition], *, update_follower: bool) -> Reads:

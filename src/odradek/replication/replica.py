@@ -37,6 +37,11 @@ class Replica:
         self.broker_epoch: int | None = None
         """The epoch its last fetch named; -1 when that fetch had none to name, None before the first fetch."""
 
+    @property
+    def has_fetched(self) -> bool:
+        """Whether it has fetched since this broker leads the partition."""
+        return self.broker_epoch is not None
+
     def record_fetch(self, *, fetch_offset: int, log_start_offset: int, now_s: float, leader_end_offset: int, broker_epoch: int) -> None:
         """Notes a fetch that was read when the leader's log ended at `leader_end_offset`."""
         if fetch_offset >= leader_end_offset:

@@ -10,6 +10,9 @@ A follower has one session with each leader, over all partitions that it follows
    over, after the requests of all connections: the appends of a turn make one answer.
 4. An answer is held up, by at most about a millisecond, while there is little to send, the last one has only just left, and several produce
    requests wait: a follower that fetches once for many batches costs both sides a fraction. With one request waiting nobody gains by that.
+5. A partition that this broker begins to lead is not in its followers' sessions yet, and acks=all waits for them. So a fetch that such a
+   follower has parked is answered at once, and the next ones soon, until the follower has fetched the partition, for a second at most.
+   (With Kafka it waits for replica.fetch.wait.max.ms.)
 
 To have fetched without a word about a clean partition counts as having fetched from its end, as it would in Kafka, which visits them all:
 the replica is told so when the partition becomes dirty (`Replica.was_caught_up`).
@@ -19,7 +22,7 @@ the replica is told so when the partition becomes dirty (`Replica.was_caught_up`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.base.clock import Clock, TimerHandle
@@ -34,6 +37,13 @@ HOLD_S = 0.0005
 """An answer waits for more while the last one is younger than this..."""
 HOLD_BYTES = 64 * 1024
 """... and less than this is there to send."""
+EXPECTED_S = 1.0
+"""How long a follower is expected to fetch a partition for the first time..."""
+EXPECTED_WAIT_MS = 5
+"""... and how long its fetches wait until then."""
+Asker = tuple[int, int, int | None]
+"""Which follower a request is from, in which incarnation: broker id, the epoch it names, the one it is registered with."""
+NOBODY: Asker = (-1, -1, None)
 _FINEST_TIMER_S = 0.001
 """Event loops count in milliseconds: with less they would call back at once."""
 
@@ -41,13 +51,18 @@ _FINEST_TIMER_S = 0.001
 class Subscriptions:
     """The sessions of all followers of a broker, by partition."""
 
-    __slots__ = ("_due", "_waiting", "_woken", "by_partition", "clock")
+    __slots__ = ("_due", "_expected", "_expiry", "_waiting", "_woken", "by_follower", "by_partition", "clock")
 
     def __init__(self, clock: Clock, waiting: Callable[[], int]) -> None:
         """`waiting` says how many produce requests wait for replicas."""
         self.clock = clock
         self.by_partition: dict[TopicPartition, dict[FetchPartition, Subscription]] = {}
         """For others to look at only."""
+        self.by_follower: dict[int, dict[Subscription, None]] = {}
+        """Broker id -> its sessions; for others to look at only."""
+        self._expected: dict[int, list[tuple[Replica, float]]] = {}
+        """Broker id -> what it is to fetch for the first time, and until when, the oldest first."""
+        self._expiry: TimerHandle | None = None
         self._waiting = waiting
         self._woken: list[Subscription] = []
         self._due = False
@@ -58,6 +73,42 @@ class Subscriptions:
         if subscribed is not None:
             for entry, subscription in subscribed.items():
                 subscription.mark(entry, size)
+
+    def expect(self, replicas: Iterable[Replica]) -> None:
+        """This broker begins to lead a partition with these followers. What they have parked is answered when the loop's turn is over."""
+        until_s = self.clock.monotonic() + EXPECTED_S
+        for replica in replicas:
+            if replica.has_fetched:
+                continue
+            self._expected.setdefault(replica.broker_id, []).append((replica, until_s))
+            for subscription in self.by_follower.get(replica.broker_id, ()):
+                subscription.release()
+        if self._expected and self._expiry is None:
+            self._expiry = self.clock.call_later(EXPECTED_S, self._expire)
+
+    def wait_ms(self, follower: int, most: int) -> int:
+        """How long a fetch of the follower may wait that finds nothing."""
+        expected = self._expected.get(follower)
+        if expected is None:
+            return most
+        self._expected[follower] = left = [each for each in expected if not each[0].has_fetched]
+        if left:
+            return min(most, EXPECTED_WAIT_MS)
+        del self._expected[follower]
+        return most
+
+    def _expire(self) -> None:
+        self._expiry = None
+        now_s = self.clock.monotonic()
+        for follower, expected in list(self._expected.items()):
+            left = [each for each in expected if each[1] > now_s and not each[0].has_fetched]
+            if left:
+                self._expected[follower] = left
+            else:
+                del self._expected[follower]
+        if self._expected:
+            first_s = min(expected[0][1] for expected in self._expected.values())
+            self._expiry = self.clock.call_later(max(first_s - now_s, _FINEST_TIMER_S), self._expire)
 
     def few_wait(self) -> bool:
         """Whether so few produce requests wait for replicas that none of them gains by waiting for others."""
@@ -95,11 +146,13 @@ class Subscription:
         "_woken",
     )
 
-    def __init__(self, registry: Subscriptions) -> None:
+    def __init__(self, registry: Subscriptions, asker: Asker) -> None:
+        """`asker` as for `begin`."""
         self._registry = registry
+        registry.by_follower.setdefault(asker[0], {})[self] = None
         self._dirty: dict[FetchPartition, None] = {}
         self._clean: dict[FetchPartition, Replica] = {}
-        self._asker: Hashable = None
+        self._asker = asker
         self._fetched_at_s = self._answered_at_s = float("-inf")
         self._fresh: dict[FetchPartition, None] = {}
         """Marked since the last fetch was read: what a parked one has to look at."""
@@ -149,17 +202,28 @@ class Subscription:
         self.supersede()
         for entry in (*self._dirty, *self._clean):
             self.forget(entry)
+        self._unregister()
 
     # -- requests ------------------------------------------------------------------------------------------------------------------------
 
-    def begin(self, asker: Hashable) -> None:
-        """A request of the session has come. `asker` is which follower that is, in which incarnation: another one is unknown everywhere."""
+    def begin(self, asker: Asker) -> None:
+        """A request of the session has come. Another `asker` than before is unknown everywhere."""
         self.supersede()
         if asker != self._asker:
+            self._unregister()
             self._asker = asker
+            self._registry.by_follower.setdefault(asker[0], {})[self] = None
             for entry in list(self._clean):
                 self._soil(entry)
         self._fetched_at_s = self._registry.clock.monotonic()
+
+    def _unregister(self) -> None:
+        follower = self._asker[0]
+        subscriptions = self._registry.by_follower.get(follower)
+        if subscriptions is not None:
+            subscriptions.pop(self, None)
+            if not subscriptions:
+                del self._registry.by_follower[follower]
 
     def looked(self) -> None:
         """The dirty partitions have just been read: what was marked until then has been seen."""
@@ -190,6 +254,16 @@ class Subscription:
         if ready:
             self._hold_up()
         elif self._fresh:
+            self._wake()
+
+    def wait_ms(self, most: int) -> int:
+        """How long a request that finds nothing may wait."""
+        return self._registry.wait_ms(self._asker[0], most)
+
+    def release(self) -> None:
+        """The follower should come again: the parked request is answered when the loop's turn is over, with whatever there is."""
+        if self._parked is not None:
+            self._ready = True
             self._wake()
 
     def unpark(self) -> None:

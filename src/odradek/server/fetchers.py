@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHORT_WAIT_MS = 10
-"""How long a fetch waits at most while partitions that it leaves out are about to come back."""
+"""How long a fetch waits at most while partitions that it leaves out are about to come back, or when it begins a session."""
 _SHORTEST_PAUSE_S = 0.01
 """Even with replica.fetch.backoff.ms=0 a leader that cannot be reached must not keep the loop busy."""
 _LIST_OFFSETS_VERSION = 4
@@ -290,7 +290,7 @@ class Fetcher:
 
     def _wait_ms(self, most: int, now: float) -> int:
         """A fetch that the leader parks must not keep partitions waiting that will be back before it."""
-        if self.table.unsettled:
+        if self.table.unsettled or self._session.begins:
             most = min(most, _SHORT_WAIT_MS)
         due = self.table.next_due
         return most if due is None else min(most, max(int((due - now) * 1000), _SHORT_WAIT_MS))

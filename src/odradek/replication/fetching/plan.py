@@ -52,17 +52,26 @@ class Verdict(Enum):
 class FollowerSession:
     """The session with one leader over one connection; one request at a time. `members` are the partitions that it has been told of."""
 
-    __slots__ = ("_session_epoch", "_session_id", "members")
+    __slots__ = ("_denied", "_session_epoch", "_session_id", "members")
 
     def __init__(self) -> None:
         self._session_id = NO_SESSION
         self._session_epoch = INITIAL_EPOCH
+        self._denied = False
+        """The leader had no place for a session when it was asked last."""
         self.members: set[PartitionKey] = set()
 
     @property
     def is_full(self) -> bool:
         """Whether the next request names everything."""
         return self._session_epoch == INITIAL_EPOCH
+
+    @property
+    def begins(self) -> bool:
+        """Whether the next request is the first of a session, as far as one can know. Partitions that come while the leader has it parked
+        wait for its end.
+        """
+        return self.is_full and not self._denied
 
     def next_request(self, table: FetchTable, replica_id: int, broker_epoch: int, limits: FetchLimits) -> FetchRequest | None:
         """The next request, which counts as sent; None while there is nothing to fetch and nothing to forget."""
@@ -117,6 +126,7 @@ class FollowerSession:
             self._session_epoch = INITIAL_EPOCH
             return Verdict.REFUSED
         self._session_id = response.session_id
+        self._denied = response.session_id == NO_SESSION
         self._session_epoch = INITIAL_EPOCH if response.session_id == NO_SESSION else next_epoch(self._session_epoch)
         return Verdict.SERVED
 
