@@ -9,6 +9,22 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- appending, rolling, reading, truncating
     Mutant(
+        "page-cache-of-a-failed-fsync-counts",
+        "storage/loader.py",
+        "            log.write_again(log.recovery_point)\n",
+        "            pass\n",
+        "under flush.messages, records that a failed fsync left in memory count as durable after a restart, and a power cut takes them",
+        "storage/test_repetition.py",
+    ),
+    Mutant(
+        "written-again-where-nobody-was-promised-anything",
+        "storage/loader.py",
+        "if not self.clean and self.config.flush_messages < _NEVER:",
+        "if not self.clean:",
+        "every start after a kill writes all that was not flushed",
+        "storage/test_repetition.py",
+    ),
+    Mutant(
         "roll-by-first-offset",
         "storage/log.py",
         "segment.should_roll(size, last_offset,",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.recovery import recent_batches
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.disk import NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import batch, open_log, topic_config
 
@@ -57,6 +59,32 @@ def test_under_flush_messages_what_was_recovered_is_flushed() -> None:
     assert open_log(disk.kill(), ManualClock()).recovery_point == 0
 
 
+@pytest.mark.parametrize("flush_messages", [1, 5])
+def test_under_flush_messages_what_a_failed_fsync_left_in_memory_is_written_again(flush_messages: int) -> None:
+    """As on Linux, where the next fsync succeeds without having written it."""
+    config = topic_config(flush_messages=flush_messages, segment_bytes=250)
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock(), config)
+    for _ in range(9):
+        log.append_as_leader(batch(1), 0)
+    assert len(log.segments) > 2
+    failure = disk.fail("", "fsync")
+    for segment in log.segments:
+        with pytest.raises(OSError, match="Input/output"):
+            segment.file.fsync()
+    failure.lift()
+    disk = disk.kill()
+    again = open_log(disk, ManualClock(), config)
+    # With 5 this one is what makes a flush due, which tells that all is durable.
+    again.append_as_leader(batch(1), 0)
+    flush = again.begin_flush()
+    assert flush is not None
+    flush.run(disk)
+    again.finish_flush(flush)
+    assert again.recovery_point == 10
+    assert open_log(disk.crash(random.Random(1), names=NONE, data=NONE), ManualClock(), config).log_end_offset == 10
+
+
 def test_the_search_for_repetitions_goes_back_step_by_step_and_ends_early() -> None:
     """At the first batch out of order after a restart; it must not hold the loop up however long the log is."""
     disk = VirtualDisk()
@@ -82,3 +110,14 @@ def test_the_search_for_repetitions_goes_back_step_by_step_and_ends_early() -> N
     assert [found.last_sequence for found in recent_batches(log.segments, 6, 0)] == [5]
     assert [found.last_sequence for found in recent_batches(log.segments, 7, 0)] == [16995, 16996, 16997, 16998, 16999]
     assert [found.last_sequence for found in recent_batches(log.segments[:1], 6, 0)] == [0, 1, 2, 3, 4]
+
+
+def test_without_flush_messages_nothing_is_written_at_a_start() -> None:
+    disk = VirtualDisk()
+    log = open_log(disk, ManualClock())
+    log.append_as_leader(batch(1), 0)
+    disk = disk.kill()
+    written: list[str] = []
+    disk.fault = lambda operation, path: written.append(path) if operation == "write" and path.endswith(".log") else None
+    open_log(disk, ManualClock())
+    assert written == []

@@ -43,6 +43,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_NEVER = 0x7FFF_FFFF_FFFF_FFFF
+"""flush.messages by default: nobody is promised that records are flushed before they count."""
+
 
 def load_log(
     disk: Disk,
@@ -203,6 +206,9 @@ class _Loader:
                 if name in names:
                     log.owe_fsync(f"{self.directory}/{name}")
             log.owe_fsync(self.directory, name_only=True)
+        if not self.clean and self.config.flush_messages < _NEVER:
+            # What an fsync that failed has left in memory would be taken for durable by the next one.
+            log.write_again(log.recovery_point)
         if log.flush_due:
             # flush.messages promises that so many records are flushed, and without an append nobody would flush the recovered ones.
             flush = log.begin_flush()

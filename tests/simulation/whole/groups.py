@@ -152,6 +152,10 @@ class Membership:
         self.process = f"{self.name}.{self.lives}"
         self.recorder = self.story.recorder(self.process)
 
+    def heard(self) -> None:
+        """The coordinator has answered."""
+        self.story.coordinators.heard_of(self.process)
+
     async def coordinator(self) -> int:
         return await self.requests.coordinator(GROUP, self.group)
 
@@ -224,6 +228,7 @@ async def be_consumer_member(story: Story, name: str, rng: random.Random) -> Non
             member.trouble("heartbeat", error)
             await pause(rng)
             continue
+        member.heard()
         code = ErrorCode(answer.error_code)
         if code in _FENCED:
             member.give_up(lost=True)
@@ -306,6 +311,7 @@ async def _join(member: Membership) -> bool:
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="roundrobin", metadata=subscription)],
     )
     joined = await member.requests.ask(await member.coordinator(), request, JoinGroupResponse, 8, timeout_s=15)
+    member.heard()
     code = ErrorCode(joined.error_code)
     if code is ErrorCode.MEMBER_ID_REQUIRED:
         member.member_id = joined.member_id
@@ -322,6 +328,7 @@ async def _join(member: Membership) -> bool:
         assignments=_assignments(member, joined) if joined.leader == member.member_id else [],
     )
     synced = await member.requests.ask(await member.coordinator(), sync, SyncGroupResponse, 5, timeout_s=15)
+    member.heard()
     code = ErrorCode(synced.error_code)
     if code is not ErrorCode.NONE:
         return _refused(member, "sync", code)
@@ -361,6 +368,7 @@ async def _hold(member: Membership) -> bool:
             member.trouble("heartbeat", error)
             await pause(member.rng)
             continue
+        member.heard()
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             return True
         if code in _FENCED:
