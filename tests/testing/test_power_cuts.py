@@ -25,6 +25,17 @@ def test_names_and_data_survive_as_asked() -> None:
     assert found == {("f",), ("g",)}
 
 
+def test_what_is_written_over_is_old_or_new_and_only_what_is_added_may_be_empty() -> None:
+    disk = VirtualDisk()
+    file = disk.open("/f", create=True)
+    file.pwritev([b"old"], 0)
+    file.fsync()
+    disk.fsync_dir("/")
+    file.pwritev([b"NEWS!"], 0)
+    found = {disk.crash(random.Random(seed)).read_bytes("/f") for seed in range(2000)}
+    assert found == {b"old", b"Nld", b"NEd", b"NEW", b"NEWS", b"NEWS!", b"old\0\0"}
+
+
 def test_each_directory_may_have_a_prefix_of_its_own() -> None:
     disk = VirtualDisk()
     for path in ("/a", "/b"):

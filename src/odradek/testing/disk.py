@@ -123,14 +123,17 @@ class _Inode:
 
 
 def _survive(data: bytearray, offset: int, piece: bytes | None, rng: random.Random, *, torn: bool) -> None:
-    """Perhaps applies one write or truncation: not at all, wholly, the size without the bytes, or torn (the last one always)."""
+    """Perhaps applies one write or truncation: not at all, wholly, the size without the bytes, or torn (the last one always).
+
+    Bytes that were there before are the old or the new ones: their blocks have their place, and keep it.
+    """
     chance = rng.random()
     if chance < 0.45:
         return
     if piece is not None and (torn or chance > 0.9):
         if chance > 0.95:
             # The size became durable, the blocks did not.
-            piece = bytes(len(piece))
+            piece = bytes(data[offset : offset + len(piece)]).ljust(len(piece), b"\0")
         else:
             piece = piece[: rng.randint(0, len(piece))]
     _apply(data, offset, piece)
