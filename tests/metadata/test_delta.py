@@ -9,7 +9,7 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
-from odradek.metadata.queries import alive_nodes, describe_topics, offline_replicas
+from odradek.metadata.queries import describe_topics, offline_replicas, with_listener
 from odradek.metadata.registrations import DIRECTORY_LOST, PartitionRegistration
 from odradek.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -65,9 +65,9 @@ def test_changes_of_one_delta_add_up() -> None:
 
 def test_a_registration_is_fenced_and_unfenced_by_changes() -> None:
     fenced = applied(cluster(), BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=20, fenced=1))
-    assert [each.broker_id for each, _ in alive_nodes(fenced, "PLAINTEXT")] == [1]
+    assert [each.broker_id for each, _ in with_listener(fenced.cluster.alive_brokers(), "PLAINTEXT")] == [1]
     free = applied(fenced, BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=20, fenced=-1))
-    assert [each.broker_id for each, _ in alive_nodes(free, "PLAINTEXT")] == [1, 2]
+    assert [each.broker_id for each, _ in with_listener(free.cluster.alive_brokers(), "PLAINTEXT")] == [1, 2]
 
 
 def test_the_last_cordon_is_lifted_too() -> None:

@@ -18,6 +18,38 @@ _DIRECTORIES = "simulation/test_log_directories.py"
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # The start and the stop.
     Mutant(
+        "fenced-and-not-listed",
+        "server/metadata_cache.py",
+        "self._listed_until_s[broker_id] = now_s + self._linger_s",
+        "pass",
+        "librdkafka forgets a broker that was killed, and waits in vain for its return",
+        "server/test_metadata_cache.py",
+    ),
+    Mutant(
+        "listed-for-ever",
+        "server/metadata_cache.py",
+        "listed.get(each, now_s) > now_s]",
+        "each in listed]",
+        "clients try to reach a broker that is gone for good",
+        "server/test_metadata_cache.py",
+    ),
+    Mutant(
+        "listed-after-an-orderly-end",
+        "server/metadata_cache.py",
+        " and not former.fenced and not former.in_controlled_shutdown:",
+        " and not former.fenced:",
+        "clients try to reach a broker that has said that it goes",
+        "server/test_metadata_cache.py",
+    ),
+    Mutant(
+        "listed-although-never-alive",
+        "server/metadata_cache.py",
+        "broker.fenced and not former.fenced and",
+        "broker.fenced and",
+        "clients are told of brokers that have not started yet, for as long as these try",
+        "server/test_metadata_cache.py",
+    ),
+    Mutant(
         "fault-in-the-background-is-not-waited-for",
         "server/broker.py",
         "done, _ = await asyncio.wait((steps, self._fault), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)",
@@ -149,8 +181,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "image-after-the-partitions",
         "server/publisher.py",
-        "        self._cache.image = image\n        if image.configs",
-        "        if image.configs",
+        "        self._cache.publish(image, self._clock.monotonic())\n        if image.configs is not before.configs:\n            self._apply",
+        "        if image.configs is not before.configs:\n            self._apply",
         "the broker never sees a new image",
         _BOOT,
     ),
@@ -751,8 +783,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "controllers-know-no-cluster",
         "server/publisher.py",
-        "before, self._cache.image = self._cache.image, image",
-        "before = self._cache.image",
+        "        self._cache.publish(image, self._clock.monotonic())\n        if image.configs is not before.configs:\n            apply",
+        "        if image.configs is not before.configs:\n            apply",
         "a controller that is no broker answers from an empty cluster",
         "server/test_several_nodes.py -k answers_from",
     ),

@@ -18,9 +18,9 @@ DescribedTopic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponse
 DescribedPartition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
-def alive_nodes(image: MetadataImage, listener: str) -> Iterator[tuple[BrokerRegistration, RegisteredEndpoint]]:
-    """The brokers that are not fenced and have the listener, by id."""
-    for broker in image.cluster.alive_brokers():
+def with_listener(brokers: Iterable[BrokerRegistration], listener: str) -> Iterator[tuple[BrokerRegistration, RegisteredEndpoint]]:
+    """Those of the brokers that have the listener, and where."""
+    for broker in brokers:
         endpoint = broker.endpoint(listener)
         if endpoint is not None:
             yield broker, endpoint

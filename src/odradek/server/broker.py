@@ -79,7 +79,7 @@ class Broker:
         services.random = rng or random.Random()
         services.disk = disk
         services.node_id = config.node_id
-        services.metadata = MetadataCache(EMPTY)
+        services.metadata = MetadataCache(EMPTY, config.broker_session_timeout_ms / 1000)
         services.bound_listeners = []
         self._node = Node(
             config,

@@ -12,6 +12,7 @@ from odradek.server.producer_ids import ProducerIdManager
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
+    from odradek.base.clock import Clock
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.consensus.messages import LeaderAndEpoch
     from odradek.controller.kraft.node import KRaftNode
@@ -44,7 +45,9 @@ class BrokerPublisher:
         replica_manager: ReplicaManager,
         coordinators: Coordinators,
         on_published: Callable[[MetadataImage], object],
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._config = config
         self._cache = cache
         self._log_manager = log_manager
@@ -58,7 +61,7 @@ class BrokerPublisher:
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
         before = self._cache.image
-        self._cache.image = image
+        self._cache.publish(image, self._clock.monotonic())
         if image.configs is not before.configs:
             self._apply_configs(image, before)
         self._replica_manager.changes.apply(delta, image)
@@ -105,7 +108,13 @@ class FollowMetadata(Step[BrokerPublisher]):
         replica_manager.verified_appender.verifier = self._coordinators
         services.producer_ids = ProducerIdManager(channel, node.config.node_id, lambda: registrar.broker_epoch)
         self._publisher = BrokerPublisher(
-            services.dynamic_config, services.metadata, log_manager, replica_manager, self._coordinators, registrar.metadata_changed
+            services.dynamic_config,
+            services.metadata,
+            log_manager,
+            replica_manager,
+            self._coordinators,
+            registrar.metadata_changed,
+            node.clock,
         )
 
     async def start(self) -> BrokerPublisher:
@@ -120,13 +129,15 @@ class FollowMetadata(Step[BrokerPublisher]):
 class ControllerPublisher:
     """For a node that is no broker: what it answers about the cluster, and its own dynamic configuration, follow the metadata."""
 
-    def __init__(self, config: DynamicBrokerConfig, cache: MetadataCache) -> None:
+    def __init__(self, config: DynamicBrokerConfig, cache: MetadataCache, clock: Clock) -> None:
         self._config = config
         self._cache = cache
+        self._clock = clock
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
-        before, self._cache.image = self._cache.image, image
+        before = self._cache.image
+        self._cache.publish(image, self._clock.monotonic())
         if image.configs is not before.configs:
             apply_broker_settings(self._config, image)
 
@@ -138,7 +149,7 @@ class FollowAsController(Step[None]):
 
     def __init__(self, node: Node, kraft: KRaftNode) -> None:
         self._kraft = kraft
-        self._publisher = ControllerPublisher(node.services.dynamic_config, node.services.metadata)
+        self._publisher = ControllerPublisher(node.services.dynamic_config, node.services.metadata, node.clock)
 
     async def start(self) -> None:
         self._kraft.add_publisher(self._publisher)

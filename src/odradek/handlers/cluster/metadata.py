@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from odradek.metadata.queries import alive_nodes, metadata_topics, unknown_topic_error
+from odradek.metadata.queries import metadata_topics, unknown_topic_error, with_listener
 from odradek.metadata.topic_names import is_internal
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -54,7 +54,7 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(cluster_id=services.cluster_id, topics=unknown_ids + topics)
-    for broker, endpoint in alive_nodes(image, context.listener_name):
+    for broker, endpoint in with_listener(services.metadata.listed(services.clock.monotonic()), context.listener_name):
         response.brokers.append(
             MetadataResponse.MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
         )
