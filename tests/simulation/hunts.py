@@ -43,7 +43,7 @@ HUNTS: Final[Mapping[str, Hunt]] = {
     "votes": Hunt("raft", ("kill", "kill all", "power cut of all"), FLUSHED, seeds=4, plan={"latency_s": (0.001, 0.03)}),
     "deposed controllers": Hunt("controller", ("pause",), seeds=6, plan={"pause_between_faults_s": (0.2, 2.0), "askers": 6}),
     "leaderless partitions": Hunt("controller", ("kill",), seeds=2, plan={"replication_factor": 1, "elr_comes_late": True}),
-    "joining replicas": Hunt("replication", ("kill", "kill all")),
+    "joining replicas": Hunt("replication", ("kill", "kill all"), seeds=24),
     "power cuts": Hunt("replication", ("power cut of all",), FLUSHED, seeds=3, plan={"layout": Layout(3, True, False)}),
     "failovers of groups": Hunt("coordinators", ("kill",), seeds=5, plan={"committers": 3}),
     # Up to 3.5 a partition gets a new leader epoch, of the same leader, with each replica that falls out of sync.
