@@ -6,12 +6,15 @@ Raw requests show what the cluster needs; librdkafka looks for a new leader abou
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from confluent_kafka import Producer
 
 from interop.cluster import MixedCluster, ask
+from interop.waiting import eventually
 from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -53,10 +56,10 @@ def first_ack(cluster: MixedCluster, topic: str, partition: int) -> float:
 
 def first_topic(cluster: MixedCluster) -> float:
     """When a topic is created that is asked for from now on. It has two replicas: the third broker is not there."""
-    names: Iterator[str] = (f"after-{number}" for number in range(1_000_000))
+    numbers = itertools.count()
 
     def created(asked: int) -> bool:
-        topic = CreateTopicsRequest.CreatableTopic(name=next(names), num_partitions=1, replication_factor=2)
+        topic = CreateTopicsRequest.CreatableTopic(name=f"after-{next(numbers)}", num_partitions=1, replication_factor=2)
         response = ask(cluster.nodes[asked].port, CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 7, 60)
         assert isinstance(response, CreateTopicsResponse)
         return response.topics[0].error_code == ErrorCode.NONE
@@ -78,15 +81,13 @@ def first_ack_by_librdkafka(producer: Producer, topic: str, partition: int) -> f
 
 def _first(cluster: MixedCluster, succeeds: Callable[[int], bool]) -> float:
     """When `succeeds` (the node that is asked) says so; the nodes that live are asked in turn."""
-    deadline_s = time.perf_counter() + _PATIENCE_S
-    turn = 0
-    while time.perf_counter() < deadline_s:
+    turns = itertools.count()
+
+    def moment() -> float | None:
         living = [node for node, process in cluster.nodes.items() if process.running]
-        turn += 1
-        try:
-            if succeeds(living[turn % len(living)]):
+        with contextlib.suppress(OSError):
+            if succeeds(living[next(turns) % len(living)]):
                 return time.perf_counter()
-        except OSError:
-            pass
-        time.sleep(_PAUSE_S)
-    raise RuntimeError("the cluster did not come back")
+        return None
+
+    return eventually(moment, "the cluster to come back", _PATIENCE_S, pause_s=_PAUSE_S)

@@ -12,13 +12,13 @@ _PAUSE_S = 0.02
 """Between two questions."""
 
 
-def eventually(found: Callable[[], T | None], what: str, timeout: float) -> T:
+def eventually(found: Callable[[], T | None], what: str, timeout: float, *, pause_s: float = _PAUSE_S) -> T:
     """The first answer that is not None; TimeoutError after `timeout` seconds, naming `what`."""
     deadline = time.monotonic() + timeout
     while (answer := found()) is None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {timeout:g} s for {what}")
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
     return answer
 
 

@@ -18,6 +18,22 @@ _DIRECTORIES = "simulation/test_log_directories.py"
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # The start and the stop.
     Mutant(
+        "listed-when-its-session-is-over",
+        "server/broker.py",
+        "config.broker_session_timeout_ms / 1000 if fences_early else 0.0)",
+        "config.broker_session_timeout_ms / 1000)",
+        "where brokers have their whole session, clients are told of a dead one for twice as long",
+        "server/test_several_nodes.py -k without_its_session",
+    ),
+    Mutant(
+        "no-grace-no-look",
+        "server/listeners.py",
+        "address.host, address.port, _LOOK_S)",
+        "address.host, address.port, grace_s)",
+        "with broker.session.disconnect.timeout.ms=0 nobody is found gone at once",
+        "server/test_several_nodes.py -k without_its_session",
+    ),
+    Mutant(
         "fenced-and-not-listed",
         "server/metadata_cache.py",
         "self._listed_until_s[broker_id] = now_s + self._linger_s",

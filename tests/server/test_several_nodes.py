@@ -366,7 +366,7 @@ def test_a_node_in_haste_waits_for_no_other(roles: dict[int, str]) -> None:
     story(main)
 
 
-@pytest.mark.parametrize(("grace_ms", "least_s", "most_s"), [("1000", 0.0, 0.2), ("-1", 6.9, 9.2)])
+@pytest.mark.parametrize(("grace_ms", "least_s", "most_s"), [("1000", 0.0, 0.2), ("0", 0.0, 0.2), ("-1", 6.9, 9.2)])
 def test_a_broker_whose_process_is_gone_is_fenced_without_its_session(grace_ms: str, least_s: float, most_s: float) -> None:
     async def main(loop: SimulatedLoop) -> None:
         cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER, 5: BROKER}, broker_session_disconnect_timeout_ms=grace_ms)
@@ -376,6 +376,11 @@ def test_a_broker_whose_process_is_gone_is_fenced_without_its_session(grace_ms: 
         took = await cluster.until(lambda: cluster.registered(1)[4])
         assert least_s <= took <= most_s
         assert not cluster.registered(1)[5]
+        await asyncio.sleep(1)
+        other = cluster.nodes[5].broker
+        assert other is not None
+        listed = [broker.broker_id for broker in other.services.metadata.listed(loop.time())]
+        assert listed == ([5] if grace_ms == "-1" else [4, 5]), "as long as its session would have lasted"
         await cluster.start(4)
         assert not cluster.registered(1)[4]
 

@@ -79,7 +79,8 @@ class Broker:
         services.random = rng or random.Random()
         services.disk = disk
         services.node_id = config.node_id
-        services.metadata = MetadataCache(EMPTY, config.broker_session_timeout_ms / 1000)
+        fences_early = config.integer("broker.session.disconnect.timeout.ms") >= 0
+        services.metadata = MetadataCache(EMPTY, config.broker_session_timeout_ms / 1000 if fences_early else 0.0)
         services.bound_listeners = []
         self._node = Node(
             config,

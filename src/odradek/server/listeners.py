@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 _SHUTDOWN_TIMEOUT_S = 300.0
 """KafkaBroker.shutdown: how long the controller may take to move the leaders away."""
 
+_LOOK_S = 1.0
+"""A broker's listener that keeps a connection for so long is alive."""
+
 
 class Listeners:
     """What is bound, and the acceptor behind it."""
@@ -136,7 +139,7 @@ class ServeControllers(Step[None]):
             address = broker_address(services, broker_id, node.config.inter_broker_listener_name)
             if address is None:
                 return Deferred.of(False)
-            return self._probes.nobody_listens(address.host, address.port, grace_s)
+            return self._probes.nobody_listens(address.host, address.port, _LOOK_S)
 
         def taken_over() -> None:
             brokers = services.metadata.image.cluster.brokers.values()

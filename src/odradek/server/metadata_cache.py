@@ -20,7 +20,7 @@ class MetadataCache:
     __slots__ = ("_linger_s", "_listed_until_s", "image")
 
     def __init__(self, image: MetadataImage, linger_s: float = 0.0) -> None:
-        """`linger_s`: broker.session.timeout.ms."""
+        """`linger_s`: broker.session.timeout.ms, where brokers are fenced before that is over."""
         self.image = image
         self._linger_s = linger_s
         self._listed_until_s: dict[int, float] = {}
