@@ -74,14 +74,18 @@ async def _ask_commit(requests: Requests, group: str, offsets: dict[TopicPartiti
 
 
 async def fetch_positions(
-    requests: Requests, group: str, partitions: list[TopicPartition], *, stable: bool = False
+    story: Story, requests: Requests, group: str, partitions: list[TopicPartition], *, stable: bool = False
 ) -> dict[TopicPartition, int]:
-    """Committed positions, -1 where there is none; KafkaError or ConnectionLost."""
+    """Committed positions, -1 where there is none; KafkaError or ConnectionLost. A coordinator deposed unawares is not believed."""
     wanted = [OffsetFetchRequest.OffsetFetchRequestTopics(name=topic, partition_indexes=[number]) for topic, number in partitions]
     request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=wanted)], require_stable=stable)
-    (answer,) = (await requests.ask(await requests.coordinator(GROUP, group), request, OffsetFetchResponse, 8)).groups
+    node = await requests.coordinator(GROUP, group)
+    asked = story.cluster.clock.monotonic()
+    (answer,) = (await requests.ask(node, request, OffsetFetchResponse, 8)).groups
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code), group)
+    if not story.coordinators.believable(node, group, asked):
+        raise KafkaError(ErrorCode.NOT_COORDINATOR, f"node {node} leads {group} no more, and had not heard of it")
     found: dict[TopicPartition, int] = {}
     for topic in answer.topics:
         for each in topic.partitions:
@@ -119,7 +123,7 @@ async def commit_positions(story: Story, name: str, rng: random.Random) -> None:
         looked_at = rng.choice(groups[-3:])
         reader.invoke("commit")
         try:
-            found = await fetch_positions(requests, looked_at, [partition], stable=rng.random() < 0.3)
+            found = await fetch_positions(story, requests, looked_at, [partition], stable=rng.random() < 0.3)
         except (KafkaError, ConnectionLost) as error:
             requests.forget(GROUP, looked_at)
             reader.info("commit")
@@ -187,7 +191,7 @@ class Membership:
         unknown = [each for each, position in self.owned.items() if position < 0]
         if unknown:
             try:
-                for partition, offset in (await fetch_positions(self.requests, self.group, unknown)).items():
+                for partition, offset in (await fetch_positions(self.story, self.requests, self.group, unknown)).items():
                     self.owned[partition] = max(offset, 0)
             except (KafkaError, ConnectionLost) as error:
                 self.trouble("position", error)

@@ -14,6 +14,8 @@ default of not flushing."""
 
 SOURCE, SINK = "source", "sink"
 """The topics that transactional copiers read and write."""
+COORDINATOR_PARTITIONS = 3
+"""Of each of their topics."""
 ELR = "eligible.leader.replicas.version"
 RAPID = (0.000_05, 0.000_5)
 
@@ -80,8 +82,8 @@ class Plan:
         copies = str(self.replication_factor)
         return {
             "log.flush.interval.messages": "1" if self.mode == FLUSHED else str(2**63 - 1),
-            "offsets.topic.num.partitions": "3",
-            "transaction.state.log.num.partitions": "3",
+            "offsets.topic.num.partitions": str(COORDINATOR_PARTITIONS),
+            "transaction.state.log.num.partitions": str(COORDINATOR_PARTITIONS),
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": str(self.min_isr),

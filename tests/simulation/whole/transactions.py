@@ -97,7 +97,7 @@ class Copier:
         """Whether something is left to copy."""
         try:
             ends = await consumer.end_offsets(partitions)
-            positions = await fetch_positions(self.requests, GROUP_ID, partitions, stable=True)
+            positions = await fetch_positions(self.story, self.requests, GROUP_ID, partitions, stable=True)
         except (KafkaError, ConnectionLost):
             self.requests.forget(GROUP, GROUP_ID)
             return True
@@ -130,7 +130,7 @@ class Copier:
     async def _position(self, source: TopicPartition) -> dict[TopicPartition, int]:
         for _ in range(_TRIES):
             try:
-                return await fetch_positions(self.requests, GROUP_ID, [source], stable=True)
+                return await fetch_positions(self.story, self.requests, GROUP_ID, [source], stable=True)
             except (KafkaError, ConnectionLost):
                 self.requests.forget(GROUP, GROUP_ID)
                 await pause(self.rng, 0.5)

@@ -9,11 +9,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.base.ids import TopicPartition
+from odradek.coordinator.partitioning import partition_of
 from odradek.server.coordinators import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from odradek.testing.history import Copy, examine
 from odradek.testing.history.anomalies import ALLOWED
 from odradek.testing.history.events import Value
-from tests.simulation.whole.plan import SINK, SOURCE
+from tests.simulation.whole.invariants.deposed import DeposedLeaders, Leadership
+from tests.simulation.whole.plan import COORDINATOR_PARTITIONS, SINK, SOURCE
 
 if TYPE_CHECKING:
     from odradek.coordinator.context import ShardContext
@@ -62,6 +64,16 @@ def copied(value: Value) -> Value:
     return f"copy of {value}"
 
 
+def _leaderships(image: MetadataImage) -> dict[TopicPartition, Leadership]:
+    """Who leads the partitions of the coordinators."""
+    found: dict[TopicPartition, Leadership] = {}
+    for name in _TOPICS:
+        topic = image.topics.by_name.get(name)
+        for number, partition in (topic.partitions if topic is not None else {}).items():
+            found[TopicPartition(name, number)] = Leadership(partition.leader, partition.leader_epoch)
+    return found
+
+
 class CoordinatorPromises:
     """See the module's text."""
 
@@ -72,19 +84,25 @@ class CoordinatorPromises:
         self._shards: dict[tuple[int, int, TopicPartition], tuple[ShardContext[Any], int]] = {}
         self._heard: dict[str, list[float]] = {}
         """Member -> when its coordinator has answered it."""
+        self._deposed = DeposedLeaders()
 
     def heard_of(self, member: str) -> None:
         """The member's coordinator has just answered it."""
         self._heard.setdefault(member, []).append(self._story.cluster.clock.monotonic())
 
+    def believable(self, node: int, group: str, asked: float) -> bool:
+        """Whether what a node has said of a group, when it was asked at that time, is what its coordinator must know."""
+        partition = TopicPartition(GROUP_METADATA_TOPIC, partition_of(group, COORDINATOR_PARTITIONS))
+        return not self._deposed.was_unaware(node, partition, asked)
+
     def published(self, node: int, image: MetadataImage) -> None:
         """A node has read on in the metadata."""
-        for name in _TOPICS:
-            topic = image.topics.by_name.get(name)
-            for number, partition in (topic.partitions if topic is not None else {}).items():
-                if partition.leader != node:
-                    key = (node, TopicPartition(name, number))
-                    self._left[key] = self._left.get(key, 0) + 1
+        found = _leaderships(image)
+        self._deposed.read(node, found, self._story.cluster.clock.monotonic())
+        for partition, (leader, _) in found.items():
+            if leader != node:
+                key = (node, partition)
+                self._left[key] = self._left.get(key, 0) + 1
 
     def look(self) -> None:
         """At the shards that brokers have."""
