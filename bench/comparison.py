@@ -7,6 +7,7 @@ The rules:
 - Then both are measured in turns, and they take turns at going first. The one that is not measured is stopped (SIGSTOP), so that it takes
   nothing from the other; sessions are an hour long, so that it does not notice.
 - Every row has a target, also where the JVM is ahead.
+- Before each pass of either side the disk has been written and free memory is there (bench/memory.py).
 - The broker's CPU and the load generator's are told apart.
 - `bench/results/<name>.json` keeps the figures with the machine and the commit; `python -m bench.page` makes docs/performance.md of them.
 """
@@ -29,6 +30,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from bench.memory import touch_free_memory
 from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker, answers_api_versions
 
 S = TypeVar("S")
@@ -177,9 +179,16 @@ class Peers:
             yield broker
 
 
+def _be_ready() -> None:
+    """What an earlier pass has left to the kernel is done, and free memory is there."""
+    os.sync()
+    touch_free_memory()
+
+
 @contextlib.contextmanager
 def awake(brokers: Sequence[BrokerProcess]) -> Iterator[None]:
     """The stopped brokers go on for as long as this lasts, and answer."""
+    _be_ready()
     for broker in brokers:
         broker.resume()
     deadline = time.monotonic() + 30
@@ -225,7 +234,6 @@ def measure(row: Row[S], peers: Turns[S], rounds: int) -> Measured:
     for number in range(rounds):
         one: dict[str, Figures] = {}
         for side in order(number):
-            os.sync()
             with peers.turn(side) as broker:
                 one[side] = row.work(broker, f"round-{number}")
         figures.append(one)
@@ -253,7 +261,7 @@ def measure_cold(row: ColdRow[M], folder: Path, make: Callable[[str, Path, str],
         for side in order(number):
             home = folder / f"{side}-{number}"
             subject = make(side, home, row.talking)
-            os.sync()
+            _be_ready()
             try:
                 one[side] = row.work(subject, shared)
             finally:
