@@ -46,6 +46,25 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     Mutant(
+        "deposed-controller-goes-on",
+        "controller/kraft/active.py",
+        "        epoch = self.active_epoch\n        for batch in batches:\n            base = self._writer.next_offset\n",
+        "        for batch in batches:\n            epoch, base = self.active_epoch, self._writer.next_offset\n",
+        "the second batch of an operation, which nobody has appended, stays in the state of a controller that others have replaced",
+        _hunt("divided"),
+        also=(
+            Edit(
+                "controller/kraft/active.py",
+                "                self.deactivate()\n                return False\n            position",
+                "                self.deactivate()\n            position",
+            ),
+            Edit("controller/kraft/active.py", "            assert self.replayed_to <= self._writer.next_offset\n", ""),
+            Edit("controller/kraft/active.py", "        if appended:\n", "        if appended and self.is_active:\n"),
+            Edit("controller/kraft/performing.py", "        if self.now_ms() >= self._raft.deadline_ms:\n", "        if False:\n"),
+            Edit("consensus/replication.py", "    if not state.lost_quorum(raft.now_ms):\n", "    if True:\n"),
+        ),
+    ),
+    Mutant(
         "nobody-was-the-last-leader",
         "controller/core/partition_change.py",
         "record.leader == NO_LEADER and before.leader != NO_LEADER and not before.last_known_elr",

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.simulation.whole.plan import FLUSHED, KILLS, RAPID, Layout, Plan
+from tests.simulation.whole.plan import FLUSHED, KILLS, RAPID, SINK, SOURCE, Layout, Plan
 from tests.simulation.whole.story import Outcome, play
 
 _SMALL: Final[Mapping[str, object]] = {
@@ -42,6 +42,19 @@ class Hunt(NamedTuple):
 HUNTS: Final[Mapping[str, Hunt]] = {
     "votes": Hunt("raft", ("kill", "kill all", "power cut of all"), FLUSHED, seeds=4, plan={"latency_s": (0.001, 0.03)}),
     "deposed controllers": Hunt("controller", ("pause",), seeds=6, plan={"pause_between_faults_s": (0.2, 2.0), "askers": 6}),
+    # Elections are asked of a controller that stands still, and need as many batches as partitions to move.
+    "divided operations": Hunt(
+        "controller",
+        ("pause", "kill"),
+        seeds=3,
+        virtual_s=30.0,
+        plan={
+            "pause_between_faults_s": (0.2, 2.0),
+            "metadata_batch_bytes": 1_120,
+            "electors": 6,
+            "topics": {**{f"main-{number}": 3 for number in range(4)}, SOURCE: 2, SINK: 2},
+        },
+    ),
     "leaderless partitions": Hunt("controller", ("kill",), seeds=2, plan={"replication_factor": 1, "elr_comes_late": True}),
     "joining replicas": Hunt("replication", ("kill", "kill all"), seeds=24),
     "power cuts": Hunt("replication", ("power cut of all",), FLUSHED, seeds=3, plan={"layout": Layout(3, True, False)}),

@@ -153,6 +153,20 @@ async def ask_producer_ids(story: Story, name: str, rng: random.Random) -> None:
     requests.close()
 
 
+async def ask_for_elections(story: Story, name: str, rng: random.Random) -> None:
+    """Asks controllers, until all is calm, to give every partition its preferred leader: with patience, as `ask_producer_ids`."""
+    requests = Requests(story.cluster, name, rng)
+    request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=None)
+    while not story.calm:
+        try:
+            controller = rng.choice(story.cluster.controller_ids)
+            await requests.ask(controller, request, ElectLeadersResponse, 2, timeout_s=30, port=CONTROLLER_PORT)
+        except ConnectionLost as error:
+            story.note(name, str(error))
+        await pause(rng, 1.0)
+    requests.close()
+
+
 async def administrate(story: Story, name: str, rng: random.Random) -> None:
     """Topics come, grow and go, configurations change, leaderships move (until all is calm: then the controller is to see to that).
 
@@ -234,4 +248,4 @@ async def final_read(story: Story, topics: list[str]) -> None:
                 recorder.ok("poll", polls, final=True, isolation=isolation)
 
 
-__all__ = ["administrate", "ask_producer_ids", "final_read", "produce", "read", "watch_ends"]
+__all__ = ["administrate", "ask_for_elections", "ask_producer_ids", "final_read", "produce", "read", "watch_ends"]

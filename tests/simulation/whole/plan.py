@@ -60,6 +60,8 @@ class Plan:
         """
         self.askers = 2
         """Who ask for producer ids."""
+        self.electors = 0
+        """Who ask the controllers for elections of preferred leaders: as many records as there are partitions to move."""
         self.release_version: str | None = None
         """What the nodes are formatted as; None: as the newest."""
         for name, value in overrides.items():

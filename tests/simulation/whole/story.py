@@ -197,6 +197,7 @@ class Story:
             **{f"reader-{number}": clients.read for number in range(plan.readers)},
             "watcher": clients.watch_ends,
             **{f"asker-{number}": clients.ask_producer_ids for number in range(plan.askers)},
+            **{f"elector-{number}": clients.ask_for_elections for number in range(plan.electors)},
             "admin": clients.administrate,
             **groups.actors(plan),
             **transactions.actors(plan),
