@@ -7,7 +7,8 @@ producers write, one copier with a classic group and one with a consumer group c
 turn ends by SIGKILL or SIGTERM, or stands still until it is fenced (SIGSTOP); while it is away, transactions that it coordinated are ended
 by a broker of the other kind, and groups that it coordinated go on there. Where there are three controllers, the active one ends each time
 as well. When there is a problem, the folder with data, logs and histories is kept and named. Named checks:
-  acked-is-there, no-duplicates, order-kept   of what the producers wrote (tests/campaigns/kills.py);
+  acked-is-there, no-duplicates, order-kept   of what the producers wrote (tests/campaigns/kills.py), but for what the client itself has
+                   written again (tests/campaigns/written_again.py);
   exactly-once, aborted-invisible, committed-there, not-torn   of what the copiers made of it (tests/campaigns/exactly_once_judging.py);
   coordinators     transactions and groups go on at another broker as `mixed_cluster.Moves` says;
   replicas-differ  the files of all replicas of every partition hold the same bytes in the end;
@@ -38,6 +39,7 @@ from tests.campaigns.exactly_once_watch import Rows
 from tests.campaigns.mixed_cluster import BROKERS, MixedBrokers, Moves
 from tests.campaigns.mixed_quorum import KNOWN, WOKEN, no_complaints
 from tests.campaigns.mixed_tools import elect_preferred, tools_agree
+from tests.campaigns.written_again import headers, is_the_clients, refusals
 
 SOURCE = "source"
 PROTOCOLS = ("classic", "consumer")
@@ -234,13 +236,28 @@ class Story:
         )
         self.say(f"{number + 1} of {self.rounds}: {what}, out of all ISRs after {gone_s:.1f} s, back in all by now")
 
+    def _without_repetitions(self, partition: int, rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The (offset, number) of a partition without the first of two that the client has written: tests/campaigns/written_again.py."""
+        last = {number: offset for offset, number in rows}
+        twice = {offset: last[number] for offset, number in rows if last[number] != offset}
+        if twice:
+            place = f"{SOURCE}-{partition}"
+            batches = headers(self.cluster.nodes[self.cluster.of_kind("jvm")].data / place)
+            jvms = (each for each in BROKERS if self.cluster.members[each].kind == "jvm")
+            refused = [each for node in jvms for each in refusals(self.cluster.nodes[node].log_path.read_text(errors="replace"), place)]
+            for first, second in twice.items():
+                if is_the_clients(first, second, batches, refused):
+                    self.say(f"{place}: the client has written offset {first} again at {second}")
+                    rows = [row for row in rows if row[0] != first]
+        return rows
+
     def _judge(self) -> list[str]:
         for load in self.loads:
             load.stopping.set()
         for load in self.loads:
             load.join()
         found = kills.read_back(self.cluster.bootstrap, SOURCE)
-        problems = kills.check(self.loads, found)
+        problems = kills.check(self.loads, {partition: self._without_repetitions(partition, rows) for partition, rows in found.items()})
         problems += judge_copies(self.cluster.bootstrap, SOURCE, self.copiers, self.history, self.say)
         self.cluster.wait_for_isr()
         problems += self.cluster.differing()
