@@ -23,9 +23,10 @@ from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupR
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.schema import Message
 from odradek.testing.history import Assigned, Commit, Revoked
 from tests.simulation.whole.plan import SOURCE, Plan
-from tests.simulation.whole.requests import GROUP, Requests, pause
+from tests.simulation.whole.requests import GROUP, TIMEOUT_S, R, Requests, pause
 
 if TYPE_CHECKING:
     from tests.simulation.whole.story import Story
@@ -73,19 +74,29 @@ async def _ask_commit(requests: Requests, group: str, offsets: dict[TopicPartiti
     return ErrorCode(codes[0]) if codes else ErrorCode.NONE
 
 
+async def ask_coordinator(
+    story: Story, requests: Requests, group: str, request: Message, response: type[R], version: int, *, timeout_s: float = TIMEOUT_S
+) -> R:
+    """What a group's coordinator answers to what it need not write down; KafkaError or ConnectionLost. One that was deposed and has not
+    heard of it answers from what it had, as Kafka's does: it is not believed.
+    """
+    node = await requests.coordinator(GROUP, group)
+    asked = story.cluster.clock.monotonic()
+    answer = await requests.ask(node, request, response, version, timeout_s=timeout_s)
+    if not story.coordinators.believable(node, group, asked):
+        raise KafkaError(ErrorCode.NOT_COORDINATOR, f"node {node} leads {group} no more, and had not heard of it")
+    return answer
+
+
 async def fetch_positions(
     story: Story, requests: Requests, group: str, partitions: list[TopicPartition], *, stable: bool = False
 ) -> dict[TopicPartition, int]:
-    """Committed positions, -1 where there is none; KafkaError or ConnectionLost. A coordinator deposed unawares is not believed."""
+    """Committed positions, -1 where there is none; KafkaError or ConnectionLost."""
     wanted = [OffsetFetchRequest.OffsetFetchRequestTopics(name=topic, partition_indexes=[number]) for topic, number in partitions]
     request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=wanted)], require_stable=stable)
-    node = await requests.coordinator(GROUP, group)
-    asked = story.cluster.clock.monotonic()
-    (answer,) = (await requests.ask(node, request, OffsetFetchResponse, 8)).groups
+    (answer,) = (await ask_coordinator(story, requests, group, request, OffsetFetchResponse, 8)).groups
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code), group)
-    if not story.coordinators.believable(node, group, asked):
-        raise KafkaError(ErrorCode.NOT_COORDINATOR, f"node {node} leads {group} no more, and had not heard of it")
     found: dict[TopicPartition, int] = {}
     for topic in answer.topics:
         for each in topic.partitions:
@@ -160,8 +171,9 @@ class Membership:
         """The coordinator has answered."""
         self.story.coordinators.heard_of(self.process)
 
-    async def coordinator(self) -> int:
-        return await self.requests.coordinator(GROUP, self.group)
+    async def ask(self, request: Message, response: type[R], version: int, *, timeout_s: float = TIMEOUT_S) -> R:
+        """See `ask_coordinator`."""
+        return await ask_coordinator(self.story, self.requests, self.group, request, response, version, timeout_s=timeout_s)
 
     def trouble(self, what: str, error: BaseException | ErrorCode) -> None:
         """Something did not work; the coordinator is to be looked up again."""
@@ -273,7 +285,7 @@ async def _heartbeat(member: Membership, epoch: int, names: dict[object, str]) -
             for topic, numbers in sorted(owned.items())
         ],
     )
-    return await member.requests.ask(await member.coordinator(), request, ConsumerGroupHeartbeatResponse, 1)
+    return await member.ask(request, ConsumerGroupHeartbeatResponse, 1)
 
 
 async def _leave_consumer_group(member: Membership) -> None:
@@ -281,7 +293,7 @@ async def _leave_consumer_group(member: Membership) -> None:
     member.give_up()
     request = ConsumerGroupHeartbeatRequest(group_id=member.group, member_id=member.member_id, member_epoch=-1)
     try:
-        await member.requests.ask(await member.coordinator(), request, ConsumerGroupHeartbeatResponse, 1)
+        await member.ask(request, ConsumerGroupHeartbeatResponse, 1)
     except (KafkaError, ConnectionLost) as error:
         member.trouble("leave", error)
     member.begin()
@@ -314,7 +326,7 @@ async def _join(member: Membership) -> bool:
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="roundrobin", metadata=subscription)],
     )
-    joined = await member.requests.ask(await member.coordinator(), request, JoinGroupResponse, 8, timeout_s=15)
+    joined = await member.ask(request, JoinGroupResponse, 8, timeout_s=15)
     member.heard()
     code = ErrorCode(joined.error_code)
     if code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -331,7 +343,7 @@ async def _join(member: Membership) -> bool:
         protocol_name="roundrobin",
         assignments=_assignments(member, joined) if joined.leader == member.member_id else [],
     )
-    synced = await member.requests.ask(await member.coordinator(), sync, SyncGroupResponse, 5, timeout_s=15)
+    synced = await member.ask(sync, SyncGroupResponse, 5, timeout_s=15)
     member.heard()
     code = ErrorCode(synced.error_code)
     if code is not ErrorCode.NONE:
@@ -367,7 +379,7 @@ async def _hold(member: Membership) -> bool:
     while not member.story.over:
         request = HeartbeatRequest(group_id=member.group, generation_id=member.generation, member_id=member.member_id)
         try:
-            code = ErrorCode((await member.requests.ask(await member.coordinator(), request, HeartbeatResponse, 4)).error_code)
+            code = ErrorCode((await member.ask(request, HeartbeatResponse, 4)).error_code)
         except (KafkaError, ConnectionLost) as error:
             member.trouble("heartbeat", error)
             await pause(member.rng)
@@ -392,7 +404,7 @@ async def _leave_classic_group(member: Membership) -> None:
     member.give_up()
     request = LeaveGroupRequest(group_id=member.group, members=[LeaveGroupRequest.MemberIdentity(member_id=member.member_id)])
     try:
-        await member.requests.ask(await member.coordinator(), request, LeaveGroupResponse, 5)
+        await member.ask(request, LeaveGroupResponse, 5)
     except (KafkaError, ConnectionLost) as error:
         member.trouble("leave", error)
     member.begin()
