@@ -41,6 +41,8 @@ CLIENT = {
 }
 DEBUG = os.environ.get("ODRADEK_COPIER_DEBUG")
 """Contexts of librdkafka's debug log, for the copiers."""
+_FOR_OFFSETS = ("AddOffsetsToTxn", "FindCoordinator", "TxnOffsetCommit")
+"""Requests, as librdkafka's statistics name them."""
 PHASES = ("begun", "produced", "flushed", "offsets", "ending")
 
 
@@ -156,6 +158,8 @@ class LibrdkafkaCopier:
         """Partition -> the generation in which it was assigned."""
         self.offsets: dict[str, int] = {}
         self.count = 0
+        self.asked = 0
+        """How many requests the producer has sent that send_offsets_to_transaction needs, as far as it has told."""
         settings: dict[str, Any] = {
             **CLIENT,
             "bootstrap.servers": options.bootstrap,
@@ -181,6 +185,8 @@ class LibrdkafkaCopier:
                 **CLIENT,
                 **({"debug": DEBUG, "log_level": 7} if DEBUG else {}),
                 "error_cb": _passed_over,
+                "stats_cb": self._counted,
+                "statistics.interval.ms": 1000,
                 "bootstrap.servers": options.bootstrap,
                 "transactional.id": options.name,
                 "transaction.timeout.ms": options.transaction_timeout_ms,
@@ -188,7 +194,7 @@ class LibrdkafkaCopier:
                 "retry.backoff.ms": 20,
                 # librdkafka 2.16 gives up a broker that is no longer in the metadata, but does not ask for the group's coordinator again
                 # while it remembers that this was it: send_offsets_to_transaction never returns (confluentinc/librdkafka#5511), with
-                # brokers of either kind. It remembers for as long as its metadata may be old.
+                # brokers of either kind. It remembers for as long as its metadata may be old; see also `_send_offsets`.
                 "metadata.max.age.ms": 1000,
                 "topic.metadata.refresh.interval.ms": 500,
                 "linger.ms": 2,
@@ -276,6 +282,9 @@ class LibrdkafkaCopier:
             self._retry(lambda: self.producer.commit_transaction(PATIENCE_S))
         except KafkaException as error:
             self._failed(work, error.args[0])
+        except Fatal as error:
+            self.recorder.info("txn", work.operations(self.options, self.offsets), id=work.name, error=str(error), fatal=True)
+            raise
         except SystemError as error:
             # A fatal error that came while a delivery was reported: the client raises both at once.
             self.recorder.info("txn", work.operations(self.options, self.offsets), id=work.name, error=str(error.__context__), fatal=True)
@@ -302,8 +311,27 @@ class LibrdkafkaCopier:
         self.producer.flush(PATIENCE_S)
         self.doom.reached("flushed")
         ends = [TopicPartition(self.options.source, partition, offset) for partition, offset in work.ends().items()]
-        self._retry(lambda: self.producer.send_offsets_to_transaction(ends, metadata, PATIENCE_S))
+        self._send_offsets(ends, metadata)
         self.doom.reached("offsets")
+
+    def _send_offsets(self, ends: list[TopicPartition], metadata: object) -> None:
+        """Fatal when the producer has waited and asked nobody for anything meanwhile: it waits for a broker that it has given up."""
+        while True:
+            self.producer.poll(0)
+            before = self.asked
+            try:
+                self.producer.send_offsets_to_transaction(ends, metadata, PATIENCE_S)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+                self.producer.poll(0)
+                if error.args[0].code() == KafkaError._TIMED_OUT and self.asked == before:
+                    raise Fatal(f"the producer has asked nobody to commit its offsets for {PATIENCE_S:.0f} s") from error
+
+    def _counted(self, statistics: str) -> None:
+        brokers = json.loads(statistics)["brokers"].values()
+        self.asked = sum(broker["req"].get(name, 0) for broker in brokers for name in _FOR_OFFSETS)
 
     def _failed(self, work: Work, error: KafkaError) -> None:
         if error.fatal() or not error.txn_requires_abort():

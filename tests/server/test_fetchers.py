@@ -273,6 +273,42 @@ def test_a_follower_that_is_ahead_of_the_leaders_metadata_asks_again() -> None:
     assert agree(cluster, 2, 3)
 
 
+def test_a_leader_that_hears_of_its_partition_a_moment_later_need_not_wait_for_its_followers() -> None:
+    cluster = three(replica_fetch_backoff_ms="5000")
+    cluster.run(5)
+    cluster.elect(topic_id(1), 2, 3)
+    cluster.run(10)
+    assert cluster[3].state(TP) is FetchState.DELAYED
+    cluster.tell(2)
+    cluster[2].lead(TP, b"a")
+    cluster.run(60)
+    assert agree(cluster, 2, 3)
+
+
+def test_a_leader_that_does_not_hear_of_its_partition_is_asked_less_and_less() -> None:
+    cluster = three(replica_fetch_backoff_ms="1000")
+    cluster.run(5)
+    cluster.elect(topic_id(1), 2, 3)
+    before = len(cluster.wire.fetches(3, 2))
+    cluster.run(5000)
+    # Nine times with the partition, each followed by one that leaves it out and is parked.
+    assert 12 <= len(cluster.wire.fetches(3, 2)) - before <= 24
+    cluster.tell(2)
+    cluster[2].lead(TP, b"a")
+    cluster.run(1100)
+    assert agree(cluster, 2, 3)
+
+
+def test_a_leader_that_has_served_a_partition_is_asked_soon_again_when_it_does_not_know_it() -> None:
+    cluster = three(replica_fetch_backoff_ms="5000")
+    cluster.run(5)
+    followed = cluster[3].followed(TP)
+    followed.delays = 30
+    cluster[1].lead(TP, b"a")
+    cluster.run(20)
+    assert followed.delays == 0
+
+
 def test_a_follower_that_is_behind_the_leaders_metadata_waits_for_its_own(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "odradek.server.fetchers")
     cluster = three(replica_fetch_backoff_ms="50")

@@ -10,7 +10,8 @@ one request at a time, round after round:
 4. What has to be cut is cut at once and made durable in one job for the whole answer; where the leader's log lies is asked for what has to
    be reset. These partitions are left out of requests until that is done.
 
-A leader that cannot be reached is asked again after replica.fetch.backoff.ms; other leaders have other fetchers.
+A leader that cannot be reached is asked again after replica.fetch.backoff.ms; other leaders have other fetchers. A partition that its
+leader does not know of yet is asked for again much sooner at first: a new topic, or a new leader, would wait that long for its followers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from odradek.replication.fetching.answer import FINAL, Append, Bounds, Cut, Problem, read_bounds, sort_answer
+from odradek.replication.fetching.answer import BEHIND, FINAL, Append, Bounds, Cut, Problem, read_bounds, sort_answer
 from odradek.replication.fetching.plan import FIRST_VERSION, LAST_VERSION, FetchLimits, FollowerSession, Verdict
 from odradek.replication.fetching.states import TRANSITIONS, FetchState, FetchTable, Followed, Position
 from odradek.replication.offsets import EARLIEST, LATEST
@@ -47,6 +48,8 @@ _SHORT_WAIT_MS = 10
 """How long a fetch waits at most while partitions that it leaves out are about to come back, or when it begins a session."""
 _SHORTEST_PAUSE_S = 0.01
 """Even with replica.fetch.backoff.ms=0 a leader that cannot be reached must not keep the loop busy."""
+_FIRST_PAUSE_S = 0.02
+"""Before a partition is asked for again that its leader does not know yet; each further pause is twice as long."""
 _LIST_OFFSETS_VERSION = 4
 """The first in which ListOffsets tells the leader epoch."""
 _NAMED = 3
@@ -384,7 +387,7 @@ class Fetcher:
             self.flush_if_due(partition, log)
             self.table.moved(followed, position_of(log))
             followed.lag = max(append.high_watermark - log.log_end_offset, 0)
-            followed.resets = 0
+            followed.delays = followed.resets = 0
 
     def flush_if_due(self, partition: Partition, log: Log) -> None:
         """Where flush.messages asks for it the log becomes durable before the leader is told of its end, which counts from then on."""
@@ -531,13 +534,15 @@ class Fetcher:
     # -- not now, or not any more --------------------------------------------------------------------------------------------------------
 
     def _delay(self, problems: Sequence[Problem]) -> None:
-        due = self._clock.monotonic() + self._owner.backoff_s
+        now, longest = self._clock.monotonic(), self._owner.backoff_s
         delayed: list[Problem] = []
         for problem in problems:
-            followed = problem.followed
+            followed, error = problem
             if self.table.holds(followed) and FetchState.DELAYED in TRANSITIONS[followed.state]:
-                self.table.delay(followed, due)
-                delayed.append(problem)
+                pause = min(_FIRST_PAUSE_S * 2.0 ** min(followed.delays, 30), longest) if error in BEHIND else longest
+                self.table.delay(followed, now + pause)
+                if pause == longest:
+                    delayed.append(problem)
         if delayed:
             names = ", ".join([f"{followed.topic_partition} ({error.name})" for followed, error in delayed[:_NAMED]])
             more = f" and {len(delayed) - _NAMED} more" if len(delayed) > _NAMED else ""

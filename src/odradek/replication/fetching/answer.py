@@ -58,6 +58,15 @@ class Answer(NamedTuple):
 
 FINAL = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE})
 """Errors after which it makes no sense to go on in the same leader epoch."""
+BEHIND = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+)
+"""What a leader answers that has not read as far in the metadata as the follower: in a moment it will have."""
 
 
 def sort_answer(response: FetchResponse, table: FetchTable) -> Answer:

@@ -5,7 +5,7 @@
 | FETCHING   | copies from its log end on                                                | yes     | an answer asks for something else |
 | TRUNCATING | was cut, and the cut is not durable yet: nothing may be appended          | no      | it is durable |
 | RESETTING  | the leader has nothing at our log end; it was asked where its log lies    | no      | it has answered |
-| DELAYED    | the leader cannot serve it now, or sent what is damaged                   | no      | replica.fetch.backoff.ms is over |
+| DELAYED    | the leader cannot serve it now, or sent what is damaged                   | no      | its pause is over                |
 | FAILED     | it makes no sense to go on in this leader epoch                           | no      | metadata brings another one |
 
 A `Followed` is one partition in one leader epoch. A new leader epoch replaces it by a new one, so late answers find the old one gone.
@@ -64,7 +64,7 @@ class Position(NamedTuple):
 class Followed:
     """One partition that is followed in one leader epoch."""
 
-    __slots__ = ("asked", "due", "key", "lag", "leader_epoch", "position", "resets", "state", "topic_id", "topic_partition")
+    __slots__ = ("asked", "delays", "due", "key", "lag", "leader_epoch", "position", "resets", "state", "topic_id", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition, topic_id: UUID, leader_epoch: int, position: Position, state: FetchState) -> None:
         self.topic_partition = topic_partition
@@ -78,6 +78,8 @@ class Followed:
         """When a DELAYED one is fetched again (monotonic seconds)."""
         self.lag: int | None = None
         """Records between our log end and the leader's high watermark; None before the first answer."""
+        self.delays = 0
+        """How often it was DELAYED since something came of it."""
         self.resets = 0
         """Resets in a row that have changed nothing."""
 
@@ -164,6 +166,7 @@ class FetchTable:
         """Not fetched until `due` (monotonic seconds)."""
         self.become(followed, FetchState.DELAYED)
         followed.due = due
+        followed.delays += 1
         self._number += 1
         heapq.heappush(self._delayed, (due, self._number, followed))
 
