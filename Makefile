@@ -11,7 +11,7 @@ SETUP  := pyproject.toml setup.py $(wildcard src/odradek/*/*.pxd) $(patsubst %.p
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test lint interop bench bench-cluster campaign mutants java jvm clean
+.PHONY: help install demo test lint interop bench bench-cluster profile campaign mutants java jvm clean
 help:
 	@echo "make install   Odradek into $(VENV)"
 	@echo "make demo      a broker, 336,776 flights, a Spark pipeline, checked (data in demo-data)"
@@ -20,6 +20,7 @@ help:
 	@echo "make interop   the tests against JVM Kafka, which is fetched from Maven Central"
 	@echo "make bench     the figures, JVM Kafka beside"
 	@echo "make bench-cluster   those of a cluster of three nodes"
+	@echo "make profile   CPU, frames and allocations of an operation, beside those that were kept"
 	@echo "make campaign  the long runs"
 	@echo "make mutants   plants bugs one at a time: which do the tests notice? (MUTANTS_ARGS='--room storage')"
 	@echo "make clean     removes what was built, caches and demo-data"
@@ -82,6 +83,9 @@ bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.transactions $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.page
+
+profile: $(VENV)/.installed-dev
+	$(BIN)/python -m bench.profile $(PROFILE_ARGS)
 
 bench-cluster: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.cluster $(BENCH_ARGS)
