@@ -282,9 +282,6 @@ class LibrdkafkaCopier:
             self._retry(lambda: self.producer.commit_transaction(PATIENCE_S))
         except KafkaException as error:
             self._failed(work, error.args[0])
-        except Fatal as error:
-            self.recorder.info("txn", work.operations(self.options, self.offsets), id=work.name, error=str(error), fatal=True)
-            raise
         except SystemError as error:
             # A fatal error that came while a delivery was reported: the client raises both at once.
             self.recorder.info("txn", work.operations(self.options, self.offsets), id=work.name, error=str(error.__context__), fatal=True)
@@ -315,19 +312,26 @@ class LibrdkafkaCopier:
         self.doom.reached("offsets")
 
     def _send_offsets(self, ends: list[TopicPartition], metadata: object) -> None:
-        """Fatal when the producer has waited and asked nobody for anything meanwhile: it waits for a broker that it has given up."""
-        while True:
+        """Ends the copier when the producer waits and asks nobody for anything: it waits for a broker that it has given up, and does not
+        come back after its time limit either.
+        """
+        done = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(done,), daemon=True)
+        watch.start()
+        try:
+            self._retry(lambda: self.producer.send_offsets_to_transaction(ends, metadata, PATIENCE_S))
+        finally:
+            done.set()
+            watch.join()
+
+    def _watch(self, done: threading.Event) -> None:
+        asked, since = self.asked, time.monotonic()
+        while not done.wait(1.0):
             self.producer.poll(0)
-            before = self.asked
-            try:
-                self.producer.send_offsets_to_transaction(ends, metadata, PATIENCE_S)
-                return
-            except KafkaException as error:
-                if not error.args[0].retriable():
-                    raise
-                self.producer.poll(0)
-                if error.args[0].code() == KafkaError._TIMED_OUT and self.asked == before:
-                    raise Fatal(f"the producer has asked nobody to commit its offsets for {PATIENCE_S:.0f} s") from error
+            if self.asked != asked:
+                asked, since = self.asked, time.monotonic()
+            elif time.monotonic() - since > PATIENCE_S:
+                end(self.recorder, f"the producer has asked nobody to commit its offsets for {PATIENCE_S:.0f} s")
 
     def _counted(self, statistics: str) -> None:
         brokers = json.loads(statistics)["brokers"].values()
@@ -360,6 +364,13 @@ class LibrdkafkaCopier:
                     raise
 
 
+def end(recorder: Recorder, why: str) -> NoReturn:
+    """At once: a producer that can go on no more has nothing to say goodbye for."""
+    recorder.info("crash", [], error=why)
+    recorder.close()
+    os._exit(3)
+
+
 def main() -> NoReturn:
     options = Options(**json.loads(sys.argv[1]))
     doom = Doom(options)
@@ -373,9 +384,7 @@ def main() -> NoReturn:
         else:
             LibrdkafkaCopier(options, recorder, doom).run()
     except Fatal as error:
-        recorder.info("crash", [], error=str(error))
-        recorder.close()
-        os._exit(3)  # at once: a fenced producer has nothing to say goodbye for
+        end(recorder, str(error))
     recorder.close()
     sys.exit(0)
 
