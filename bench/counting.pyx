@@ -1,8 +1,6 @@
 # cython: language_level=3
 """Counts what the interpreter asks its allocator for (PyMem_SetAllocator): calls, not bytes. Objects that come from free lists are not seen."""
 
-from cpython.mem cimport *
-
 cdef extern from "Python.h":
     ctypedef enum PyMemAllocatorDomain:
         PYMEM_DOMAIN_MEM

@@ -160,6 +160,8 @@ class LibrdkafkaCopier:
         self.count = 0
         self.asked = 0
         """How many requests the producer has sent that send_offsets_to_transaction needs, as far as it has told."""
+        self.unanswered = 0
+        """How many of its requests, of any kind, some broker had not answered when it told that."""
         settings: dict[str, Any] = {
             **CLIENT,
             "bootstrap.servers": options.bootstrap,
@@ -312,8 +314,8 @@ class LibrdkafkaCopier:
         self.doom.reached("offsets")
 
     def _send_offsets(self, ends: list[TopicPartition], metadata: object) -> None:
-        """Ends the copier when the producer waits and asks nobody for anything: it waits for a broker that it has given up, and does not
-        come back after its time limit either.
+        """Ends the copier when the producer waits, asks nobody for anything, and no broker owes it an answer: it waits for a broker that it
+        has given up, and does not come back after its time limit either.
         """
         done = threading.Event()
         watch = threading.Thread(target=self._watch, args=(done,), daemon=True)
@@ -328,13 +330,14 @@ class LibrdkafkaCopier:
         asked, since = self.asked, time.monotonic()
         while not done.wait(1.0):
             self.producer.poll(0)
-            if self.asked != asked:
+            if self.asked != asked or self.unanswered:
                 asked, since = self.asked, time.monotonic()
             elif time.monotonic() - since > PATIENCE_S:
                 end(self.recorder, f"the producer has asked nobody to commit its offsets for {PATIENCE_S:.0f} s")
 
     def _counted(self, statistics: str) -> None:
         brokers = json.loads(statistics)["brokers"].values()
+        self.unanswered = sum(broker["waitresp_cnt"] for broker in brokers)
         self.asked = sum(broker["req"].get(name, 0) for broker in brokers for name in _FOR_OFFSETS)
 
     def _failed(self, work: Work, error: KafkaError) -> None:
