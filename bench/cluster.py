@@ -113,7 +113,8 @@ def create_topic(cluster: MixedCluster, name: str, partitions: int = 3) -> None:
 
     def complete(node: int) -> bool | None:
         request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-        response = ask(cluster.nodes[node].port, request, 12)
+        # A broker that makes the files of thousands of replicas on a busy disk may not answer for seconds.
+        response = ask(cluster.nodes[node].port, request, 12, timeout=60)
         assert isinstance(response, MetadataResponse)
         (topic,) = response.topics
         there = [each for each in topic.partitions if each.error_code == 0 and len(each.isr_nodes) == 3]
