@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from confluent_kafka import Producer
@@ -33,13 +34,25 @@ def ack_latencies(producer: Producer, topic: str, *, rate: int, seconds: float, 
     for partition in range(partitions):
         producer.produce(topic, value, partition=partition)
     producer.flush(30)
-    start = time.perf_counter()
-    for number in range(int(rate * seconds) + warm_up):
-        due = start + number / rate
-        while (left := due - time.perf_counter()) > 0:
-            producer.poll(left)
-        send(number)
-        producer.poll(0)
+    # Answers are taken by a thread that sleeps until there are some: polling in between would spin for waits below a millisecond, and take
+    # the brokers on the same machine a core away.
+    over = threading.Event()
+
+    def take_answers() -> None:
+        while not over.is_set():
+            producer.poll(0.1)
+
+    answers = threading.Thread(target=take_answers)
+    answers.start()
+    try:
+        start = time.perf_counter()
+        for number in range(int(rate * seconds) + warm_up):
+            if (left := start + number / rate - time.perf_counter()) > 0:
+                time.sleep(left)
+            send(number)
+    finally:
+        over.set()
+        answers.join()
     if producer.flush(30) or refused:
         raise RuntimeError(f"records were not acknowledged: {refused[:1]}")
     latencies = sorted(latencies[warm_up:])
