@@ -171,6 +171,11 @@ class SimulatedNode:
         self._end_at = (self.disk.steps + steps, power)
         self._watch(self.disk)
 
+    @property
+    def armed(self) -> bool:
+        """Whether an end that `end_at_step` has armed is still to come."""
+        return self._end_at is not None
+
     def disarm(self) -> None:
         """Takes `end_at_step` back."""
         self._end_at = None

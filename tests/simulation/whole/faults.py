@@ -5,16 +5,28 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.testing.cluster import DATA
 from odradek.testing.node import BrokerDied
-from tests.simulation.whole.plan import FLUSHED, KILLS
+from tests.simulation.whole.plan import FLUSHED, KILLS, UNFLUSHED
 
 if TYPE_CHECKING:
     from tests.simulation.whole.story import Story
 
 HOUR_MS = 3_600_000
+
+
+class _Lost(NamedTuple):
+    """A node whose power was cut, as the metadata knew it then: up, and in every ISR."""
+
+    epoch: int
+    offset: int
+    """Of the metadata."""
+    ended: set[int]
+    """Other nodes that have ended by force since."""
+    replicas: list[tuple[int, ...]]
+    """Of each partition."""
 
 
 class Faults:
@@ -28,6 +40,10 @@ class Faults:
         """How often each kind of fault has happened."""
         self._busy: set[int] = set()
         """Nodes that something is done to which cannot be mixed with other things."""
+        self._ending: set[int] = set()
+        """Nodes that may end by force because they do not stop, or for their disk."""
+        self._lost: dict[int, _Lost] = {}
+        """Nodes whose power was cut without that the metadata knows it yet."""
         self._kinds: dict[str, tuple[int, Callable[[], Awaitable[None]]]] = {
             "kill": (6, self._kill),
             "kill all": (1, self._kill_all),
@@ -94,19 +110,57 @@ class Faults:
         mode = self.story.plan.mode
         if mode == KILLS or self.rng.random() < 0.3:
             return False
-        return mode == FLUSHED or self.story.is_safe_to_lose_one()
+        self._look_for_the_lost()
+        return mode == FLUSHED or (not self._lost and not self._is_an_end_ahead() and self.story.is_safe_to_lose_one())
+
+    def _is_an_end_ahead(self) -> bool:
+        """Whether a node may end by force at any moment."""
+        return bool(self._ending) or any(simulated.armed for simulated in self.cluster.nodes.values())
+
+    def _look_for_the_lost(self) -> None:
+        """Forgets those that the metadata knows of: they were fenced, which takes them out of every ISR, or are registered anew."""
+        image = self.cluster.image()
+        if image is None:
+            return
+        for node, lost in list(self._lost.items()):
+            broker = image.cluster.brokers.get(node)
+            if image.provenance.last_contained_offset > lost.offset and (broker is None or broker.fenced or broker.epoch > lost.epoch):
+                del self._lost[node]
+
+    def _may_end(self, node: int) -> bool:
+        """Whether the node may end by force.
+
+        To the controller a kill is as unclean as a power cut. While it takes a node whose power was cut for alive, and all other replicas
+        end by force, it elects the one that has lost its records (the last known leader, KIP-966).
+        """
+        self._look_for_the_lost()
+        return not any(
+            {power_cut, node, *lost.ended}.issuperset(replicas) for power_cut, lost in self._lost.items() for replicas in lost.replicas
+        )
 
     # -- ends ------------------------------------------------------------------------------------------------------------------------
 
     async def _kill(self) -> None:
         node = self._victim()
-        if node is not None:
+        if node is not None and self._may_end(node):
             self._busy.add(node)
             self._end(node, power=self._power())
             await self._come_back(node)
 
+    def _ends_by_force(self, node: int, *, power: bool) -> None:
+        for lost in self._lost.values():
+            lost.ended.add(node)
+        if power and self.story.plan.mode == UNFLUSHED:
+            image = self.cluster.image()
+            assert image is not None  # or it would not have been safe
+            broker = image.cluster.brokers.get(node)
+            if broker is not None:
+                replicas = [each.replicas for topic in image.topics.by_name.values() for each in topic.partitions.values()]
+                self._lost[node] = _Lost(broker.epoch, image.provenance.last_contained_offset, set(), replicas)
+
     def _end(self, node: int, *, power: bool) -> None:
         self._before_an_end()
+        self._ends_by_force(node, power=power)
         self._note(f"{'power cut' if power else 'kill'} of node {node}")
         simulated = self.cluster.nodes[node]
         if power:
@@ -125,6 +179,9 @@ class Faults:
 
     async def _kill_all(self) -> None:
         nodes = [node for node in self.cluster.ids if self.cluster.nodes[node].alive and node not in self._busy]
+        self._look_for_the_lost()
+        if self._lost:
+            return
         self._busy.update(nodes)
         for node in nodes:
             self._end(node, power=False)
@@ -142,9 +199,10 @@ class Faults:
 
     async def _end_at_step(self) -> None:
         node = self._victim()
-        if node is None:
+        if node is None or not self._may_end(node):
             return
         self._busy.add(node)
+        self._ends_by_force(node, power=False)
         simulated = self.cluster.nodes[node]
         # Whether one may be lost can be said for now only.
         power = self.story.plan.mode == FLUSHED and self.rng.random() < 0.5
@@ -160,9 +218,11 @@ class Faults:
 
     async def _stop(self) -> None:
         node = self._victim()
-        if node is None or self.cluster.is_starting(node):
+        if node is None or self.cluster.is_starting(node) or not self._may_end(node):
             return
         self._busy.add(node)
+        self._ending.add(node)
+        self._ends_by_force(node, power=False)
         self._note(f"stop of node {node}")
         life = self.cluster.nodes[node].lives
         try:
@@ -174,6 +234,7 @@ class Faults:
             # Without a controller nobody lets it go; an operator loses patience.
             if self.cluster.nodes[node].alive and self.cluster.nodes[node].lives == life:
                 self._end(node, power=False)
+        self._ending.discard(node)
         await self._come_back(node)
 
     async def _pause(self) -> None:
@@ -194,8 +255,10 @@ class Faults:
 
     async def _bad_disk(self) -> None:
         node = self._victim()
-        if node is None:
+        if node is None or not self._may_end(node):
             return
+        self._ending.add(node)
+        self._ends_by_force(node, power=False)
         simulated = self.cluster.nodes[node]
         operations = self.rng.choice((("fsync",), ("write",), ("fsync", "fsync_dir", "write", "create", "rename")))
         path = self.rng.choice((DATA, f"{DATA}/__cluster_metadata-0"))
@@ -205,6 +268,7 @@ class Faults:
         await self._sleep(0.5, 10)
         failure.lift()
         await asyncio.sleep(1)
+        self._ending.discard(node)
         if not simulated.alive:
             self._busy.add(node)
             await self._come_back(node)
