@@ -9,6 +9,38 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- appending, rolling, reading, truncating
     Mutant(
+        "cache-is-looked-up-at-the-end-only",
+        "storage/disk.py",
+        "            for position in range(offset, last, _PROBE_EVERY):\n                os.preadv(self._descriptor, one, position, _RWF_NOWAIT)\n",
+        "",
+        "the loop waits for the disk where the end of a piece is in the page cache and the rest is not",
+        "storage/test_disk.py",
+    ),
+    Mutant(
+        "cache-is-not-looked-up-at-the-end",
+        "storage/disk.py",
+        "            os.preadv(self._descriptor, one, last, _RWF_NOWAIT)\n",
+        "",
+        "the loop waits for the disk where only the last page of a piece is not in the page cache",
+        "storage/test_disk.py",
+    ),
+    Mutant(
+        "end-of-file-is-a-full-socket",
+        "storage/disk.py",
+        "        if sent == 0:\n            raise EOFError",
+        "        if sent < 0:\n            raise EOFError",
+        "an answer waits for ever for bytes that a truncation took away",
+        "storage/test_disk.py network/test_sent_files.py",
+    ),
+    Mutant(
+        "full-socket-is-an-error",
+        "storage/disk.py",
+        "        except BlockingIOError:\n            return 0\n        except OSError as error:\n            if error.errno in (errno.EINVAL, errno.ENOSYS):",
+        "        except OSError as error:\n            if error.errno in (errno.EINVAL, errno.ENOSYS):",
+        "a peer that reads slowly loses its connection",
+        "storage/test_disk.py network/test_sent_files.py",
+    ),
+    Mutant(
         "page-cache-of-a-failed-fsync-counts",
         "storage/loader.py",
         "            log.write_again(log.recovery_point)\n",

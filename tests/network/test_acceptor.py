@@ -281,6 +281,9 @@ class FakeFile:
     def read_cached(self, offset: int, size: int) -> bytes | None:
         return self.read(offset, size) if self.cached else None
 
+    def send_cached(self, socket: int, offset: int, size: int) -> int | None:
+        return None
+
     def release(self) -> None:
         self.released += 1
 

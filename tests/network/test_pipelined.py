@@ -253,6 +253,9 @@ class File:
     def read_cached(self, offset: int, size: int) -> bytes:
         return bytes(size)
 
+    def send_cached(self, socket: int, offset: int, size: int) -> int | None:
+        return None
+
     def release(self) -> None:
         self.released = True
 

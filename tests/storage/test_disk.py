@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
+import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +44,84 @@ def test_cached_reads_equal_plain_ones_or_decline(tmp_path: Path) -> None:
     for size, offset in ((100, 0), (10_000, 0), (100, 9_990), (10, 20_000)):
         cached = file.pread_cached(size, offset)
         assert cached is None or cached == file.pread(size, offset)
+    file.close()
+
+
+def _drained(receiving: socket.socket) -> bytes:
+    pieces = []
+    with contextlib.suppress(BlockingIOError):
+        while piece := receiving.recv(1 << 20):
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+@pytest.fixture
+def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
+    sending, receiving = socket.socketpair()
+    with sending, receiving:
+        sending.setblocking(False)
+        receiving.setblocking(False)
+        yield sending, receiving
+
+
+@pytest.mark.parametrize("folder", ["/var/tmp", "/dev/shm"])
+def test_the_kernel_sends_what_is_in_its_cache_until_the_socket_is_full(folder: str, sockets: tuple[socket.socket, socket.socket]) -> None:
+    sending, receiving = sockets
+    data = random.Random(1).randbytes(3 << 20)
+    with tempfile.NamedTemporaryFile(dir=folder) as named:
+        file = OsDisk().open(named.name)
+        file.pwritev([data], 0)
+        position, received = 7, b""
+        full = 0
+        while position < len(data):
+            sent = file.send_cached(sending.fileno(), position, min(1 << 20, len(data) - position))
+            assert sent is not None
+            if sent == 0:
+                full += 1
+                received += _drained(receiving)
+            position += sent
+        assert full
+        assert received + _drained(receiving) == data[7:]
+        file.close()
+
+
+@pytest.mark.parametrize("hole", [(0, 1), (0, 4 << 20), (2 << 20, 128 << 10), ((4 << 20) - 1, 1)])
+def test_what_is_not_in_the_cache_is_not_sent(
+    tmp_path: Path, sockets: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch, hole: tuple[int, int]
+) -> None:
+    """Wherever the hole is. (The kernel forgets when it likes, and some file systems never.)"""
+    sending, receiving = sockets
+    size = 4 << 20
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    file.pwritev([bytes(size)], 0)
+    start, length = hole
+    original = os.preadv
+
+    def preadv(descriptor: int, buffers: list[bytearray], offset: int, flags: int = 0) -> int:
+        end = offset + sum(map(len, buffers))
+        if flags == os.RWF_NOWAIT and offset < start + length and end > start:
+            raise BlockingIOError
+        return original(descriptor, buffers, offset, flags)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert file.send_cached(sending.fileno(), 0, size) is None
+    assert file.pread_cached(size, 0) is None
+    assert _drained(receiving) == b""
+    if start:
+        assert file.send_cached(sending.fileno(), 0, start)
+    file.close()
+
+
+def test_the_end_of_a_file_and_a_socket_that_is_gone_are_errors(tmp_path: Path, sockets: tuple[socket.socket, socket.socket]) -> None:
+    sending, receiving = sockets
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    file.pwritev([b"x" * 1000], 0)
+    assert file.send_cached(sending.fileno(), 900, 200) == 100
+    with pytest.raises(EOFError, match="ends before 1100"):
+        file.send_cached(sending.fileno(), 1000, 100)
+    receiving.close()
+    with pytest.raises(ConnectionError):
+        file.send_cached(sending.fileno(), 0, 1000)
     file.close()
 
 

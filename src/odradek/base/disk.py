@@ -32,6 +32,14 @@ class File(Protocol):
         """As `pread`, but None when the bytes are not wholly in the page cache (then use an executor)."""
         ...
 
+    def send_cached(self, socket: int, offset: int, size: int) -> int | None:
+        """Has the kernel send `size` bytes from `offset` from the page cache to a non-blocking socket, by its descriptor.
+
+        Returns how many the socket took, 0 when it is full; None where they are not in the page cache, or cannot be sent so. OSError,
+        ConnectionError when it is the socket's; EOFError at the end of the file.
+        """
+        ...
+
     def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         """Writes all of the buffers at `offset`, in order; returns the number of bytes, always all of them."""
         ...

@@ -202,6 +202,8 @@ class Acceptor:
         limits = self.limits
         if (own := transport.get_extra_info("socket")) is not None:
             transport.set_write_buffer_limits(high=0)
+            if transport.get_extra_info("sslcontext") is None:
+                connection.socket = own.fileno()
             if limits.send_buffer > 0:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None

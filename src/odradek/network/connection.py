@@ -8,9 +8,11 @@ One request is in flight, with one exception: while all those in flight are `App
 before its turn waits for those ahead of it, and so does an error that closes the connection (docs/adr/0010-pipelined-produce.md).
 
 While no further request may be served, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
-An answer is a list of chunks: bytes, memoryviews, or slices of files, which are read as the socket drains, piece by piece, and released
-when they have been read or when the connection is gone. The transport's high mark is zero: what the kernel does not take is owed, and
-counts in `network.owed`, which also says how large a piece may be.
+An answer is a list of chunks: bytes, memoryviews, or slices of files, which are sent as the socket drains, piece by piece, and released
+when they have left or when the connection is gone. Large ones the kernel sends itself, from its page cache to the socket (sendfile); where
+its buffer is full a small piece goes through the transport, which tells when there is room again. Small ones, those that are not in the
+page cache, and all on encrypted connections are read and written. The transport's high mark is zero: what the kernel does not take is owed,
+and counts in `network.owed`, which also says how large a piece may be.
 """
 
 from __future__ import annotations
@@ -35,6 +37,13 @@ _SHORT_ANSWER = 4096
 """Bytes up to which an answer waits for those to the requests that arrived along with its own."""
 _MUCH = 64 * 1024
 """Bytes of such answers that leave before the turn is over."""
+_SENT_FROM = 64 * 1024
+"""Bytes of a file from which on the kernel sends them itself. Fewer are copied, and leave in one call with what is around them."""
+_SENT_AT_ONCE = 1024 * 1024
+_LOST = -1
+"""The file cannot be read, or the peer is gone."""
+_UNTIL_WRITABLE = 16 * 1024
+"""Bytes that the transport is given where the kernel's buffer is full: when they are taken, there is room for more."""
 
 
 class FileChunk(Protocol):
@@ -49,6 +58,12 @@ class FileChunk(Protocol):
 
     def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
         """As `read`, but None where that would block."""
+        ...
+
+    def send_cached(self, socket: int, offset: int, size: int) -> int | None:
+        """Has the kernel send the bytes to a socket, without copying them: how many it took, 0 when it is full. None where that would
+        block, or cannot be done. OSError (ConnectionError when it is the socket's), StorageError.
+        """
         ...
 
     def release(self) -> None:
@@ -128,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         "partial_since",
         "peer_host",
         "peer_port",
+        "socket",
     )
 
     def __init__(self, acceptor: Acceptor, listener: Listener) -> None:
@@ -154,6 +170,8 @@ class Connection(asyncio.BufferedProtocol):
         self.connection_id = ""
         self.peer_host = ""
         self.peer_port = 0
+        self.socket = -1
+        """The descriptor to which the kernel may send files; -1 where bytes must take the way through the transport."""
         self.frames = 0
         # Written by the acceptor's sweep.
         self.active = True
@@ -525,7 +543,17 @@ class Connection(asyncio.BufferedProtocol):
                 self._drop_answer()
                 return
             kept = self._kept
-            pieces, of_files = self._gather(self._chunks, self._acceptor.owed.piece())
+            room = self._acceptor.owed.piece()
+            if self._is_sendable(self._chunks[-1]):
+                sent = self._send_file(transport, self._chunks)
+                if sent == _LOST:
+                    self._fail_read()
+                    return
+                if sent:
+                    continue
+                if sent == 0:
+                    room = min(room, _UNTIL_WRITABLE)
+            pieces, of_files = self._gather(self._chunks, room)
             if pieces:
                 self._hand_over(transport, pieces, kept - self._kept, of_files)
             elif of_files < 0:
@@ -545,6 +573,8 @@ class Connection(asyncio.BufferedProtocol):
                 chunks.pop()
                 self._kept -= len(chunk)
                 continue
+            if pieces and self._is_sendable(chunk):
+                break
             wanted = min(room, chunk.size - self._position)
             try:
                 piece = chunk.read_cached(self._position, wanted) if wanted else b""
@@ -562,6 +592,27 @@ class Connection(asyncio.BufferedProtocol):
             of_files += wanted
             self._advance(chunks, chunk, wanted)
         return pieces, of_files
+
+    def _is_sendable(self, chunk: Chunk) -> bool:
+        """Whether the kernel is to send what is left of the chunk."""
+        return self.socket >= 0 and not isinstance(chunk, (bytes, bytearray, memoryview)) and chunk.size - self._position >= _SENT_FROM
+
+    def _send_file(self, transport: asyncio.Transport, chunks: list[Chunk]) -> int | None:
+        """How much of the chunk the kernel has taken: 0 when its buffer is full, None when the bytes have to be read; or `_LOST`."""
+        if transport.get_write_buffer_size():
+            return 0
+        chunk = cast(FileChunk, chunks[-1])
+        try:
+            sent = chunk.send_cached(self.socket, self._position, min(_SENT_AT_ONCE, chunk.size - self._position))
+        except ConnectionError:
+            return _LOST
+        except (OSError, StorageError):
+            logger.exception("cannot read a log for %s", self.connection_id)
+            return _LOST
+        if sent:
+            self.active = True
+            self._advance(chunks, chunk, sent)
+        return sent
 
     def _advance(self, chunks: list[Chunk], chunk: FileChunk, size: int) -> None:
         self._position += size

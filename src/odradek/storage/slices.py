@@ -70,6 +70,13 @@ class FileSlice:
             raise self._cut_away()
         return data
 
+    def send_cached(self, socket: int, offset: int, size: int) -> int | None:
+        """See `File.send_cached`; StorageError when the log was cut there meanwhile."""
+        try:
+            return self.file.send_cached(socket, self.position + offset, size)
+        except EOFError:
+            raise self._cut_away() from None
+
     def _cut_away(self) -> StorageError:
         return StorageError(f"{self.file.path} was truncated below {self.position + self.size} while it was read")
 

@@ -186,6 +186,9 @@ class VirtualFile:
     def pread_cached(self, size: int, offset: int) -> bytes | None:
         return self.pread(size, offset)
 
+    def send_cached(self, socket: int, offset: int, size: int) -> int | None:
+        return None
+
     def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         self._enter("write", changes=True)
         data = b"".join(buffers)
