@@ -8,6 +8,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        name="answers-out-fall-behind",
+        path="client/core/sender.py",
+        before="            not state.in_flight or state.next_ordinal - min([batch.ordinal for batch in state.in_flight]) < _REMEMBERED\n",
+        after="            True\n",
+        breaks="a batch that waits for the answer of a former leader is no longer among the last five: sent again, it is refused for ever",
+        tests="client/test_sender.py",
+    ),
+    Mutant(
         name="halves-in-reverse",
         path="client/core/sender.py",
         before="for piece in pieces if batch.has_sequence else reversed(pieces):",

@@ -245,10 +245,13 @@ def test_within_an_operation_a_rebalanced_partition_may_jump() -> None:
     assert script.names() == []
 
 
-def test_pipelined_sends_are_in_the_order_of_their_invocations() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_pipelined_sends_are_in_the_order_of_their_invocations(at_once: bool) -> None:
     script = Script()
     for number in (1, 2):
         script.add("p", "invoke", "send", send(None, number), id=number)
+    if at_once:
+        script.events[1] = script.events[1]._replace(time=script.events[0].time)
     script.add("p", "ok", "send", send(1, 2), id=2)
     script.add("p", "ok", "send", send(0, 1), id=1)
     assert script.names() == []

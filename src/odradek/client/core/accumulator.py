@@ -59,6 +59,7 @@ class Batch:
         "created_ms",
         "error",
         "log_append_time_ms",
+        "ordinal",
         "payload",
         "payload_has_sequence",
         "pieces",
@@ -87,6 +88,8 @@ class Batch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1
+        self.ordinal = -1
+        """Its number among the batches of the partition that have got a sequence."""
         self.error: BaseException | None = None
         self.record_errors: dict[int, str | None] | None = None
         self.base_offset = -1

@@ -2,7 +2,8 @@
 
 Ordering, for an idempotent producer, per partition:
 1. A batch gets (producer id, epoch, sequence) when it first goes on the wire, and keeps them when it is sent again, so that the broker
-   can tell a repetition from a new batch. At most `max.in.flight` batches of a partition are on the wire.
+   can tell a repetition from a new batch. It knows the last five: so many batches of a partition at most are on the wire, and a new one
+   has to wait while one of five before it is. (That may be with a former leader that stands still, while its successor takes the others.)
 2. A batch that failed retriably goes back into the queue at its place in the sequence. From then on the partition advances one batch at
    a time, lowest sequence first, until the repeated ones are through; new batches wait behind them.
 3. When a batch with a sequence is given up (rejected for good, or its time was up), the sequences after it may have a gap that the
@@ -33,6 +34,8 @@ from odradek.records.compression import Compression
 from odradek.records.patch import with_producer
 
 _MAX_EPOCH = 32767
+_REMEMBERED = 5
+"""Batches of a producer that a broker can tell repetitions of (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 _LOST_STATE = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
@@ -80,13 +83,14 @@ class BatchAnswer(NamedTuple):
 class PartitionState:
     """A partition's place in its sequence."""
 
-    __slots__ = ("in_flight", "last_acked_sequence", "next_sequence", "producer_epoch", "producer_id", "reset_wanted")
+    __slots__ = ("in_flight", "last_acked_sequence", "next_ordinal", "next_sequence", "producer_epoch", "producer_id", "reset_wanted")
 
     def __init__(self) -> None:
         self.in_flight: list[Batch] = []
         self.producer_id = -1
         self.producer_epoch = -1
         self.next_sequence = 0
+        self.next_ordinal = 0
         self.last_acked_sequence = -1
         self.reset_wanted = False
 
@@ -196,7 +200,9 @@ class Sender:
             return len(state.in_flight) < self._config.max_in_flight
         if (state.producer_id, state.producer_epoch) != (self.producer_id, self.producer_epoch) and state.in_flight:
             return False
-        return len(state.in_flight) < self._config.max_in_flight
+        return len(state.in_flight) < self._config.max_in_flight and (
+            not state.in_flight or state.next_ordinal - min([batch.ordinal for batch in state.in_flight]) < _REMEMBERED
+        )
 
     def _next_expiry(self, now_ms: int) -> int:
         heads = [queue[0].created_ms for queue in self._accumulator.queues.values() if queue]
@@ -223,6 +229,8 @@ class Sender:
             state.next_sequence, state.last_acked_sequence = 0, -1
         batch.producer_id, batch.producer_epoch = state.producer_id, state.producer_epoch
         batch.base_sequence = state.next_sequence
+        batch.ordinal = state.next_ordinal
+        state.next_ordinal += 1
         state.next_sequence = increment_sequence(state.next_sequence, batch.record_count)
 
     def _encode(self, batch: Batch) -> None:
@@ -365,6 +373,7 @@ class Sender:
             piece.retry_at_ms = now_ms
             if batch.has_sequence:
                 piece.producer_id, piece.producer_epoch, piece.base_sequence = batch.producer_id, batch.producer_epoch, sequence
+                piece.ordinal = batch.ordinal
                 sequence = increment_sequence(sequence, len(part))
             self._accumulator.used += piece.size
             pieces.append(piece)

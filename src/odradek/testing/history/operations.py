@@ -24,6 +24,8 @@ class Operation(NamedTuple):
     completed: float
     micro_operations: tuple[MicroOperation, ...]
     extra: Mapping[str, object] = NOTHING
+    begun: int = -1
+    """The number of the event that it was invoked with: what came first among operations of one time."""
 
     def text(self) -> str:
         """One line for people."""
@@ -40,24 +42,25 @@ def pair(events: Iterable[Event]) -> Iterator[Operation]:
     A completion belongs to the open invocation of its process with the same function and the same extra key `id` (or none). A process
     that invokes again what is still open has given the older invocation up. Extra keys of invocation and completion are put together.
     """
-    opened: dict[str, dict[tuple[Function, object], Event]] = {}
-    for event in events:
+    opened: dict[str, dict[tuple[Function, object], tuple[int, Event]]] = {}
+    for number, event in enumerate(events):
         process = event.process
         if event.kind == "invoke":
             key = (event.function, event.extra.get("id"))
             mine = opened.setdefault(process, {})
             if key in mine:
-                yield _given_up(mine.pop(key))
-            mine[key] = event
+                yield _given_up(*mine.pop(key))
+            mine[key] = (number, event)
             continue
         if event.function == "crash" and event.extra.get("how", "kill") == "kill":
             for invocation in opened.pop(victim(event.process, event.extra), {}).values():
-                yield _given_up(invocation)
+                yield _given_up(*invocation)
         key = (event.function, event.extra.get("id"))
-        yield _completed(opened[process].pop(key, None) if process in opened else None, event)
+        begun, invoked = opened.get(process, {}).pop(key, (number, None))
+        yield _completed(begun, invoked, event)
     for mine in opened.values():
         for invocation in mine.values():
-            yield _given_up(invocation)
+            yield _given_up(*invocation)
 
 
 def victim(process: str, extra: Mapping[str, object]) -> str:
@@ -65,7 +68,7 @@ def victim(process: str, extra: Mapping[str, object]) -> str:
     return str(extra.get("process", process))
 
 
-def _completed(invocation: Event | None, event: Event) -> Operation:
+def _completed(begun: int, invocation: Event | None, event: Event) -> Operation:
     extra = event.extra
     micro_operations = event.micro_operations
     if invocation is None:
@@ -76,8 +79,8 @@ def _completed(invocation: Event | None, event: Event) -> Operation:
             extra = {**invocation.extra, **extra}
         if not micro_operations and event.kind != "ok":
             micro_operations = invocation.micro_operations
-    return Operation(event.process, event.function, cast(Outcome, event.kind), invoked, event.time, micro_operations, extra)
+    return Operation(event.process, event.function, cast(Outcome, event.kind), invoked, event.time, micro_operations, extra, begun)
 
 
-def _given_up(event: Event) -> Operation:
-    return Operation(event.process, event.function, "info", event.time, inf, event.micro_operations, event.extra)
+def _given_up(begun: int, event: Event) -> Operation:
+    return Operation(event.process, event.function, "info", event.time, inf, event.micro_operations, event.extra, begun)

@@ -173,8 +173,8 @@ def check_sends(orders: Orders, findings: Findings) -> None:
 
 
 def _by_invocation(table: Table) -> Iterable[int]:
-    invoked = table.invoked
-    return sorted(range(len(table)), key=invoked.__getitem__)
+    invoked, begun = table.invoked, table.begun
+    return sorted(range(len(table)), key=lambda number: (invoked[number], begun[number]))
 
 
 def _check_sends_of(orders: Orders, number: int, last: dict[int, tuple[int, int]], findings: Findings) -> None:

@@ -37,6 +37,7 @@ class Table:
         self.committed_reads = bytearray()
         self.invoked = array("d")
         self.completed = array("d")
+        self.begun = array("q")
         self.starts = array("q", [0])
         self.extra: dict[int, Mapping[str, object]] = {}
         self.marks: dict[int, tuple[MicroOperation, ...]] = {}
@@ -96,6 +97,7 @@ class Table:
         self.outcome.append(_OUTCOME_NUMBERS[operation.outcome])
         self.invoked.append(operation.invoked)
         self.completed.append(operation.completed)
+        self.begun.append(operation.begun)
         committed = self._read_committed
         if operation.extra:
             self.extra[number] = operation.extra
@@ -219,6 +221,7 @@ class Table:
             self.completed[number],
             (*micro_operations, *(each for each in self.marks.get(number, ()) if isinstance(each, Assigned | Revoked))),
             self.extra.get(number, NOTHING),
+            self.begun[number],
         )
 
     def operations(self, numbers: list[int], limit: int = 6) -> tuple[Operation, ...]:
