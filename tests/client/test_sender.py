@@ -450,6 +450,12 @@ class TestPace:
         world.turn()
         assert len(world.flying) == 5, "the broker tells repetitions from news among the last five"
 
+    def test_fewer_batches_of_a_partition_where_that_is_asked_for(self) -> None:
+        world = Flight(3, config=CONFIG._replace(max_in_flight=2))
+        world.leaders = [1]
+        world.add(2)
+        assert len(world.flying) == 2
+
     def test_a_batch_whose_answer_is_out_stays_among_the_last_five(self) -> None:
         """Its leader stands still and another goes on from what it has written: sent again, it must not look like a gap."""
         world = Flight(2)

@@ -98,9 +98,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="partition-in-flight-after-move",
         path="client/core/sender.py",
-        before="        return len(state.in_flight) < self._config.max_in_flight\n\n    def _next_expiry",
-        after="        return True\n\n    def _next_expiry",
-        breaks="After a change of leader more batches of a partition are on the wire than the broker remembers for duplicates.",
+        before="        return len(state.in_flight) < self._config.max_in_flight and (\n            not",
+        after="        return (\n            not",
+        breaks="After a change of leader more batches of a partition are on the wire than max.in.flight allows.",
         tests="client/test_splitting.py client/test_sender.py",
     ),
     Mutant(
