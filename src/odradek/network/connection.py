@@ -40,10 +40,11 @@ _MUCH = 64 * 1024
 _SENT_FROM = 64 * 1024
 """Bytes of a file from which on the kernel sends them itself. Fewer are copied, and leave in one call with what is around them."""
 _SENT_AT_ONCE = 1024 * 1024
-_LOST = -1
-"""The file cannot be read, or the peer is gone."""
+"""Bytes of a file that the kernel is asked to send in one call: so many are looked up in the page cache each time."""
 _UNTIL_WRITABLE = 16 * 1024
 """Bytes that the transport is given where the kernel's buffer is full: when they are taken, there is room for more."""
+_LOST = -1
+"""What `_send_file` says where the file cannot be read, or the peer is gone."""
 
 
 class FileChunk(Protocol):

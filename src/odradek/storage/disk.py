@@ -13,6 +13,7 @@ _IOV_MAX = 512
 _READ_AHEAD = 1 << 16
 
 _PROBE_EVERY = 128 * 1024
+"""Distance in bytes at which pages are looked up in the page cache; a smaller hole goes unseen, and costs one read of the disk."""
 
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
