@@ -99,8 +99,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "callbacks-run-backwards",
         "base/deferred.py",
-        "for callback in callbacks or ():",
-        "for callback in reversed(callbacks or []):",
+        "for callback in callbacks:",
+        "for callback in reversed(callbacks):",
         "answers go out in another order than they were asked for",
         "base",
     ),
@@ -115,8 +115,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "callbacks-run-again",
         "base/deferred.py",
-        "callbacks, self._callbacks = self._callbacks, None",
-        "callbacks = self._callbacks",
+        "        self._callbacks = None\n        for callback",
+        "        for callback",
         "what a callback holds is held as long as the result",
         "base",
     ),

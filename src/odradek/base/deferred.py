@@ -7,7 +7,7 @@ Callbacks run synchronously, in the order they were added, inside `complete` or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from odradek.base.errors import KafkaError
 
@@ -20,11 +20,12 @@ _PENDING = object()
 class Deferred(Generic[T]):
     """Completed at most once, with a value or with an exception."""
 
-    __slots__ = ("_callbacks", "_error", "_value")
+    __slots__ = ("_callbacks", "_value", "error")
 
     def __init__(self) -> None:
-        self._value: object = _PENDING
-        self._error: BaseException | None = None
+        self._value: Any = _PENDING
+        self.error: BaseException | None = None
+        """Why it failed; for `fail` to set."""
         self._callbacks: list[Callable[[Deferred[T]], object]] | None = None
 
     @staticmethod
@@ -41,7 +42,7 @@ class Deferred(Generic[T]):
             error.__traceback__ = None
         deferred: Deferred[Any] = Deferred()
         deferred._value = None
-        deferred._error = error
+        deferred.error = error
         return deferred
 
     @property
@@ -53,7 +54,8 @@ class Deferred(Generic[T]):
         if self._value is not _PENDING:
             return False
         self._value = value
-        self._run()
+        if self._callbacks is not None:
+            self._run(self._callbacks)
         return True
 
     def fail(self, error: BaseException) -> bool:
@@ -67,21 +69,19 @@ class Deferred(Generic[T]):
         if isinstance(error, KafkaError):
             error.__traceback__ = None
         self._value = None
-        self._error = error
-        self._run()
+        self.error = error
+        if self._callbacks is not None:
+            self._run(self._callbacks)
         return True
 
     def result(self) -> T:
         """The value, or raises the exception; RuntimeError while pending."""
         if self._value is _PENDING:
             raise RuntimeError("the result is not there yet")
-        if self._error is not None:
-            raise self._error
-        return cast(T, self._value)
-
-    @property
-    def error(self) -> BaseException | None:
-        return self._error
+        if self.error is not None:
+            raise self.error
+        value: T = self._value
+        return value
 
     def add_callback(self, callback: Callable[[Deferred[T]], object]) -> None:
         """Runs `callback(self)` on completion, at once when already done."""
@@ -92,9 +92,9 @@ class Deferred(Generic[T]):
         else:
             self._callbacks.append(callback)
 
-    def _run(self) -> None:
-        callbacks, self._callbacks = self._callbacks, None
-        for callback in callbacks or ():
+    def _run(self, callbacks: list[Callable[[Deferred[T]], object]]) -> None:
+        self._callbacks = None
+        for callback in callbacks:
             callback(self)
 
 
