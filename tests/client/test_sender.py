@@ -43,7 +43,9 @@ def view_of(leaders: list[int]) -> ClusterView:
 
 
 class BrokerLog:
-    """One partition as a broker keeps it: duplicates recognised among the last five batches, gaps in the sequence refused."""
+    """One partition as a broker keeps it: duplicates recognised among the last five batches, gaps in the sequence refused. Of a producer
+    that it does not know it takes any sequence.
+    """
 
     def __init__(self, max_batch: int) -> None:
         self.values: list[int] = []
@@ -66,8 +68,8 @@ class BrokerLog:
             if producer[0] == self.producer[0] and producer[1] < self.producer[1]:
                 return BatchAnswer(ErrorCode.INVALID_PRODUCER_EPOCH)
             if producer != self.producer:
-                if header.base_sequence != 0:
-                    return BatchAnswer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if self.producer[0] >= 0 else ErrorCode.UNKNOWN_PRODUCER_ID)
+                if header.base_sequence != 0 and producer[0] == self.producer[0]:
+                    return BatchAnswer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
             else:
                 for first, last, offset in self.recent:
                     if (first, last) == (header.base_sequence, header.last_sequence):
@@ -182,8 +184,12 @@ class World:
         answers: list[BatchAnswer] = []
         for batch, payload in zip(dispatch.batches, payloads, strict=True):
             partition = batch.topic_partition.partition
-            led_here = self.leaders[partition] == node
-            answers.append(self.logs[partition].append(payload) if led_here else BatchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            if self.leaders[partition] != node:
+                answers.append(BatchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            elif self.rng.random() < self.trouble / 5:
+                answers.append(BatchAnswer(ErrorCode.NOT_ENOUGH_REPLICAS))
+            else:
+                answers.append(self.logs[partition].append(payload))
         return answers
 
     def run(self, rounds: int) -> None:
@@ -223,6 +229,14 @@ class Flight(World):
         super().__init__(1, 0.0, partitions=1, config=config)
         self.leaders = [0]
         self.add(batches)
+
+    @classmethod
+    def after_one(cls, batches: int, config: SenderConfig = CONFIG) -> Flight:
+        """Record 0 is acknowledged, so that the broker knows the producer, and so many batches follow it."""
+        flight = cls(1, config)
+        flight.answer()
+        flight.add(batches)
+        return flight
 
     def add(self, batches: int) -> None:
         """That many batches more, sent if that is allowed."""
@@ -265,8 +279,8 @@ class Flight(World):
 
 class TestSequences:
     def test_repeated_batches_go_one_at_a_time_lowest_first(self) -> None:
-        world = Flight(3)
-        assert [sequence for _, sequence, _ in world.flying] == [0, 1, 2]
+        world = Flight.after_one(3)
+        assert [sequence for _, sequence, _ in world.flying] == [1, 2, 3]
         lost = list(world.wire[0])
         world.wire[0].clear()
         for dispatch, _ in reversed(lost):
@@ -277,14 +291,14 @@ class TestSequences:
             world.pass_back_off()
             seen.append([number for _, number, _ in world.flying])
             world.answer()
-        assert seen == [[0], [1], [2, 3]]
+        assert seen == [[1], [2], [3, 4]]
 
     def test_the_echo_of_a_failure_costs_no_epoch(self) -> None:
-        world = Flight(3)
+        world = Flight.after_one(3)
         world.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         world.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         world.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        for number in range(3):
+        for number in (1, 2, 3):
             world.pass_back_off()
             assert world.flying == [(0, number, number)]
             world.answer()
@@ -302,14 +316,14 @@ class TestSequences:
         assert world.flying == [(1, 0, 1)]
 
     def test_nothing_is_numbered_anew_while_something_is_uncertain(self) -> None:
-        world = Flight(3, CONFIG._replace(retries=0))
+        world = Flight.after_one(3, CONFIG._replace(retries=0))
         world.answer(ErrorCode.REQUEST_TIMED_OUT)
         world.add(1)
-        assert [value for _, _, value in world.flying] == [1, 2]
+        assert [value for _, _, value in world.flying] == [2, 3]
         world.answer()
-        assert [value for _, _, value in world.flying] == [2]
+        assert [value for _, _, value in world.flying] == [3]
         world.answer()
-        assert world.flying == [(1, 0, 3)]
+        assert world.flying == [(1, 0, 4)]
 
     def test_the_sequence_of_a_refused_batch_is_used_again_when_it_was_the_last(self) -> None:
         world = Flight(1)
@@ -444,33 +458,52 @@ class TestPace:
         assert [value for _, _, value in world.flying] == [0]
 
     def test_five_batches_of_a_partition_at_most_also_over_two_leaders(self) -> None:
-        world = Flight(7)
+        world = Flight.after_one(7)
         assert len(world.flying) == 5
         world.leaders = [1]
         world.turn()
         assert len(world.flying) == 5, "the broker tells repetitions from news among the last five"
 
     def test_fewer_batches_of_a_partition_where_that_is_asked_for(self) -> None:
-        world = Flight(3, config=CONFIG._replace(max_in_flight=2))
+        world = Flight.after_one(3, CONFIG._replace(max_in_flight=2))
         world.leaders = [1]
         world.add(2)
         assert len(world.flying) == 2
 
     def test_a_batch_whose_answer_is_out_stays_among_the_last_five(self) -> None:
         """Its leader stands still and another goes on from what it has written: sent again, it must not look like a gap."""
-        world = Flight(2)
+        world = Flight.after_one(2)
         world.leaders = [1]
         world.add(9)
-        for offset in (2, 3, 4):
+        for offset in (3, 4, 5):
             world.answer(offset=offset, node=1)
-        assert [value for _, _, value in world.flying] == [0, 1]
+        assert [value for _, _, value in world.flying] == [1, 2]
         world.answer(ErrorCode.REQUEST_TIMED_OUT)
         world.answer(ErrorCode.REQUEST_TIMED_OUT)
-        world.pass_back_off()
-        world.answer(offset=0, node=1)
         world.pass_back_off()
         world.answer(offset=1, node=1)
-        assert world.flying == [(0, 5, 5)]
+        world.pass_back_off()
+        world.answer(offset=2, node=1)
+        assert world.flying == [(0, 6, 6)]
+
+    def test_the_first_batch_of_an_epoch_goes_alone(self) -> None:
+        """A broker that does not know the producer takes any sequence: a second batch must not come before it has taken the first."""
+        world = Flight(3)
+        assert world.flying == [(0, 0, 0)]
+        world.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+        world.pass_back_off()
+        assert world.flying == [(0, 0, 0)]
+        world.answer()
+        world.add(1)
+        assert [sequence for _, sequence, _ in world.flying] == [1, 3]
+        world.answer(ErrorCode.UNKNOWN_PRODUCER_ID)
+        world.answer(ErrorCode.UNKNOWN_PRODUCER_ID)
+        world.pass_back_off()
+        assert [(epoch, sequence) for epoch, sequence, _ in world.flying] == [(1, 0)]
+
+    def test_without_idempotence_the_first_batch_does_not_go_alone(self) -> None:
+        world = Flight(3, CONFIG._replace(idempotent=False))
+        assert len(world.flying) == 3
 
     def test_a_request_stays_below_its_largest_size(self) -> None:
         world = World(1, 0.0, partitions=4, config=CONFIG._replace(max_request_size=150))
@@ -500,7 +533,7 @@ class TestPace:
             assert world.sender.on_response(dispatch, [BatchAnswer(error, 0) for error in answers], world.now)
 
     def test_what_is_on_the_wire_is_incomplete_too(self) -> None:
-        world = Flight(6)
+        world = Flight.after_one(6)
         assert len(world.sender.incomplete()) == 6
         world.answer()
         assert len(world.sender.incomplete()) == 5
@@ -555,14 +588,14 @@ def test_one_in_flight_keeps_order_without_idempotence(seed: int) -> None:
     assert first_seen == sorted(first_seen)
 
 
-def test_a_broker_that_lost_the_producer_state_gets_a_new_epoch() -> None:
+def test_a_broker_with_another_producer_state_gets_a_new_epoch() -> None:
     world = World(1, 0.0, partitions=1)
     world.leaders = [0]
     world.send(5)
     world.now += 10
     world.turn()
     world.deliver()
-    world.logs[0].producer = (-1, -1)
+    world.logs[0].recent = deque([(500, 500, 0)], maxlen=5)
     world.send(5)
     world.run(0)
     world.check()

@@ -4,6 +4,8 @@ Ordering, for an idempotent producer, per partition:
 1. A batch gets (producer id, epoch, sequence) when it first goes on the wire, and keeps them when it is sent again, so that the broker
    can tell a repetition from a new batch. It knows the last five: so many batches of a partition at most are on the wire, and a new one
    has to wait while one of five before it is. (That may be with a former leader that stands still, while its successor takes the others.)
+   The first batch goes alone until it is acknowledged: a broker that knows nothing of the producer takes any sequence, so that it would
+   take a second one although it has refused the first, and the first one never again.
 2. A batch that failed retriably goes back into the queue at its place in the sequence. From then on the partition advances one batch at
    a time, lowest sequence first, until the repeated ones are through; new batches wait behind them.
 3. When a batch with a sequence is given up (rejected for good, or its time was up), the sequences after it may have a gap that the
@@ -198,10 +200,13 @@ class Sender:
             return not any(sequence_before(other.base_sequence, head.base_sequence) for other in state.in_flight)
         if not self._config.idempotent:
             return len(state.in_flight) < self._config.max_in_flight
-        if (state.producer_id, state.producer_epoch) != (self.producer_id, self.producer_epoch) and state.in_flight:
+        if not state.in_flight:
+            return True
+        if (state.producer_id, state.producer_epoch) != (self.producer_id, self.producer_epoch) or state.last_acked_sequence < 0:
             return False
-        return len(state.in_flight) < self._config.max_in_flight and (
-            not state.in_flight or state.next_ordinal - min([batch.ordinal for batch in state.in_flight]) < _REMEMBERED
+        return (
+            len(state.in_flight) < self._config.max_in_flight
+            and state.next_ordinal - min([batch.ordinal for batch in state.in_flight]) < _REMEMBERED
         )
 
     def _next_expiry(self, now_ms: int) -> int:
