@@ -118,7 +118,7 @@ class TestBackoff:
 
 
 class TestRequests:
-    TARGET = FetchTarget(TP, 42, 7, 1, 1000)
+    TARGET = FetchTarget(TP, 42, 7, 1, 1000, ZERO_UUID)
     SETTINGS = FetchSettings(max_wait_ms=500, min_bytes=2, max_bytes=3000, isolation=1, rack_id="r")
 
     def test_a_fetch_says_what_is_wanted(self) -> None:

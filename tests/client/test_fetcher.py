@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from uuid import UUID
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.base.ids import TopicPartition
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.fetcher import (
     EARLIEST_TIMESTAMP,
@@ -26,6 +27,7 @@ from odradek.client.core.metadata import FOREVER, Broker, ClusterView, Partition
 from odradek.records.batch import encode_batch
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
+FIRST, SECOND = UUID(int=1), UUID(int=2)
 MAX_BYTES = 1000
 BACK_OFF_MS = (80, 120)
 """The first pause, with its spread."""
@@ -51,6 +53,8 @@ class World:
 
     def __init__(self, *partitions: TopicPartition, reset: str = "earliest", isolation: int = READ_UNCOMMITTED) -> None:
         self.leaders = dict.fromkeys((A, B, C), 1)
+        self.epoch = 7
+        self.topic_id = FIRST
         self.now = 0
         self.fetcher = Fetcher(partition_max_bytes=MAX_BYTES, reset_policy=reset, backoff=Backoff(100, 1000, random.Random(1)))
         self.isolation = isolation
@@ -60,9 +64,9 @@ class World:
 
     @property
     def view(self) -> ClusterView:
-        infos = {each.partition: PartitionInfo(each.partition, leader, 7, (), (), ()) for each, leader in self.leaders.items()}
+        infos = {each.partition: PartitionInfo(each.partition, leader, self.epoch, (), (), ()) for each, leader in self.leaders.items()}
         brokers = {node: Broker(node, "host", 1) for node in {1, 2}}
-        return ClusterView("c", 1, brokers, {"t": TopicInfo("t", ZERO_UUID, False, ErrorCode.NONE, infos)})
+        return ClusterView("c", 1, brokers, {"t": TopicInfo("t", self.topic_id, False, ErrorCode.NONE, infos)})
 
     def plans(self) -> list[FetchPlan]:
         return self.fetcher.plan(self.view, self.now)[0]
@@ -365,6 +369,53 @@ class TestErrors:
         world.leaders[A] = 3
         plans, needs_metadata, _ = world.fetcher.plan(world.view, 0)
         assert (plans, needs_metadata) == ([], True)
+
+
+class TestDeposedLeaders:
+    """What metadata of before says of the leader must not be believed: it has not all that was read, or committed."""
+
+    def needs_metadata(self, world: World) -> bool:
+        plans, needs_metadata, _ = world.fetcher.plan(world.view, world.now)
+        assert needs_metadata == (not plans)
+        for plan in plans:
+            world.fetcher.on_response(plan, [None] * len(plan.targets), world.now)
+        return needs_metadata
+
+    def test_one_of_before_the_committed_position_is_not_asked(self) -> None:
+        world = World()
+        world.fetcher.seek(A, 5, 8)
+        assert self.needs_metadata(world)
+        world.epoch = 8
+        assert not self.needs_metadata(world)
+        world.fetcher.seek(A, 6)
+        world.epoch = 7
+        assert self.needs_metadata(world), "a position without an epoch takes nothing back"
+
+    def test_one_of_before_what_was_read_is_not_asked(self) -> None:
+        world = World()
+        world.answer(fetched(data(0, b"a", partition_leader_epoch=6) + data(1, b"b", partition_leader_epoch=7)))
+        world.epoch = 6
+        assert self.needs_metadata(world)
+        assert world.fetcher.positions[A].epoch == 7
+
+    def test_an_older_batch_takes_nothing_back(self) -> None:
+        world = World()
+        world.fetcher.seek(A, 0, 7)
+        world.answer(fetched(data(0, b"a", partition_leader_epoch=3)))
+        assert world.fetcher.positions[A].epoch == 7
+
+    def test_a_broker_that_knows_no_epochs_is_asked(self) -> None:
+        world = World()
+        world.fetcher.seek(A, 5, 8)
+        world.epoch = -1
+        assert not self.needs_metadata(world)
+
+    def test_of_a_topic_that_was_made_anew_the_epochs_begin_again(self) -> None:
+        world = World()
+        world.answer(fetched(data(0, b"a", partition_leader_epoch=7)))
+        world.topic_id, world.epoch = SECOND, 0
+        assert not self.needs_metadata(world)
+        assert world.fetcher.positions[A].epoch == -1
 
 
 class TestOutOfRange:

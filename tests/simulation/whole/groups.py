@@ -92,17 +92,25 @@ async def fetch_positions(
     story: Story, requests: Requests, group: str, partitions: list[TopicPartition], *, stable: bool = False
 ) -> dict[TopicPartition, int]:
     """Committed positions, -1 where there is none; KafkaError or ConnectionLost."""
+    committed = await fetch_committed(story, requests, group, partitions, stable=stable)
+    return {partition: offset for partition, (offset, _) in committed.items()}
+
+
+async def fetch_committed(
+    story: Story, requests: Requests, group: str, partitions: list[TopicPartition], *, stable: bool
+) -> dict[TopicPartition, tuple[int, int]]:
+    """As `fetch_positions`, with the leader epochs that were committed beside them."""
     wanted = [OffsetFetchRequest.OffsetFetchRequestTopics(name=topic, partition_indexes=[number]) for topic, number in partitions]
     request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=wanted)], require_stable=stable)
     (answer,) = (await ask_coordinator(story, requests, group, request, OffsetFetchResponse, 8)).groups
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code), group)
-    found: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, tuple[int, int]] = {}
     for topic in answer.topics:
         for each in topic.partitions:
             if each.error_code:
                 raise KafkaError(ErrorCode(each.error_code), group)
-            found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+            found[TopicPartition(topic.name, each.partition_index)] = (each.committed_offset, each.committed_leader_epoch)
     return found
 
 

@@ -23,7 +23,7 @@ from odradek.records.batch import encode_batch
 from odradek.testing.clients import SimulatedConsumer
 from odradek.testing.history import Assigned, Commit, Poll, Send
 from tests.simulation.whole.clients import PATIENCE, value_of
-from tests.simulation.whole.groups import fetch_positions
+from tests.simulation.whole.groups import fetch_committed, fetch_positions
 from tests.simulation.whole.invariants.coordinators import copied
 from tests.simulation.whole.plan import SINK, SOURCE, Plan
 from tests.simulation.whole.requests import GROUP, TRANSACTION, Requests, pause
@@ -115,29 +115,30 @@ class Copier:
         taken = await self._persist("taking the id", take, lambda answer: answer.error_code)
         self.producer_id, self.epoch = taken.producer_id, taken.producer_epoch
         self.sequences: dict[int, int] = {}
-        position = max((await self._position(source))[source], 0)
+        position, epoch = await self._committed(source)
         self.recorder.invoke("assign", seek=True)
         self.recorder.ok("assign", [Assigned(None, *source, None)], seek=True)
         consumer.assign([source])
-        consumer.seek(source, position)
+        consumer.seek(source, max(position, 0), epoch)
         for _ in range(transactions):
             records = await consumer.poll(500, 200 if self.story.sources_are_done else self.rng.choice((1, 5, 20)))
             if records:
-                await self._copy(source, records)
+                await self._copy(source, records, consumer.leader_epoch(source))
             elif self.story.sources_are_done:
                 return
 
-    async def _position(self, source: TopicPartition) -> dict[TopicPartition, int]:
+    async def _committed(self, source: TopicPartition) -> tuple[int, int]:
+        """The position, and its leader epoch: a leader that was deposed and has not heard of it must not say that it is out of range."""
         for _ in range(_TRIES):
             try:
-                return await fetch_positions(self.story, self.requests, GROUP_ID, [source], stable=True)
+                return (await fetch_committed(self.story, self.requests, GROUP_ID, [source], stable=True))[source]
             except (KafkaError, ConnectionLost):
                 self.requests.forget(GROUP, GROUP_ID)
                 await pause(self.rng, 0.5)
         raise NotCertain("the position cannot be read")
 
-    async def _copy(self, source: TopicPartition, records: list[ConsumerRecord]) -> None:
-        """One transaction."""
+    async def _copy(self, source: TopicPartition, records: list[ConsumerRecord], epoch: int) -> None:
+        """One transaction, of records that were written up to the leader epoch."""
         values: dict[int, list[str]] = {}
         for record in records:
             value = value_of(record.value)
@@ -151,7 +152,7 @@ class Copier:
             for partition, each in sorted(values.items()):
                 offset = await self._produce(partition, each)
                 acked += [Send(SINK, partition, offset + index, value) for index, value in enumerate(each)]
-            await self._commit_offset(source, records[-1].offset + 1)
+            await self._commit_offset(source, records[-1].offset + 1, epoch)
             if self.rng.random() < 0.3:
                 await self._end(commit=False)
                 raise NotCertain("aborted for a change")
@@ -188,9 +189,9 @@ class Copier:
         self.sequences[partition] = sequence + len(values)
         return written.base_offset
 
-    async def _commit_offset(self, source: TopicPartition, offset: int) -> None:
+    async def _commit_offset(self, source: TopicPartition, offset: int, epoch: int) -> None:
         partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
-            partition_index=source.partition, committed_offset=offset, committed_metadata=""
+            partition_index=source.partition, committed_offset=offset, committed_leader_epoch=epoch, committed_metadata=""
         )
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,

@@ -61,9 +61,15 @@ class AsyncConsumer:
         """The partitions being read."""
         return set(self.engine.fetcher.positions)
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continues at the offset."""
-        self.engine.seek(partition, offset)
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """Continues at the offset. With the `leader_epoch` that was committed beside it, a leader of before that epoch is not believed that
+        the offset is out of range (KIP-320); -1 where it is not known.
+        """
+        self.engine.seek(partition, offset, leader_epoch)
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """The newest leader epoch in which what was read of the partition was written, -1 for none; to be committed beside the position."""
+        return self.engine.leader_epoch(partition)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continues with the first record there is (of all partitions when none is named)."""

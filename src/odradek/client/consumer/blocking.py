@@ -48,9 +48,15 @@ class Consumer:
         """The partitions being read."""
         return self._consumer.assignment()
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continues at the offset."""
-        self._do(lambda: self._consumer.seek(partition, offset))
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """Continues at the offset. With the `leader_epoch` that was committed beside it, a leader of before that epoch is not believed that
+        the offset is out of range (KIP-320); -1 where it is not known.
+        """
+        self._do(lambda: self._consumer.seek(partition, offset, leader_epoch))
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """The newest leader epoch in which what was read of the partition was written, -1 for none; to be committed beside the position."""
+        return self._consumer.leader_epoch(partition)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continues with the first record there is (of all partitions when none is named)."""

@@ -69,12 +69,12 @@ class ConsumerEngine:
         self.fetcher.assign(chosen)
         self.wake()
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
         """Continues at the offset."""
         if offset < 0:
             raise ValueError("an offset is at least 0; for the ends of the log use seek_to_beginning and seek_to_end")
         self._drop_records(lambda other: other == partition)
-        self.fetcher.seek(partition, offset)
+        self.fetcher.seek(partition, offset, leader_epoch)
         self.wake()
 
     def seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
@@ -114,6 +114,12 @@ class ConsumerEngine:
         await self._find_positions()
         decoded = self._next_decoded(partition)
         return self.fetcher.positions[partition].offset if decoded is None else decoded
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """The newest leader epoch that the partition is known to have had, -1 for none."""
+        if partition not in self.fetcher.positions:
+            raise ValueError(f"{partition} is not assigned to this consumer")
+        return self.fetcher.positions[partition].epoch
 
     def _drop_records(self, dropped: Callable[[TopicPartition], bool]) -> None:
         left = [record for record in self._records[self._read :] if not dropped(TopicPartition(record.topic, record.partition))]

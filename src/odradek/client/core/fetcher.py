@@ -3,6 +3,8 @@
 - A partition is asked for again as soon as less than two of its answers wait to be read: one is decoded while the next is on its way.
 - There is at most one Fetch on the wire per node.
 - What arrives for a partition that was re-assigned or sought in the meantime is dropped: every position carries a generation.
+- No leader is asked of an earlier epoch than that of what was read, or of the position that was sought (KIP-320): one that was deposed and
+  has not heard of it would take a position beyond the end of its log for one that is out of range.
 Times are monotonic milliseconds.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
@@ -35,6 +38,7 @@ class FetchTarget(NamedTuple):
     leader_epoch: int
     generation: int
     max_bytes: int
+    topic_id: UUID
 
 
 class FetchPlan(NamedTuple):
@@ -68,6 +72,7 @@ class Position:
 
     __slots__ = (
         "chunks",
+        "epoch",
         "failures",
         "fetch_offset",
         "generation",
@@ -76,10 +81,15 @@ class Position:
         "paused",
         "reset_to",
         "retry_at_ms",
+        "topic_id",
     )
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
+        self.epoch = -1
+        """The newest leader epoch that the partition is known to have had, -1 for none."""
+        self.topic_id: UUID | None = None
+        """The topic that the epoch is of, where that is known."""
         self.offset = -1
         self.fetch_offset = -1
         self.reset_to: int | None = None
@@ -129,10 +139,11 @@ class Fetcher:
                 position.reset_to = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}.get(self._reset_policy)
             self.positions[topic_partition] = position
 
-    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Continues at `offset`; data fetched before is dropped."""
+    def seek(self, topic_partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """Continues at `offset`, of which is known that it was written in `leader_epoch` or later; data fetched before is dropped."""
         position = self._restarted(topic_partition)
         position.offset = position.fetch_offset = offset
+        position.epoch = max(position.epoch, leader_epoch)
 
     def seek_to(self, topic_partition: TopicPartition, timestamp: int) -> None:
         """Continues where the broker says that the log begins (EARLIEST_TIMESTAMP) or ends (LATEST_TIMESTAMP)."""
@@ -184,12 +195,17 @@ class Fetcher:
                 wake = min(wake, position.retry_at_ms - now_ms)
                 continue
             leader = view.leader(topic_partition)
-            if leader is None:
+            if leader is None or self._is_deposed(view, topic_partition, position):
                 needs_metadata = True
             elif leader not in self._busy_nodes:
-                info = view.partition(topic_partition)
-                epoch = info.leader_epoch if info is not None else -1
-                target = FetchTarget(topic_partition, position.fetch_offset, epoch, position.generation, self._partition_max_bytes)
+                target = FetchTarget(
+                    topic_partition,
+                    position.fetch_offset,
+                    view.leader_epoch(topic_partition),
+                    position.generation,
+                    self._partition_max_bytes,
+                    view.topics[topic_partition.topic].topic_id,
+                )
                 targets.setdefault(leader, []).append(target)
         plans = [FetchPlan(node, tuple(chosen)) for node, chosen in targets.items()]
         for plan in plans:
@@ -197,6 +213,16 @@ class Fetcher:
             for target in plan.targets:
                 self.positions[target.topic_partition].in_flight = True
         return plans, needs_metadata, wake
+
+    def _is_deposed(self, view: ClusterView, topic_partition: TopicPartition, position: Position) -> bool:
+        """Whether the leader that is known is one of before the position's epoch."""
+        if not 0 <= view.leader_epoch(topic_partition) < position.epoch:
+            return False
+        if position.topic_id in (None, view.topics[topic_partition.topic].topic_id):
+            return True
+        # The topic was deleted and made anew: its epochs begin again.
+        position.epoch = -1
+        return False
 
     def on_response(self, plan: FetchPlan, answers: Sequence[FetchedPartition | None], now_ms: int) -> bool:
         """Takes the answer over, in the order of the plan's targets (None: not in the answer); True when the metadata is out of date."""
@@ -226,7 +252,7 @@ class Fetcher:
         position.failures = position.retry_at_ms = 0
         if not answer.records:
             return
-        end, next_offset = whole_batches(answer.records, target.offset)
+        end, next_offset, epoch = whole_batches(answer.records, target.offset)
         if end == 0:
             self.errors.append(
                 KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{target.topic_partition} at offset {target.offset}: the broker sent no whole batch")
@@ -234,6 +260,8 @@ class Fetcher:
             return
         position.chunks.append(Chunk(target.topic_partition, target.offset, next_offset, answer.records[:end], answer.aborted))
         position.fetch_offset = next_offset
+        if epoch >= position.epoch:
+            position.epoch, position.topic_id = epoch, target.topic_id
         # Fair order: who was served goes to the end.
         self.positions[target.topic_partition] = self.positions.pop(target.topic_partition)
 
@@ -265,13 +293,14 @@ class Fetcher:
         return None
 
 
-def whole_batches(buffer: memoryview, offset: int) -> tuple[int, int]:
-    """(bytes of the whole batches at the start of the buffer, offset after the last of them, at least `offset`)."""
-    end, next_offset = 0, offset
+def whole_batches(buffer: memoryview, offset: int) -> tuple[int, int, int]:
+    """(bytes of the whole batches at the start of the buffer, offset after the last of them, at least `offset`, and its leader epoch)."""
+    end, next_offset, epoch = 0, offset, -1
     for position, header in iter_headers(buffer):
         end = position + header.batch_length + LOG_OVERHEAD
         next_offset = max(next_offset, header.next_offset)
-    return end, next_offset
+        epoch = header.partition_leader_epoch
+    return end, next_offset, epoch
 
 
 def decode_chunk(chunk: Chunk, *, read_committed: bool, check_crcs: bool) -> list[ConsumerRecord]:

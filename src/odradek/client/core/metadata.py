@@ -59,6 +59,11 @@ class ClusterView(NamedTuple):
         info = self.partition(topic_partition)
         return info.leader if info is not None and info.leader in self.brokers else None
 
+    def leader_epoch(self, topic_partition: TopicPartition) -> int:
+        """The epoch of the leader, -1 where that is not known."""
+        info = self.partition(topic_partition)
+        return -1 if info is None else info.leader_epoch
+
     def topic_name(self, topic_id: UUID) -> str | None:
         """The name of a topic id, None when it is not known."""
         return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), None)
