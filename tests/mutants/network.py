@@ -626,7 +626,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "overdraw-right-leaks",
         "network/frames.py",
-        "            self._pool.give_back(buffer)\n        self._pool.settle(self)",
+        "            self._pool.give_back(buffer)\n        if self._pool.overdrawn_by is self:\n            self._pool.settle(self)",
         "            self._pool.give_back(buffer)",
         "A connection that goes in the middle of a large frame takes the right to overdraw with it, and no other ever gets it.",
         "network/test_frames.py -k middle_of_a_frame",

@@ -122,8 +122,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "old-header-for-flexible",
         "protocol/headers.py",
-        "return 1 if _is_flexible(api_key, version) and api_key != _API_VERSIONS else 0",
-        "return 1 if _is_flexible(api_key, version) else 0",
+        "{**_FLEXIBLE_SINCE, _API_VERSIONS: 1 << 15}",
+        "_FLEXIBLE_SINCE",
         "clients cannot read ApiVersions",
         "protocol",
     ),

@@ -654,8 +654,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "flush-messages-off-by-one",
         "storage/log.py",
-        "return self.log_end_offset - self.recovery_point >= self.config.flush_messages",
-        "return self.log_end_offset - self.recovery_point > self.config.flush_messages",
+        "return self.log_end_offset - self._durability.recovery_point >= self.config.flush_messages",
+        "return self.log_end_offset - self._durability.recovery_point > self.config.flush_messages",
         "flush.messages lets one record more be lost",
         "storage/test_run_time_configuration.py::test_flush_messages_and_flush_ms replication/test_run_time_configuration.py",
     ),

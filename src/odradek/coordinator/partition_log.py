@@ -16,7 +16,6 @@ from odradek.storage.producer_state import VerificationGuard
 if TYPE_CHECKING:
     from odradek.replication.partition import Partition
     from odradek.replication.replica_manager import ReplicaManager
-    from odradek.storage.log import Log
     from odradek.storage.reading import LogRead
 
 T = TypeVar("T")
@@ -39,24 +38,21 @@ class PartitionLog:
         self._leader_epoch = partition.leader_epoch
         self._runs = runs
 
-    def _log(self) -> Log:
-        return self._partition.local_log(self._leader_epoch, leader_only=True)
-
     @property
     def log_start_offset(self) -> int:
-        return self._log().log_start_offset
+        return self._partition.local_log(self._leader_epoch, leader_only=True).log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self._log().log_end_offset
+        return self._partition.local_log(self._leader_epoch, leader_only=True).log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        return self._log().high_watermark
+        return self._partition.local_log(self._leader_epoch, leader_only=True).high_watermark
 
     @property
     def max_batch_bytes(self) -> int:
-        return self._log().config.max_message_bytes
+        return self._partition.local_log(self._leader_epoch, leader_only=True).config.max_message_bytes
 
     def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
         """See CoordinatorLog. Whoever waits for the records is told of them on the loop's next turn."""
@@ -65,7 +61,9 @@ class PartitionLog:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not led in epoch {leader_epoch} any more")
         verified = guard if isinstance(guard, VerificationGuard) else None
         info, _ = partition.append_as_leader(memoryview(batch), ALL_IN_SYNC, AppendOrigin.COORDINATOR, verified, transaction_version)
-        self._flush_if_due()
+        log = partition.log
+        if log is not None and log.flush_due:
+            self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
         # The shard itself looks after the high watermark: only whoever reads the partition has to be told.
         delayed = self._manager.delayed
         delayed.log_end_moved(partition.topic_partition)
@@ -74,7 +72,7 @@ class PartitionLog:
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]:
         """See CoordinatorLog."""
-        read = self._log().read(start_offset, max_bytes=max_bytes, max_offset=end_offset, min_one_message=True)
+        read = self._partition.local_log(self._leader_epoch, leader_only=True).read(start_offset, max_bytes=max_bytes, max_offset=end_offset, min_one_message=True)
         if self._runs:
 
             def decode(data: bytes, position: int) -> tuple[LoadedBatch, int] | None:
@@ -117,12 +115,6 @@ class PartitionLog:
             return False
         self._leader_epoch = leader_epoch
         return True
-
-    def _flush_if_due(self) -> None:
-        partition = self._partition
-        log = partition.log
-        if log is not None and log.flush_due:
-            self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
 
 
 def open_partition_log(manager: ReplicaManager, run_job: RunJob, *, runs: bool = False) -> Callable[[TopicPartition], PartitionLog]:

@@ -223,8 +223,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         # Memory for a started frame is reserved in `_make_room`, outside this callback; the first piece of memory is never refused.
-        if self._receiver.capacity == 0:
-            self._receiver.reserve()
         return self._receiver.space()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -282,7 +280,8 @@ class Connection(asyncio.BufferedProtocol):
                     if answer.done:
                         answer = answer.result()
                     else:
-                        self._flush(short)
+                        if short or self._outgoing:
+                            self._flush(short)
                         self._await(answer, size)
                         self._busy = False
                         continue
@@ -341,8 +340,7 @@ class Connection(asyncio.BufferedProtocol):
         """No request may be served: until one may, one more read at most, into the memory that is there."""
         self._busy = True
         receiver = self._receiver
-        receiver.frame_done()
-        if receiver.capacity and not receiver.room and self._transport is not None:
+        if receiver.frame_done() and not receiver.room and self._transport is not None:
             self._transport.pause_reading()
 
     def _make_room(self) -> None:
@@ -353,8 +351,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.listener.quiet:
             self._transport.pause_reading()
             return
-        receiver.frame_done()
-        if receiver.pending and not receiver.reserve():
+        if receiver.frame_done() and not receiver.reserve():
             self._starve()
             return
         self._resume_reading()

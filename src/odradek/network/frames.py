@@ -2,7 +2,7 @@
 
 A frame is four bytes of size (big-endian, signed) and that many bytes. The owner of a `FrameReceiver` runs this cycle:
 
-1. `space()` gives the memory to receive into; `received(n)` says how much of it was filled.
+1. `space()` gives the memory to receive into, the first piece without asking; `received(n)` says how much of it was filled.
 2. `next_frame()` gives a view of the next whole frame, or None. A bad size raises `FrameSizeError` before anything is allocated for it.
    `put_back()` right after that, for a frame whose time has not come.
 3. `frame_done()` once the frame's answer exists. Then the bytes may be overwritten, *unless* somebody still holds a view of them: in
@@ -180,7 +180,9 @@ class FrameReceiver:
             self._pool.give_back(buffer)
 
     def space(self) -> memoryview:
-        """Memory to receive into, never empty after `reserve` has said True."""
+        """Memory to receive into, never empty where nothing is pending or `reserve` has said True."""
+        if self._buffer is None:
+            self.reserve()
         buffer = self._buffer
         assert buffer is not None
         frame_end = self._frame_end
@@ -196,8 +198,9 @@ class FrameReceiver:
         return buffer is not None and self._end < self._frame_end and self._end < len(buffer.data)
 
     def received(self, size: int) -> None:
+        buffer = self._buffer
         self._end += size
-        self._filled = self._end in (self._frame_end, self.capacity)
+        self._filled = self._end == self._frame_end or (buffer is not None and self._end == len(buffer.data))
 
     def reserve(self) -> bool:
         """Makes room for more bytes; False when the budget does not allow it."""
@@ -280,10 +283,12 @@ class FrameReceiver:
         self._frame_end = self._start
         self._start -= SIZE.size + len(frame)
 
-    def frame_done(self) -> None:
-        """The frame's answer exists. Gives the buffer back when nothing else has been received."""
-        if self._start == self._end:
-            self.release()
+    def frame_done(self) -> bool:
+        """The frame's answer exists. Gives the buffer back unless more has been received; whether it has."""
+        if self._start != self._end:
+            return True
+        self.release()
+        return False
 
     def release(self) -> None:
         """Gives the buffer back to the pool; what was received and not handed out is lost."""
@@ -293,4 +298,5 @@ class FrameReceiver:
             self._start = self._end = 0
             self._frame_end = -1
             self._pool.give_back(buffer)
-        self._pool.settle(self)
+        if self._pool.overdrawn_by is self:
+            self._pool.settle(self)

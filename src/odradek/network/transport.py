@@ -94,8 +94,7 @@ class RequestPipeline:
         while (frame := receiver.next_frame()) is not None:
             self._answer(frame)
             del frame
-        receiver.frame_done()
-        if receiver.pending:
+        if receiver.frame_done():
             receiver.reserve()
 
     def _answer(self, frame: memoryview) -> None:
@@ -213,10 +212,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._fail(ConnectionLost(f"the connection broke: {exc}" if exc is not None else "the other side closed the connection"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        receiver = self._pipeline.receiver
-        if receiver.capacity == 0:
-            receiver.reserve()
-        return receiver.space()
+        return self._pipeline.receiver.space()
 
     def buffer_updated(self, nbytes: int) -> None:
         try:

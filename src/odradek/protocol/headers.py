@@ -33,25 +33,25 @@ class RequestHeader(NamedTuple):
 _FLEXIBLE_SINCE: Final[dict[int, int]] = {
     int(api_key): 1 << 15 if info.flexible_since is None else info.flexible_since for api_key, info in API_INFO.items()
 }
-
-
-def _is_flexible(api_key: int, version: int) -> bool:
-    try:
-        return version >= _FLEXIBLE_SINCE[api_key]
-    except KeyError:
-        raise ProtocolError(f"unknown API key {api_key}") from None
+_FLEXIBLE_ANSWER_SINCE: Final[dict[int, int]] = {**_FLEXIBLE_SINCE, _API_VERSIONS: 1 << 15}
 
 
 def request_header_version(api_key: int, version: int) -> int:
     """0, 1 or 2; ProtocolError for an unknown key."""
-    if _is_flexible(api_key, version):
+    flexible_since = _FLEXIBLE_SINCE.get(api_key)
+    if flexible_since is None:
+        raise ProtocolError(f"unknown API key {api_key}")
+    if version >= flexible_since:
         return 2
     return 0 if api_key == _CONTROLLED_SHUTDOWN and version == 0 else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
     """0 or 1; ProtocolError for an unknown key."""
-    return 1 if _is_flexible(api_key, version) and api_key != _API_VERSIONS else 0
+    flexible_since = _FLEXIBLE_ANSWER_SINCE.get(api_key)
+    if flexible_since is None:
+        raise ProtocolError(f"unknown API key {api_key}")
+    return 1 if version >= flexible_since else 0
 
 
 def decode_request_header(buffer: bytes | bytearray | memoryview) -> tuple[RequestHeader, int]:

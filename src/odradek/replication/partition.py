@@ -294,6 +294,10 @@ class Partition:
         wanted = log.config.min_insync_replicas
         return wanted if wanted <= self._replica_count else self._replica_count
 
+    def _is_under_min_isr(self, log: Log) -> bool:
+        in_sync = len(self.isr.isr)
+        return in_sync < self._replica_count and in_sync < log.config.min_insync_replicas
+
     def append_as_leader(
         self,
         records: memoryview,
@@ -311,7 +315,7 @@ class Partition:
         log = self.log
         if log is None or not self.is_leader:
             raise self._unavailable()
-        if required_acks == -1 and len(self.isr.isr) < self._min_isr_of(log):
+        if required_acks == -1 and self._is_under_min_isr(log):
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {sorted(self.isr.isr)} is insufficient to satisfy the min.isr requirement of {self.min_isr} "
@@ -392,9 +396,9 @@ class Partition:
     # -- high watermark ---------------------------------------------------------------------------------------------------------
 
     def _advance_high_watermark(self, log: Log, now_s: float | None) -> bool:
-        isr = self.isr
-        if len(isr.isr) < self._min_isr_of(log):
+        if self._is_under_min_isr(log):
             return False
+        isr = self.isr
         end_offset = log.log_end_offset
         high_watermark = end_offset
         if log.flush_due:

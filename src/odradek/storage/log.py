@@ -290,7 +290,7 @@ class Log:
     @property
     def flush_due(self) -> bool:
         """Whether flush.messages asks for a flush: so many records are not durable yet."""
-        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+        return self.log_end_offset - self._durability.recovery_point >= self.config.flush_messages
 
     def needs_flush(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms asks for a flush now."""
