@@ -57,14 +57,13 @@ class Ids:
 
 
 class Channel:
-    """Requests of the broker to itself, kept back on demand."""
+    """Markers for partitions that another broker leads, kept back on demand."""
 
     def __init__(self, broker: Transactions) -> None:
         self.broker = broker
         self.held: list[tuple[Deferred[Message], Message, int]] | None = None
 
-    def send(self, node: int, api_key: int, request: Message, version: int, *, at_once: bool) -> Deferred[Message]:
-        assert at_once  # as this channel does
+    def send(self, node: int, api_key: int, request: Message, version: int) -> Deferred[Message]:
         result: Deferred[Message] = Deferred()
         if self.held is not None and api_key == ApiKey.WRITE_TXN_MARKERS:
             self.held.append((result, request, version))
@@ -259,6 +258,7 @@ def test_a_successor_has_the_open_transaction_aborted(broker: Transactions) -> N
     former = broker.producer()
     broker.add(former, 0)
     broker.write(former, version=11)
+    broker.services.transactions._markers._here = None
     broker.channel.held = []
     assert broker.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert broker.state().transaction_state == "PrepareAbort"

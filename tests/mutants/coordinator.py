@@ -1998,6 +1998,30 @@ _CONSUMER: Final[tuple[Mutant, ...]] = (
 
 _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "own-partitions-never-go-on",
+        "coordinator/transaction/markers.py",
+        "                self._write_here(self._here, job, partitions)\n            self._go_on(node)\n",
+        "                self._write_here(self._here, job, partitions)\n",
+        "after the first transaction no marker is written to this broker's own partitions",
+        "coordinator/transaction/test_markers.py",
+    ),
+    Mutant(
+        "own-partitions-by-request",
+        "coordinator/transaction/markers.py",
+        "if self._here is not None and node == self._here.node_id:",
+        "if False:",
+        "every transaction makes and answers a message to its own node",
+        "coordinator/transaction/test_markers.py",
+    ),
+    Mutant(
+        "a-part-of-the-markers-is-all",
+        "coordinator/transaction/markers.py",
+        "        self._take(job, codes, codes)",
+        "        self._take(job, list(job.pending), codes)",
+        "partitions whose marker is on its way get another one",
+        "coordinator/transaction/test_markers.py",
+    ),
+    Mutant(
         "fenced-producer-repeats-itself",
         "coordinator/transaction/state.py",
         "        producer_epoch=epoch,\n        last_producer_epoch=NO_PRODUCER_EPOCH,\n",

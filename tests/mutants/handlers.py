@@ -421,8 +421,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "marker-of-a-negative-epoch",
         "handlers/transaction/write_txn_markers.py",
-        "    if marker.producer_id < 0 or marker.producer_epoch < 0 or marker.transaction_version < 0:",
-        "    if marker.producer_id < 0:",
+        "    if ending.producer_id < 0 or ending.producer_epoch < 0 or ending.version < 0:",
+        "    if ending.producer_id < 0:",
         "a marker with a negative epoch is written",
         "handlers/test_transactions.py",
     ),
@@ -677,8 +677,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "answers-in-order-of-completion",
         "handlers/transaction/add_partitions_to_txn.py",
-        "        results[index] = topics\n",
-        "        results[len(asked) - left] = topics\n",
+        "        results[index] = _all(",
+        "        results[len(asked) - left] = _all(",
         "With several transactions in a request one is answered what is true of another that was decided earlier.",
         "handlers/test_transactions.py -k own_answer",
     ),

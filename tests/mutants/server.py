@@ -16,6 +16,38 @@ _CONFIGURATION = "simulation/test_configuration.py"
 _DIRECTORIES = "simulation/test_log_directories.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "own-coordinator-forgets-the-producer-s-age",
+        "server/transaction_verifier.py",
+        "{partition: _for_producer(code, question.support) for partition, code in refused.items()}",
+        "refused",
+        "producers hear codes that they do not know from a coordinator on the same broker",
+        "server/test_transaction_verifier.py",
+    ),
+    Mutant(
+        "own-coordinator-only-verifies",
+        "server/transaction_verifier.py",
+        "            verify_only=not question.support.adds,\n        ).add_callback(answered)",
+        "            verify_only=True,\n        ).add_callback(answered)",
+        "partitions are not added to the transaction of a producer of version 2",
+        "server/test_transaction_verifier.py",
+    ),
+    Mutant(
+        "markers-of-version-0-here",
+        "server/transactions_here.py",
+        "            transaction.client_version,\n",
+        "            0,\n",
+        "a marker of a transaction of version 2 does not raise the epoch that the partition expects",
+        "server/test_transactions_here.py",
+    ),
+    Mutant(
+        "markers-here-always-commit",
+        "server/transactions_here.py",
+        "            transaction.result_is_commit,\n",
+        "            True,\n",
+        "aborted transactions are committed",
+        "handlers/test_transactions.py",
+    ),
     # The start and the stop.
     Mutant(
         "listed-when-its-session-is-over",

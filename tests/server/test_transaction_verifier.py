@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -18,6 +18,23 @@ from tests.clock import ManualClock
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
+class CoordinatorHere:
+    """This broker's own."""
+
+    node_id = 2
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int, list[TopicPartition], bool]] = []
+        self.answers: list[Deferred[Any]] = []
+
+    def ask(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], *, verify_only: bool
+    ) -> Deferred[Any]:
+        self.asked.append((transactional_id, producer_id, producer_epoch, list(partitions), verify_only))
+        self.answers.append(Deferred())
+        return self.answers[-1]
+
+
 class Coordinator:
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -27,7 +44,10 @@ class Coordinator:
         self.node: int | None = 1
         self.again = [P1]
         self.at_once = False
-        self.verifier = ChannelVerifier(self.clock, self.send, lambda _: self.node, retry_ms=lambda: 20, retry_max_ms=lambda: 100)
+        self.here = CoordinatorHere()
+        self.verifier = ChannelVerifier(
+            self.clock, self.send, lambda _: self.node, retry_ms=lambda: 20, retry_max_ms=lambda: 100, here=self.here
+        )
 
     def send(self, node: int, request: AddPartitionsToTxnRequest, version: int) -> Deferred[Any]:
         self.requests.append(request)
@@ -212,3 +232,50 @@ def test_a_channel_that_answers_before_it_returns_is_not_entered_from_within() -
     last = world.ask("b", P1)
     world.clock.run_due()
     assert last.result() == {}
+
+
+class TestOfThisBroker:
+    """A coordinator that is asked without a request."""
+
+    def test_is_asked_at_once_and_each_producer_by_itself(self) -> None:
+        world = Coordinator()
+        world.node = 2
+        asked = [world.ask("a", P0, P1), world.ask("b", P1, epoch=4, version=12)]
+        assert world.here.asked == [("a", 7, 0, [P0, P1], True), ("b", 7, 4, [P1], False)]
+        world.here.answers[1].complete({P1: ErrorCode.NONE})
+        world.here.answers[0].complete({P0: ErrorCode.NONE, P1: ErrorCode.PRODUCER_FENCED})
+        assert [each.result() for each in asked] == [{P1: ErrorCode.INVALID_PRODUCER_EPOCH}, {}]
+        world.clock.run_due()
+        assert world.requests == []
+
+    def test_one_code_may_be_that_of_all_partitions(self) -> None:
+        world = Coordinator()
+        world.node = 2
+        added, refused = world.ask("a", P0, P1, version=12), world.ask("b", P0, P1)
+        world.here.answers[0].complete(ErrorCode.NONE)
+        world.here.answers[1].complete(ErrorCode.INVALID_TXN_STATE)
+        assert added.result() == {}
+        assert refused.result() == dict.fromkeys((P0, P1), ErrorCode.INVALID_TXN_STATE)
+
+    def test_a_transaction_that_is_being_ended_is_waited_for(self) -> None:
+        world = Coordinator()
+        world.node = 2
+        asked = world.ask("a", P0, version=12)
+        world.here.answers[0].complete({P0: ErrorCode.CONCURRENT_TRANSACTIONS})
+        assert not asked.done
+        world.clock.advance_s(0.02)
+        assert world.here.asked[1:] == [("a", 7, 0, [P1], False)]
+        world.here.answers[1].complete({P1: ErrorCode.NONE})
+        assert asked.result() == {}
+
+    def test_one_that_moves_away_is_asked_by_request(self) -> None:
+        world = Coordinator()
+        world.node = 2
+        asked = world.ask("a", P0, version=12)
+        world.node = 1
+        world.here.answers[0].complete({P0: ErrorCode.CONCURRENT_TRANSACTIONS})
+        world.clock.advance_s(0.02)
+        world.clock.run_due()
+        assert len(world.requests) == 1
+        world.answer()
+        assert asked.result() == {}

@@ -72,7 +72,8 @@ class PartitionLog:
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]:
         """See CoordinatorLog."""
-        read = self._partition.local_log(self._leader_epoch, leader_only=True).read(start_offset, max_bytes=max_bytes, max_offset=end_offset, min_one_message=True)
+        log = self._partition.local_log(self._leader_epoch, leader_only=True)
+        read = log.read(start_offset, max_bytes=max_bytes, max_offset=end_offset, min_one_message=True)
         if self._runs:
 
             def decode(data: bytes, position: int) -> tuple[LoadedBatch, int] | None:

@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek import __version__
 from odradek.base.deferred import Deferred
@@ -31,7 +31,6 @@ from odradek.protocol.registry import response_class
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock, TimerHandle
-    from odradek.network.transport import Bytes
     from odradek.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
@@ -347,7 +346,7 @@ class Peers:
             return
         try:
             version = versions.choose(ApiKey(request.API_KEY), at_most=waiting.at_most, at_least=waiting.at_least)
-            body = cast("list[Bytes]", request.encode_chunks(version))
+            body = request.encode_chunks(version)
         except UnsupportedVersionError as error:
             result.fail(KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{line.node}: {error}"))
             return

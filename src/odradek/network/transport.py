@@ -195,7 +195,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             except Exception as error:
                 result.fail(error)
 
-        body = cast("list[Bytes]", request.encode_chunks(api_version))
+        body = request.encode_chunks(api_version)
         self.send(request.API_KEY, api_version, body, timeout_s=timeout_s).add_callback(answered)
         return result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from odradek.protocol.schema import Chunk
 
@@ -28,7 +28,7 @@ def frame(*parts: bytes) -> bytes:
     return _SIZE.pack(len(body)) + body
 
 
-def frame_chunks(header: bytes, chunks: Iterable[Chunk]) -> list[Chunk]:
+def frame_chunks(header: bytes, chunks: Iterable[Any]) -> list[Any]:
     """A frame of a header and the chunks of a message (`Message.encode_chunks`), size and header joined to the first chunk in memory."""
     body = list(chunks)
     if len(body) == 1 and type(body[0]) is bytes:

@@ -51,7 +51,7 @@ Chunk: TypeAlias = "bytes | bytearray | memoryview | SizedChunk"
 RecordsData: TypeAlias = "bytes | bytearray | memoryview | SizedChunk | Sequence[bytes | bytearray | memoryview | SizedChunk]"
 """What a field of type records may hold when it is written. Reading always yields a memoryview (see `records_view`)."""
 
-Reader: TypeAlias = "Callable[[bytes | memoryview, int, int, int], tuple[Struct, int]]"
+Reader: TypeAlias = "Callable[[bytes | memoryview, int, int, int], tuple[Any, int]]"
 Writer: TypeAlias = "Callable[[Struct, list[Chunk], list[int]], None]"
 
 
@@ -279,30 +279,30 @@ class Message(Struct):
         ignorable and is not at its default; InvalidMessageError for values that do not fit; TypeError for records outside
         memory (those need `encode_chunks`).
         """
-        chunks: list[Chunk] = []
+        chunks: list[Any] = []
         self._write(version, chunks, [])
-        return b"".join(cast("list[bytes]", chunks))
+        return b"".join(chunks)
 
-    def encode_chunks(self, version: int) -> list[Chunk]:
+    def encode_chunks(self, version: int) -> list[Any]:
         """The message in `version` as chunks to be sent one after the other; errors as for `encode`.
 
         Records larger than INLINE_LIMIT and records outside memory are chunks of their own, the object that the field
         held; everything between them is joined.
         """
-        parts: list[Chunk] = []
+        parts: list[Any] = []
         cuts: list[int] = []
         self._write(version, parts, cuts)
         if not cuts:
-            return [b"".join(cast("list[bytes]", parts))]
-        chunks: list[Chunk] = []
+            return [b"".join(parts)]
+        chunks: list[Any] = []
         start = 0
         for cut in cuts:
             if start < cut:
-                chunks.append(b"".join(cast("list[bytes]", parts[start:cut])))
+                chunks.append(b"".join(parts[start:cut]))
             chunks.append(parts[cut])
             start = cut + 1
         if start < len(parts):
-            chunks.append(b"".join(cast("list[bytes]", parts[start:])))
+            chunks.append(b"".join(parts[start:]))
         return chunks
 
     def _write(self, version: int, chunks: list[Chunk], cuts: list[int]) -> None:
@@ -344,7 +344,7 @@ class Message(Struct):
             raise ProtocolError(f"{cls.__name__} version {version} ends too early") from None
         except UnicodeDecodeError as error:
             raise ProtocolError(f"{cls.__name__} version {version} holds text that is not UTF-8: {error.reason}") from None
-        return cast("Self", message), end
+        return message, end
 
 
 def _build_reader(message: type[Message], version: int) -> Reader:

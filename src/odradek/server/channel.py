@@ -2,8 +2,8 @@
 
 - To this node itself the channel is looped back: the request is encoded, dispatched as if it had come in on the other role's listener, and
   its response encoded and decoded again, so that a cluster of one runs the very code of a cluster of many. Delivery is on the loop's next
-  turn: nothing that sends is entered again from within. Who sends from a callback of the loop itself, with nobody above, may have it at
-  once, and then without the bytes in between: that is for what every transaction sends.
+  turn: nothing that sends is entered again from within. What every transaction would send to its own node does not come here
+  (`server.transactions_here`).
 - To another broker it goes to the inter-broker listener that the broker has registered (`network.peers`).
 - To the active controller it follows the leader of the metadata quorum (`server.controller_requests`).
 """
@@ -76,13 +76,10 @@ class InterBrokerChannel:
             clock, controller or (lambda: here), self._send_to_controller, attempt_timeout_s=controller_timeout_s
         )
 
-    def send(
-        self, destination: int, api_key: int, request: Message, version: int, *, timeout_s: float = 30.0, at_once: bool = False
-    ) -> Deferred[Message]:
+    def send(self, destination: int, api_key: int, request: Message, version: int, *, timeout_s: float = 30.0) -> Deferred[Message]:
         """Sends `request` to a broker, or to the active controller (TO_CONTROLLER), in `version` or the highest below it that the other
         side knows; the result is the response message.
 
-        With `at_once` a request to this node by its id is served before `send` returns, and may be answered by then.
         Fails with KafkaError: REQUEST_TIMED_OUT when there is no answer in time, NETWORK_EXCEPTION when the other side cannot be reached or
         closed on us, BROKER_NOT_AVAILABLE when no such broker is registered, UNSUPPORTED_VERSION as `Peers.send`. A request to the active
         controller fails only at its deadline: until then it is sent again, and waits for a controller that answers.
@@ -93,10 +90,7 @@ class InterBrokerChannel:
             return self._to_controller.send(request, version, timeout_s)
         result: Deferred[Message] = Deferred()
         if destination == self._node_id:
-            if at_once:
-                self._hand_over(request, version, timeout_s, result)
-            else:
-                self._exchange(BROKER, request, version, timeout_s, result, self._loop_back)
+            self._exchange(BROKER, request, version, timeout_s, result, self._loop_back)
             return result
         if self._carry is not None:
             carry = self._carry
@@ -166,33 +160,6 @@ class InterBrokerChannel:
 
         timer = self._clock.call_later(timeout_s, late)
         self._clock.call_later(0, deliver)
-
-    def _hand_over(self, request: Message, version: int, timeout_s: float, result: Deferred[Message]) -> None:
-        """To this node itself, as a message; the answer comes as one."""
-
-        def received(done: Deferred[Message | None]) -> None:
-            response = None if done.error is not None else done.result()
-            if response is None:
-                result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the request was refused: {done.error}"))
-            else:
-                result.complete(response)
-
-        try:
-            answer = self._dispatcher.handle_message(
-                request,
-                version,
-                scope=BROKER,
-                listener_name=self._listener_names[BROKER],
-                peer_host="127.0.0.1",
-                client_id=f"node-{self._node_id}",
-            )
-        except Exception as error:
-            result.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the request was refused: {error}"))
-            return
-        if not answer.done:
-            timer = self._clock.call_later(timeout_s, lambda: result.fail(_late(timeout_s)))
-            answer.add_callback(lambda _: timer.cancel())
-        answer.add_callback(received)
 
 
 def _late(timeout_s: float) -> KafkaError:

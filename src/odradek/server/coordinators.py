@@ -210,7 +210,7 @@ class _Leaders:
 
 
 def _marker_send(services: Services) -> Send:
-    return lambda node, request: services.channel.send(node, request.API_KEY, request, 2, at_once=True)
+    return lambda node, request: services.channel.send(node, request.API_KEY, request, 2)
 
 
 def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clock) -> TransactionCoordinator:
@@ -219,6 +219,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
     from odradek.coordinator.partitioning import partition_of
     from odradek.coordinator.transaction.markers import MarkerSender
     from odradek.coordinator.transaction.service import TransactionCoordinator, TransactionSettings
+    from odradek.server.transactions_here import TransactionsHere
 
     config = services.config
     return TransactionCoordinator(
@@ -234,7 +235,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
             two_phase_commit=config.flag("transaction.two.phase.commit.enable"),
         ),
         producer_ids=services.producer_ids,
-        markers=MarkerSender(clock, _Leaders(services), _marker_send(services)),
+        markers=MarkerSender(clock, _Leaders(services), _marker_send(services), TransactionsHere(services)),
         open_log=open_partition_log(services.replica_manager, run_job),
         image=lambda: services.metadata.image,
         server_version=lambda: services.metadata.image.features.levels.get("transaction.version", 0),
@@ -247,6 +248,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
 def _new_verifier(services: Services, clock: Clock) -> ChannelVerifier:
     from odradek.coordinator.partitioning import partition_of
     from odradek.server.transaction_verifier import ChannelVerifier
+    from odradek.server.transactions_here import TransactionsHere
 
     def coordinator_of(transactional_id: str) -> int | None:
         topic = services.metadata.image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
@@ -256,10 +258,11 @@ def _new_verifier(services: Services, clock: Clock) -> ChannelVerifier:
     config = services.dynamic_config
     return ChannelVerifier(
         clock,
-        lambda node, request, version: services.channel.send(node, request.API_KEY, request, version, at_once=True),
+        lambda node, request, version: services.channel.send(node, request.API_KEY, request, version),
         coordinator_of,
         retry_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.ms"),
         retry_max_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.max.ms"),
+        here=TransactionsHere(services),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from odradek.network.connection import Answer, Chunk, Connection
     from odradek.server.services import Services
 
-    HandlerFunction = Callable[[RequestContext, Message, Services], object]
+    HandlerFunction = Callable[[RequestContext, Message, Services], Message | Deferred[Any] | None]
     Operation = Callable[[ControllerContext, Message, int], ControllerResult[Message]]
     Forward = Callable[[RequestContext, memoryview | bytes, "Route", Message], Deferred[Sequence[Chunk] | None]]
 
@@ -181,11 +181,10 @@ class Dispatcher:
         if result is None:
             return None
         if not isinstance(result, Deferred):
-            return self._finish(context, route, request, cast(Message, result))
-        pending = cast("Deferred[Message | None]", result)
-        if pending.done:
-            return self._finish_deferred(context, route, request, pending)
-        answer: Deferred[Sequence[Chunk] | None] = Applied() if isinstance(pending, Applied) else Deferred()
+            return self._finish(context, route, request, result)
+        if result.done:
+            return self._finish_deferred(context, route, request, result)
+        answer: Deferred[Sequence[Chunk] | None] = Applied() if isinstance(result, Applied) else Deferred()
 
         def completed(done: Deferred[Message | None]) -> None:
             try:
@@ -193,7 +192,7 @@ class Dispatcher:
             except Exception as error:
                 answer.fail(error)
 
-        pending.add_callback(completed)
+        result.add_callback(completed)
         return answer
 
     def _finish_deferred(
@@ -212,7 +211,7 @@ class Dispatcher:
 
     def _frame(self, context: RequestContext, response: Message, version: int) -> Sequence[Chunk]:
         header = encode_response_header(context.api_key, context.api_version, context.correlation_id)
-        return cast("Sequence[Chunk]", frame_chunks(header, response.encode_chunks(version)))
+        return frame_chunks(header, response.encode_chunks(version))
 
     def error_frame(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Sequence[Chunk]:
         """The API's answer to an error; ProtocolError (close) where the API has no shape for one. That the controller is another node is
@@ -271,50 +270,3 @@ class Dispatcher:
             forwarded=forwarded,
         )
         return header, self.dispatch(context, header, view, offset)
-
-    def handle_message(
-        self, request: Message, version: int, *, scope: str, listener_name: str, peer_host: str, client_id: str
-    ) -> Deferred[Message | None]:
-        """As `handle_embedded`, of a request that is a message already and whose answer is to stay one: errors are the API's answer to
-        them, ProtocolError (raised, or the result's) where there is none.
-        """
-        context = RequestContext(
-            request.API_KEY,
-            version,
-            0,
-            client_id,
-            connection_id=LOOPBACK,
-            listener_name=listener_name,
-            listener_scope=scope,
-            peer_host=peer_host,
-            received_at=self._clock.monotonic(),
-            services=self._services,
-        )
-        route = self._route(context)
-        if route is None or route.forward:
-            raise ProtocolError(f"API key {request.API_KEY} is not served on {scope} listeners without its bytes")
-        assert route.function is not None
-        answer: Deferred[Message | None] = Deferred()
-
-        def failed(error: BaseException) -> None:
-            try:
-                answer.complete(self._error(context, route, request, error))
-            except Exception as unanswerable:
-                answer.fail(unanswerable)
-
-        def completed(done: Deferred[Message | None]) -> None:
-            if done.error is not None:
-                failed(done.error)
-            else:
-                answer.complete(done.result())
-
-        try:
-            result = route.function(context, request, self._services)
-        except Exception as error:
-            failed(error)
-            return answer
-        if isinstance(result, Deferred):
-            cast("Deferred[Message | None]", result).add_callback(completed)
-        else:
-            answer.complete(cast("Message | None", result))
-        return answer

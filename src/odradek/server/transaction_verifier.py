@@ -30,8 +30,22 @@ _PER_REQUEST = 1_000
 """Transactions in one request."""
 
 
+class CoordinatorHere(Protocol):
+    """The transactions that this broker coordinates."""
+
+    node_id: int
+
+    def ask(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], *, verify_only: bool
+    ) -> Deferred[Codes | ErrorCode]:
+        """A code for every partition, or one for all: whether it is in the transaction or, without `verify_only`, has been added to it.
+        Never fails.
+        """
+        ...
+
+
 class Send(Protocol):
-    """The inter-broker channel; it may answer before it returns, since requests are sent from callbacks of the loop."""
+    """The inter-broker channel."""
 
     def __call__(self, node: int, request: AddPartitionsToTxnRequest, version: int, /) -> Deferred[Message]: ...
 
@@ -64,13 +78,17 @@ class ChannelVerifier:
         *,
         retry_ms: Callable[[], int],
         retry_max_ms: Callable[[], int],
+        here: CoordinatorHere | None = None,
     ) -> None:
-        """`coordinator_of` gives the node that coordinates a transactional id, None when there is none just now."""
+        """`coordinator_of` gives the node that coordinates a transactional id, None when there is none just now. Without `here` this
+        broker's own coordinator is asked through the channel, too.
+        """
         self._clock = clock
         self._send = send
         self._coordinator_of = coordinator_of
         self._retry_ms = retry_ms
         self._retry_max_ms = retry_max_ms
+        self._here = here
         self._queues: dict[int, dict[str, _Question]] = {}
         self._busy: set[int] = set()
 
@@ -112,6 +130,9 @@ class ChannelVerifier:
         if node is None:
             question.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return question.answer
+        if self._here is not None and node == self._here.node_id:
+            self._ask_here(self._here, question)
+            return question.answer
         queue = self._queues.setdefault(node, {})
         waiting = queue.get(question.transactional_id)
         if waiting is not None:
@@ -127,6 +148,22 @@ class ChannelVerifier:
             self._busy.add(node)
             self._clock.call_later(0, self._next_request, node)
         return question.answer
+
+    def _ask_here(self, here: CoordinatorHere, question: _Question) -> None:
+        def answered(done: Deferred[Codes | ErrorCode]) -> None:
+            codes = done.result()
+            if isinstance(codes, ErrorCode):
+                codes = {} if codes is ErrorCode.NONE else dict.fromkeys(question.partitions, codes)
+            refused = {partition: code for partition, code in codes.items() if code is not ErrorCode.NONE}
+            question.answer.complete({partition: _for_producer(code, question.support) for partition, code in refused.items()})
+
+        here.ask(
+            question.transactional_id,
+            question.producer_id,
+            question.producer_epoch,
+            question.partitions,
+            verify_only=not question.support.adds,
+        ).add_callback(answered)
 
     def _next_request(self, node: int) -> None:
         queue = self._queues.get(node, {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 
 from odradek.base.deferred import Deferred
@@ -21,13 +23,33 @@ TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 
+class Here:
+    """The partitions of this broker."""
+
+    node_id = 5
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, list[TopicPartition]]] = []
+        self.answers: list[Deferred[Mapping[TopicPartition, ErrorCode]]] = []
+        self.parts = 1
+
+    def write_markers(
+        self, transaction: Transaction, coordinator_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> list[Deferred[Mapping[TopicPartition, ErrorCode]]]:
+        self.asked.append((transaction.transactional_id, coordinator_epoch, list(partitions)))
+        answers: list[Deferred[Mapping[TopicPartition, ErrorCode]]] = [Deferred() for _ in range(self.parts)]
+        self.answers += answers
+        return answers
+
+
 class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.leaders: dict[TopicPartition, int | None] = {P0: 1, P1: 1}
         self.sent: list[tuple[int, WriteTxnMarkersRequest]] = []
         self.replies: list[Deferred[Message]] = []
-        self.sender = MarkerSender(self.clock, self, self._send)
+        self.here = Here()
+        self.sender = MarkerSender(self.clock, self, self._send, self.here)
 
     def leader_of(self, topic_partition: TopicPartition) -> int | None:
         return self.leaders[topic_partition]
@@ -225,3 +247,65 @@ def test_a_partition_that_moved_is_forgotten_and_the_others_are_not() -> None:
     assert world.asked() == [(2, [0])]
     world.answer()
     assert stays.result() is True
+
+
+class TestPartitionsOfThisBroker:
+    """They are written without a request."""
+
+    def test_each_transaction_by_itself_after_what_has_decided_it(self) -> None:
+        world = World()
+        world.leaders = {P0: 5, P1: 1}
+        both = world.start("x", 1000, P0, P1)
+        own = world.start("y", 1001, P0)
+        assert world.here.asked == []
+        world.clock.run_due()
+        assert world.here.asked == [("x", 7, [P0]), ("y", 7, [P0])]
+        world.here.answers[1].complete({P0: ErrorCode.NONE})
+        assert own.result() is True
+        world.here.answers[0].complete({P0: ErrorCode.NONE})
+        assert not both.done
+        assert world.asked() == [(1000, [1])]
+        world.answer()
+        assert both.result() is True
+
+    def test_those_that_come_later_do_not_wait_for_the_first(self) -> None:
+        world = World()
+        world.leaders = {P0: 5}
+        world.start("x", 1000, P0)
+        world.clock.run_due()
+        second = world.start("y", 1001, P0)
+        world.clock.run_due()
+        world.here.answers[1].complete({P0: ErrorCode.NONE})
+        assert second.result() is True
+
+    def test_what_is_answered_in_parts_ends_with_the_last(self) -> None:
+        world = World()
+        world.leaders, world.here.parts = {P0: 5, P1: 5}, 2
+        job = world.start("x", 1000, P0, P1)
+        world.clock.run_due()
+        world.here.answers[0].complete({P0: ErrorCode.NONE})
+        world.clock.advance_s(1.0)
+        assert not job.done
+        assert len(world.here.asked) == 1, "the other part is on its way"
+        world.here.answers[1].complete({P1: ErrorCode.NONE})
+        assert job.result() is True
+
+    def test_what_cannot_be_written_now_is_tried_again_where_it_is_led_by_then(self) -> None:
+        world = World()
+        world.leaders = {P0: 5}
+        job = world.start("x", 1000, P0)
+        world.clock.run_due()
+        world.leaders = {P0: 1}
+        world.here.answers[0].complete({P0: ErrorCode.NOT_LEADER_OR_FOLLOWER})
+        world.clock.advance_s(0.1)
+        world.answer()
+        assert job.result() is True
+        assert len(world.here.asked) == 1
+
+    def test_a_fenced_one_is_somebody_else_s(self) -> None:
+        world = World()
+        world.leaders = {P0: 5}
+        job = world.start("x", 1000, P0)
+        world.clock.run_due()
+        world.here.answers[0].complete({P0: ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+        assert job.result() is False

@@ -1,7 +1,8 @@
 """Writing the markers of decided transactions: to the leader of every partition, again and again until each has it.
 
-Requests to one broker are gathered while one is under way, so that many transactions share a request. What a leader cannot do just now is
-asked again after a pause, with whoever leads by then; a partition that no longer exists needs no marker.
+Requests to one broker are gathered while one is under way, so that many transactions share a request; partitions that this broker leads
+itself need no request. What a leader cannot do just now is asked again after a pause, with whoever leads by then; a partition that no
+longer exists needs no marker.
 
 (kafka.coordinator.transaction.TransactionMarkerChannelManager)
 """
@@ -9,7 +10,8 @@ asked again after a pause, with whoever leads by then; a partition that no longe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from odradek.base.clock import Clock
@@ -45,6 +47,19 @@ class MarkerDestinations(Protocol):
 
 
 Send = Callable[[int, WriteTxnMarkersRequest], "Deferred[Message]"]
+Codes = Mapping[TopicPartition, ErrorCode]
+
+
+class PartitionsHere(Protocol):
+    """The partitions that this broker leads."""
+
+    node_id: int
+
+    def write_markers(
+        self, transaction: Transaction, coordinator_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> Sequence[Deferred[Codes]]:
+        """Writes the transaction's marker to each; the results together have a code for every partition."""
+        ...
 
 
 class _Job:
@@ -63,11 +78,12 @@ class _Job:
 class MarkerSender:
     """One per broker."""
 
-    def __init__(self, clock: Clock, destinations: MarkerDestinations, send: Send) -> None:
-        """`send(node, request)` goes through the inter-broker channel, and may answer at once: it is called by the loop alone."""
+    def __init__(self, clock: Clock, destinations: MarkerDestinations, send: Send, here: PartitionsHere | None = None) -> None:
+        """`send(node, request)` goes through the inter-broker channel. Without `here` this broker's own partitions are asked so, too."""
         self._clock = clock
         self._destinations = destinations
         self._send = send
+        self._here = here
         self._jobs: dict[tuple[TopicPartition, str], _Job] = {}
         self._queues: dict[int, dict[_Job, set[TopicPartition]]] = {}
         self._busy: set[int] = set()
@@ -152,6 +168,11 @@ class MarkerSender:
             self._queues.pop(node, None)
             self._busy.discard(node)
             return
+        if self._here is not None and node == self._here.node_id:
+            for job, partitions in batch:
+                self._write_here(self._here, job, partitions)
+            self._go_on(node)
+            return
         request = WriteTxnMarkersRequest(markers=[_marker(job, partitions) for job, partitions in batch])
         self._send(node, request).add_callback(lambda done: self._answered(node, batch, done))
 
@@ -176,13 +197,25 @@ class MarkerSender:
                     }
                 )
                 self._take(job, partitions, codes)
+        self._go_on(node)
+
+    def _write_here(self, here: PartitionsHere, job: _Job, partitions: set[TopicPartition]) -> None:
+        for written in here.write_markers(job.transaction, job.coordinator_epoch, sorted(partitions)):
+            written.add_callback(partial(self._written_here, job))
+
+    def _written_here(self, job: _Job, done: Deferred[Codes]) -> None:
+        codes = done.result()
+        self._take(job, codes, codes)
+
+    def _go_on(self, node: int) -> None:
+        """With what has gathered for the node meanwhile."""
         if self._queues.get(node):
             # Not from here: it would be entered again from within.
             self._clock.call_later(0, self._next_request, node)
         else:
             self._next_request(node)
 
-    def _take(self, job: _Job, partitions: set[TopicPartition], codes: dict[TopicPartition, ErrorCode]) -> None:
+    def _take(self, job: _Job, partitions: Iterable[TopicPartition], codes: Codes) -> None:
         again: set[TopicPartition] = set()
         for partition in partitions:
             code = codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -26,6 +26,7 @@ _FROM_BROKERS = 4
 _BUMPING = 2
 """Senders of version 4 and later use this transaction.version."""
 
+Codes = Mapping[TopicPartition, ErrorCode]
 Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
@@ -36,8 +37,8 @@ class _Asked(NamedTuple):
     producer_id: int
     producer_epoch: int
     verify_only: bool
-    topics: list[Topic]
     partitions: list[TopicPartition]
+    topics: list[Topic]
 
 
 def handle(
@@ -51,15 +52,15 @@ def handle(
     results: list[list[TopicResult]] = [[] for _ in asked]
     left = len(asked)
 
-    def answered(index: int, topics: list[TopicResult]) -> None:
+    def answered(index: int, codes: Codes | ErrorCode) -> None:
         nonlocal left
-        results[index] = topics
+        results[index] = _all(asked[index].topics, codes) if isinstance(codes, ErrorCode) else _by_topic(codes)
         left -= 1
         if not left:
             result.complete(_response(version, asked, results))
 
     for index, transaction in enumerate(asked):
-        _ask(services, version, transaction).add_callback(lambda done, index=index: answered(index, done.result()))  # type: ignore[misc]
+        decide(services, version, *transaction[:-1]).add_callback(lambda done, index=index: answered(index, done.result()))  # type: ignore[misc]
     return result
 
 
@@ -72,12 +73,12 @@ def _asked(request: AddPartitionsToTxnRequest, version: int) -> list[_Asked]:
                 request.v3_and_below_producer_id,
                 request.v3_and_below_producer_epoch,
                 False,
-                topics,
                 _flat(topics),
+                topics,
             )
         ]
     return [
-        _Asked(each.transactional_id, each.producer_id, each.producer_epoch, each.verify_only, each.topics, _flat(each.topics))
+        _Asked(each.transactional_id, each.producer_id, each.producer_epoch, each.verify_only, _flat(each.topics), each.topics)
         for each in request.transactions
     ]
 
@@ -86,29 +87,33 @@ def _flat(topics: Iterable[Topic]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
 
 
-def _ask(services: Services, version: int, asked: _Asked) -> Deferred[list[TopicResult]]:
-    """A code for every partition; never fails."""
-    refused = _refused(services, version, asked.partitions)
+def decide(
+    services: Services,
+    version: int,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    verify_only: bool,
+    partitions: Sequence[TopicPartition],
+) -> Deferred[Codes | ErrorCode]:
+    """A code for every partition of one transaction, or one for all of them, as `version` knows it; never fails."""
+    refused = _refused(services, version, partitions)
     if refused:
         # One partition that cannot be added fails them all; the others were not even tried.
-        return Deferred.of(_each({partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in asked.partitions}))
+        return Deferred.of({partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions})
     coordinator = services.transactions
-    if asked.verify_only:
+    if verify_only:
         try:
-            found = coordinator.verify(asked.transactional_id, asked.producer_id, asked.producer_epoch, asked.partitions)
+            return Deferred.of(coordinator.verify(transactional_id, producer_id, producer_epoch, partitions))
         except KafkaError as error:
-            return Deferred.of(_each(dict.fromkeys(asked.partitions, error.code)))
-        return Deferred.of(_each(found))
-    result: Deferred[list[TopicResult]] = Deferred()
+            return Deferred.of(dict.fromkeys(partitions, error.code))
+    result: Deferred[Codes | ErrorCode] = Deferred()
 
     def added(done: Deferred[None]) -> None:
-        code = ErrorCode.NONE if done.error is None else code_for(done.error, version, _FENCED_SINCE)
-        result.complete(_all(asked.topics, code))
+        result.complete(ErrorCode.NONE if done.error is None else code_for(done.error, version, _FENCED_SINCE))
 
     client_version = _BUMPING if version >= _FROM_BROKERS else 0
-    coordinator.add_partitions(
-        asked.transactional_id, asked.producer_id, asked.producer_epoch, asked.partitions, client_version
-    ).add_callback(added)
+    coordinator.add_partitions(transactional_id, producer_id, producer_epoch, partitions, client_version).add_callback(added)
     return result
 
 
@@ -135,8 +140,7 @@ def _response(version: int, asked: Sequence[_Asked], results: Sequence[list[Topi
     )
 
 
-def _each(codes: Mapping[TopicPartition, ErrorCode]) -> list[TopicResult]:
-    """A code for each partition."""
+def _by_topic(codes: Codes) -> list[TopicResult]:
     topics: dict[str, list[PartitionResult]] = {}
     for (topic, partition), code in codes.items():
         topics.setdefault(topic, []).append(PartitionResult(partition_index=partition, partition_error_code=code))

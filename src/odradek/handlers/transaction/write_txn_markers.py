@@ -6,8 +6,8 @@ Known gaps: ACLs are not enforced yet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
-Marker = WriteTxnMarkersRequest.WritableTxnMarker
+
+class Ending(NamedTuple):
+    """How a producer's transaction ends. `version` is that of the transaction, 0 for a coordinator that does not say."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    version: int
+
+
 Codes = Mapping[TopicPartition, ErrorCode]
 
 _NOT_READY = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
@@ -48,44 +58,45 @@ def handle(
             result.complete(_response(request, codes))
 
     for index, marker in enumerate(request.markers):
-        for written in _write(services, marker):
+        named = [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
+        ending = Ending(
+            marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result, marker.transaction_version
+        )
+        for written in write(services, ending, named):
             left += 1
             written.add_callback(lambda done, index=index: note(index, done.result()))  # type: ignore[misc]
     finish()
     return result
 
 
-def _write(services: Services, marker: Marker) -> list[Deferred[Codes]]:
-    """Appends one marker to all of its partitions; none of the results fails."""
-    if marker.producer_id < 0 or marker.producer_epoch < 0 or marker.transaction_version < 0:
-        named = [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
-        return [Deferred.of(dict.fromkeys(named, ErrorCode.INVALID_REQUEST))]
+def write(services: Services, ending: Ending, partitions: Iterable[TopicPartition]) -> list[Deferred[Codes]]:
+    """Appends one marker to the partitions, which are led here; the results have a code for each of them, and none fails."""
+    if ending.producer_id < 0 or ending.producer_epoch < 0 or ending.version < 0:
+        return [Deferred.of(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))]
     offsets: list[TopicPartition] = []
     data: list[TopicPartition] = []
     unknown: dict[TopicPartition, ErrorCode] = {}
     hosted = services.replica_manager.partitions.by_name
-    for topic in marker.topics:
-        for number in topic.partition_indexes:
-            partition = TopicPartition(topic.name, number)
-            if partition not in hosted:
-                unknown[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                (offsets if topic.name == GROUP_METADATA_TOPIC else data).append(partition)
-    written = [_end_in_group(services, marker, partition) for partition in offsets]
+    for partition in partitions:
+        if partition not in hosted:
+            unknown[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            (offsets if partition.topic == GROUP_METADATA_TOPIC else data).append(partition)
+    written = [_end_in_group(services, ending, partition) for partition in offsets]
     if data:
-        written.append(_append(services, marker, data))
+        written.append(_append(services, ending, data))
     if unknown:
         written.append(Deferred.of(unknown))
     return written
 
 
-def _append(services: Services, marker: Marker, partitions: list[TopicPartition]) -> Deferred[Codes]:
+def _append(services: Services, ending: Ending, partitions: list[TopicPartition]) -> Deferred[Codes]:
     batch = memoryview(
         marker_batch(
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.coordinator_epoch,
-            committed=marker.transaction_result,
+            ending.producer_id,
+            ending.producer_epoch,
+            ending.coordinator_epoch,
+            committed=ending.committed,
             now_ms=services.clock.time_ms(),
         )
     )
@@ -100,7 +111,7 @@ def _append(services: Services, marker: Marker, partitions: list[TopicPartition]
         timeout_ms=services.config.integer("request.timeout.ms"),
         origin=AppendOrigin.COORDINATOR,
         internal_topics_allowed=True,
-        transaction_version=marker.transaction_version,
+        transaction_version=ending.version,
     )
     if isinstance(answer, Deferred):
         answer.add_callback(lambda done: appended(done.result()))
@@ -109,7 +120,7 @@ def _append(services: Services, marker: Marker, partitions: list[TopicPartition]
     return result
 
 
-def _end_in_group(services: Services, marker: Marker, partition: TopicPartition) -> Deferred[Codes]:
+def _end_in_group(services: Services, ending: Ending, partition: TopicPartition) -> Deferred[Codes]:
     """The marker goes into the offsets partition through its coordinator, which then knows the offsets as committed or not."""
     result: Deferred[Codes] = Deferred()
 
@@ -121,11 +132,11 @@ def _end_in_group(services: Services, marker: Marker, partition: TopicPartition)
 
     services.groups.runtime.end_transaction(
         partition,
-        marker.producer_id,
-        marker.producer_epoch,
-        marker.coordinator_epoch,
-        committed=marker.transaction_result,
-        version=marker.transaction_version,
+        ending.producer_id,
+        ending.producer_epoch,
+        ending.coordinator_epoch,
+        committed=ending.committed,
+        version=ending.version,
     ).add_callback(ended)
     return result
 
