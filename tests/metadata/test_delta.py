@@ -9,7 +9,7 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
-from odradek.metadata.queries import describe_topics, offline_replicas, with_listener
+from odradek.metadata.queries import BrokersSeen, describe_topics, with_listener
 from odradek.metadata.registrations import DIRECTORY_LOST, PartitionRegistration
 from odradek.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -84,8 +84,8 @@ def test_the_last_cordon_is_lifted_too() -> None:
 def test_a_lost_directory_is_offline() -> None:
     lost = PartitionChangeRecord(partition_id=0, topic_id=TOPIC, directories=[DIRECTORY, DIRECTORY_LOST])
     image = applied(cluster(), lost)
-    assert offline_replicas(image, flights(image), "PLAINTEXT") == [2]
-    assert offline_replicas(image, flights(image, 1), "PLAINTEXT") == []
+    seen = BrokersSeen(image, "PLAINTEXT")
+    assert [seen.offline_replicas(flights(image, number)) for number in (1, 0, 1)] == [[], [2], []]
 
 
 def test_a_topic_that_comes_and_goes_within_a_delta_leaves_nothing() -> None:

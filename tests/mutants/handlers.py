@@ -653,7 +653,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "metadata-topic-twice",
         "handlers/cluster/metadata.py",
-        "return list(dict.fromkeys(topic.name for topic in asked if topic.name is not None)), [], False",
+        "return list(dict.fromkeys([topic.name for topic in asked if topic.name is not None])), [], False",
         "return [topic.name for topic in asked if topic.name is not None], [], False",
         "A topic that is asked for twice is answered twice.",
         "handlers/test_metadata.py -k asked_for_twice",

@@ -181,9 +181,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "fenced-replicas-are-online",
         "metadata/queries.py",
-        "if broker is None or broker.fenced or broker.endpoint(listener) is None",
-        "if broker is None or broker.endpoint(listener) is None",
+        "{broker_id: broker for broker_id, broker in seen.items() if not broker.fenced}",
+        "seen",
         "replicas on fenced brokers are not among the offline ones",
+        ALL,
+    ),
+    Mutant(
+        "one-directory-answers-for-all",
+        "metadata/queries.py",
+        "            place = (replica, directory.int)",
+        "            place = (replica, 0)",
+        "replicas in a failed directory are online when others of the broker are, or the other way round",
         ALL,
     ),
     Mutant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
@@ -16,6 +17,37 @@ MetadataTopic = MetadataResponse.MetadataResponseTopic
 MetadataPartition = MetadataResponse.MetadataResponsePartition
 DescribedTopic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 DescribedPartition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+
+
+class BrokersSeen:
+    """The brokers of an image as whoever asks through a listener sees them. What is the same for all partitions is found out once."""
+
+    __slots__ = ("_directories", "_serving", "reachable")
+
+    def __init__(self, image: MetadataImage, listener: str) -> None:
+        seen = {broker_id: broker for broker_id, broker in image.cluster.brokers.items() if broker.endpoint(listener) is not None}
+        self.reachable = frozenset(seen)
+        """The ids of those that have the listener."""
+        self._serving = {broker_id: broker for broker_id, broker in seen.items() if not broker.fenced}
+        self._directories: dict[tuple[int, int], bool] = {}
+        """(broker, directory) -> whether what lies there is offline. Ids as numbers: UUIDs are compared in Python."""
+
+    def offline_replicas(self, partition: PartitionRegistration) -> list[int]:
+        """Replicas on brokers that are gone, fenced or without the listener, or in a log directory that failed."""
+        known = self._directories
+        offline: list[int] = []
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True):
+            place = (replica, directory.int)
+            is_offline = known.get(place)
+            if is_offline is None:
+                is_offline = known[place] = self._is_offline(replica, directory)
+            if is_offline:
+                offline.append(replica)
+        return offline
+
+    def _is_offline(self, broker_id: int, directory: UUID) -> bool:
+        broker = self._serving.get(broker_id)
+        return broker is None or not broker.has_online_directory(directory)
 
 
 def with_listener(brokers: Iterable[BrokerRegistration], listener: str) -> Iterator[tuple[BrokerRegistration, RegisteredEndpoint]]:
@@ -39,12 +71,13 @@ def metadata_topics(
     `hide_unreachable` (version 0) leaves out replicas without the listener. `listener_errors` (from version 6) answers LISTENER_NOT_FOUND,
     not LEADER_NOT_AVAILABLE, when the leader is registered but lacks the listener.
     """
+    seen = BrokersSeen(image, listener)
     found: list[MetadataResponse.MetadataResponseTopic] = []
     for name in names:
         topic = image.topics.by_name.get(name)
         if topic is not None:
             partitions = [
-                _metadata_partition(image, number, topic.partitions[number], listener, hide_unreachable, listener_errors)
+                _metadata_partition(image, number, topic.partitions[number], seen, hide_unreachable, listener_errors)
                 for number in sorted(topic.partitions)
             ]
             found.append(MetadataTopic(name=name, topic_id=topic.topic_id, is_internal=is_internal(name), partitions=partitions))
@@ -52,40 +85,28 @@ def metadata_topics(
 
 
 def _metadata_partition(
-    image: MetadataImage, number: int, partition: PartitionRegistration, listener: str, hide_unreachable: bool, listener_errors: bool
+    image: MetadataImage, number: int, partition: PartitionRegistration, seen: BrokersSeen, hide_unreachable: bool, listener_errors: bool
 ) -> MetadataResponse.MetadataResponsePartition:
-    replicas = [r for r in partition.replicas if not hide_unreachable or _reachable(image, r, listener)]
-    isr = [r for r in partition.isr if not hide_unreachable or _reachable(image, r, listener)]
+    reachable = seen.reachable
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    if hide_unreachable:
+        replicas = [replica for replica in replicas if replica in reachable]
+        isr = [replica for replica in isr if replica in reachable]
     response = MetadataPartition(
         partition_index=number,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=offline_replicas(image, partition, listener),
+        offline_replicas=seen.offline_replicas(partition),
     )
-    if not _reachable(image, partition.leader, listener):
+    if partition.leader not in reachable:
         known = partition.leader in image.cluster.brokers
         response.error_code = ErrorCode.LISTENER_NOT_FOUND if known and listener_errors else ErrorCode.LEADER_NOT_AVAILABLE
         response.leader_id = NO_LEADER
     elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
         response.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
     return response
-
-
-def _reachable(image: MetadataImage, broker_id: int, listener: str) -> bool:
-    broker = image.cluster.brokers.get(broker_id)
-    return broker is not None and broker.endpoint(listener) is not None
-
-
-def offline_replicas(image: MetadataImage, partition: PartitionRegistration, listener: str) -> list[int]:
-    """Replicas on brokers that are gone, fenced or without the listener, or in a log directory that failed."""
-    offline: list[int] = []
-    for replica, directory in zip(partition.replicas, partition.directories, strict=True):
-        broker = image.cluster.brokers.get(replica)
-        if broker is None or broker.fenced or broker.endpoint(listener) is None or not broker.has_online_directory(directory):
-            offline.append(replica)
-    return offline
 
 
 def describe_topics(
@@ -96,6 +117,7 @@ def describe_topics(
     The cursor names the next partition, or partition 0 of the next topic. With `only_existing` unknown topics are left out.
     """
     response = DescribeTopicPartitionsResponse()
+    seen = BrokersSeen(image, listener)
     remaining = limit
     for name in names:
         if remaining == 0:
@@ -110,7 +132,7 @@ def describe_topics(
             continue
         start = first_partition if name == first_topic else 0
         end = min(len(topic.partitions), start + remaining)
-        partitions = _described_partitions(image, topic, range(start, end), listener)
+        partitions = _described_partitions(topic, range(start, end), seen)
         response.topics.append(DescribedTopic(name=name, topic_id=topic.topic_id, is_internal=is_internal(name), partitions=partitions))
         if end < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=end)
@@ -120,7 +142,7 @@ def describe_topics(
 
 
 def _described_partitions(
-    image: MetadataImage, topic: TopicImage, numbers: Iterable[int], listener: str
+    topic: TopicImage, numbers: Iterable[int], seen: BrokersSeen
 ) -> list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition]:
     found: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = []
     for number in numbers:
@@ -130,13 +152,13 @@ def _described_partitions(
         found.append(
             DescribedPartition(
                 partition_index=number,
-                leader_id=partition.leader if _reachable(image, partition.leader, listener) else NO_LEADER,
+                leader_id=partition.leader if partition.leader in seen.reachable else NO_LEADER,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
                 eligible_leader_replicas=list(partition.elr),
                 last_known_elr=list(partition.last_known_elr),
-                offline_replicas=offline_replicas(image, partition, listener),
+                offline_replicas=seen.offline_replicas(partition),
             )
         )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Final, cast
 
 from odradek.protocol.codegen import Source, is_flexible, is_tagged, literal
@@ -138,7 +139,7 @@ class _WriterGenerator:
         if isinstance(item.type, Scalar) and item.type.code:
             method = source.struct_method(item.type.code, "pack")
             size = 16 if item.type is Uuid else len(_pack_zero(item.type))
-            value = f"{value}.bytes" if item.type is Uuid else value
+            value = _uuid_bytes(value) if item.type is Uuid else value
             source.add(f"{parts}.append({tag + encode_uvarint(size)!r} + {method}({value}))")
             return
         outer, self.append = self.append, source.fresh("a")
@@ -168,7 +169,7 @@ class _WriterGenerator:
         elif isinstance(wire_type, str):
             self.struct(cls.struct(wire_type), value, nullable)
         elif wire_type is Uuid:
-            self.fixed(wire_type.code, f"{value}.bytes")
+            self.fixed(wire_type.code, _uuid_bytes(value))
         elif wire_type.code:
             self.fixed(wire_type.code, value)
         elif wire_type is String:
@@ -258,7 +259,7 @@ class _WriterGenerator:
             self.flush()
         element = wire_type.element
         if isinstance(element, Scalar) and element.code and element is not Uuid:
-            source.names["pack"] = _pack
+            source.names["pack"] = pack
             source.add(f"if {items}: {self.append}(pack(f'>{{len({items})}}{element.code}', *{items}))")
             return
         owner = source.fresh("o")
@@ -277,14 +278,13 @@ def _tag(item: Field) -> int:
     return item.tag
 
 
-def _pack(codes: str, *values: object) -> bytes:
-    import struct
-
-    return struct.pack(codes, *values)
+def _uuid_bytes(value: str) -> str:
+    # Its property `bytes` is a call in Python.
+    return f"{value}.int.to_bytes(16, 'big')"
 
 
 def _pack_zero(scalar: Scalar) -> bytes:
-    return _pack(">" + scalar.code, scalar.zero)
+    return pack(">" + scalar.code, scalar.zero)
 
 
 def _unsupported(name: str, version: int) -> None:

@@ -81,8 +81,9 @@ def any_alive_broker(image: MetadataImage, services: Services) -> int:
 def _check(asked: list[MetadataRequest.MetadataRequestTopic], version: int) -> None:
     """Versions 10 and 11 have fields for topic ids but no meaning for them; an entry without name and id asks for nothing."""
     if version >= TOPIC_IDS_SINCE:
-        if any(topic.name is None and topic.topic_id == ZERO_UUID for topic in asked):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "A topic needs a name or an id")
+        for topic in asked:
+            if topic.name is None and topic.topic_id == ZERO_UUID:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "A topic needs a name or an id")
         return
     for topic in asked:
         if topic.name is None:
@@ -95,9 +96,9 @@ def _names(
     image: MetadataImage, asked: list[MetadataRequest.MetadataRequestTopic]
 ) -> tuple[list[str], list[MetadataResponse.MetadataResponseTopic], bool]:
     """The names asked for, each once; errors for unknown ids; whether the request goes by ids (then names in it do not count)."""
-    ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID)
+    ids = dict.fromkeys([topic.topic_id for topic in asked if topic.topic_id.int])
     if not ids:
-        return list(dict.fromkeys(topic.name for topic in asked if topic.name is not None)), [], False
+        return list(dict.fromkeys([topic.name for topic in asked if topic.name is not None])), [], False
     known = [name for name in map(image.topics.topic_name, ids) if name is not None]
     unknown = [
         Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=[])
