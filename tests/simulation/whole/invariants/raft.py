@@ -6,6 +6,7 @@ off their disks.
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.api_keys import ApiKey
@@ -31,15 +32,46 @@ class Committed(NamedTuple):
     crc: int
 
 
+class CommittedBatches:
+    """What some node has known to be committed. A node whose log begins with a snapshot may tell of later batches before others tell of
+    those that the snapshot holds.
+    """
+
+    def __init__(self) -> None:
+        self.end = 0
+        """Everything below is known to be committed."""
+        self.last_epoch = 0
+        self._batches: dict[int, Committed] = {}
+        self._bases: list[int] = []
+
+    def note(self, base_offset: int, found: Committed) -> str | None:
+        """Takes a committed batch in; what is wrong with it."""
+        known = self._batches.get(base_offset)
+        if known is not None:
+            return None if known == found else f"{found} at {base_offset}, committed was {known}"
+        index = bisect(self._bases, base_offset)
+        if index and self._batches[self._bases[index - 1]].next_offset > base_offset:
+            return f"a batch at {base_offset}, within a committed one"
+        if index < len(self._bases) and self._bases[index] < found.next_offset:
+            return f"a batch at {base_offset}, which reaches into a committed one at {self._bases[index]}"
+        self._batches[base_offset] = found
+        insort(self._bases, base_offset)
+        self.end = max(self.end, found.next_offset)
+        self.last_epoch = max(self.last_epoch, found.epoch)
+        return None
+
+    def may_hold(self, base_offset: int, next_offset: int, crc: int) -> bool:
+        """Whether a batch can be a committed one."""
+        known = self._batches.get(base_offset)
+        return next_offset <= self.end and (known is None or known.crc == crc)
+
+
 class RaftPromises:
     """See the module's text."""
 
     def __init__(self, story: Story) -> None:
         self._story = story
-        self.committed_offset = 0
-        """Everything below is known to be committed."""
-        self._committed: dict[int, Committed] = {}
-        self._last_epoch = 0
+        self._committed = CommittedBatches()
         self._votes: dict[tuple[str, int], int] = {}
         self._leaders: dict[int, int] = {}
         self._epochs: dict[tuple[int, int], int] = {}
@@ -51,6 +83,11 @@ class RaftPromises:
         self._looked_at_disks = -1.0
         story.tap.on_response.append(self._answered)
         story.tap.on_request.append(self._asked)
+
+    @property
+    def committed_offset(self) -> int:
+        """Everything below is known to be committed."""
+        return self._committed.end
 
     def _problem(self, text: str) -> None:
         self._story.problem("raft", text)
@@ -106,10 +143,10 @@ class RaftPromises:
             if high_watermark > before:
                 self._high_watermarks[life] = high_watermark
                 self._compare(life, high_watermark)
-            if leader == node and epoch > self._last_epoch and kraft.log.end.offset < self.committed_offset:
+            if leader == node and epoch > self._committed.last_epoch and kraft.log.end.offset < self._committed.end:
                 self._problem(
                     f"leader completeness: node {node} leads epoch {epoch} and its log ends at {kraft.log.end.offset}, "
-                    f"{self.committed_offset} records are committed"
+                    f"{self._committed.end} records are committed"
                 )
         now = self._story.loop.time()
         if now >= self._looked_at_disks + _DURABLE_EVERY_S:
@@ -122,23 +159,12 @@ class RaftPromises:
         cursor = self._cursors.setdefault(life, LogCursor(DIRECTORY))
         for header in cursor.read(self._story.cluster.nodes[node].disk, high_watermark):
             found = Committed(header.next_offset, header.partition_leader_epoch, header.crc)
-            known = self._committed.get(header.base_offset)
-            if known is None and header.base_offset < self.committed_offset:
-                if self._committed and header.base_offset >= min(self._committed):
-                    self._problem(f"state-machine safety: node {node} has a batch at {header.base_offset}, within a committed one")
-                continue
-            if known is None:
-                self._committed[header.base_offset] = found
-                self.committed_offset = max(self.committed_offset, found.next_offset)
-                self._last_epoch = max(self._last_epoch, found.epoch)
-            elif known != found:
-                self._problem(f"state-machine safety: node {node} has {found} at {header.base_offset}, committed was {known}")
+            wrong = self._committed.note(header.base_offset, found)
+            if wrong is not None:
+                self._problem(f"state-machine safety: node {node} has {wrong}")
 
     def _is_committed(self, header: BatchHeader) -> bool:
-        if header.next_offset > self.committed_offset:
-            return False
-        known = self._committed.get(header.base_offset)
-        return known is None or known.crc == header.crc
+        return self._committed.may_hold(header.base_offset, header.next_offset, header.crc)
 
     def _look_at_disks(self) -> None:
         """What is committed stands on a majority of the voters' disks, whatever happens to all of them at once."""
@@ -149,6 +175,6 @@ class RaftPromises:
             cursor = self._durable.setdefault((node, simulated.lives), LogCursor(DIRECTORY))
             # Others that nobody has committed may stand there: a node that was leader does not know yet that it has to cut them off.
             cursor.pass_durable(simulated.disk, self._is_committed)
-            holders += cursor.offset >= self.committed_offset
+            holders += cursor.offset >= self._committed.end
         if holders <= len(cluster.controller_ids) // 2:
-            self._problem(f"committed is durable on a majority: {self.committed_offset} records are on {holders} disks")
+            self._problem(f"committed is durable on a majority: {self._committed.end} records are on {holders} disks")
