@@ -1,11 +1,11 @@
 """What one operation costs the broker: CPU, Python frames, calls of built-in functions, allocations.
 
-    python -m bench.profile [--only WORD ...] [--count FACTOR] [--keep]
+    python -m bench.profile [--only WORD ...] [--count FACTOR] [--functions N] [--keep]
 
 Each operation is asked for by raw requests over few connections, several under way. CPU is the kernel's account of the broker's process,
 over some thousand operations; the counts are those of another process (`bench.subject`), and repeat to within a few per cent.
 They are compared with those kept in bench/results/profile.json; `--keep` writes them there. The broker's data are in memory (/dev/shm)
-where there is such a thing, so that no disk is measured.
+where there is such a thing, so that no disk is measured. With `--functions` those that an operation enters most are listed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.commits import commit
 from bench.comparison import OVERRIDES, RESULTS, machine
@@ -69,7 +69,7 @@ class CountingBroker(OdradekBroker):
         """Counts calls from now on."""
         os.kill(self.pid, signal.SIGUSR1)
 
-    def counted(self) -> dict[str, int]:
+    def counted(self) -> dict[str, Any]:
         """Calls since `begin`, which are counted no more, and allocations since the start."""
         self.counts_path.unlink(missing_ok=True)
         os.kill(self.pid, signal.SIGUSR2)
@@ -78,7 +78,7 @@ class CountingBroker(OdradekBroker):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the broker does not tell what it has counted: {self.log_tail()}")
             time.sleep(0.001)
-        counts: dict[str, int] = json.loads(self.counts_path.read_text())
+        counts: dict[str, Any] = json.loads(self.counts_path.read_text())
         return counts
 
 
@@ -252,7 +252,8 @@ async def measure_cpu(broker: OdradekBroker, operation: Operation, factor: float
     return {"CPU us": (broker.cpu_seconds() - cpu) / count * 1e6}
 
 
-async def measure_counts(broker: CountingBroker, operation: Operation, factor: float) -> dict[str, float]:
+async def measure_counts(broker: CountingBroker, operation: Operation, factor: float) -> tuple[dict[str, float], dict[str, float]]:
+    """What an operation takes, and how often it enters each function."""
     work, count = await _ready(broker, operation, factor / 10)
     before = broker.counted()
     await work(count)
@@ -260,15 +261,16 @@ async def measure_counts(broker: CountingBroker, operation: Operation, factor: f
     broker.begin()
     await work(count)
     calls = broker.counted()
-    return {
+    figures = {
         "frames": calls["frames"] / count,
         "built-in": calls["built-in"] / count,
         "allocations": (after["allocations"] - before["allocations"]) / count,
     }
+    return figures, {name: entered / count for name, entered in calls["functions"].items()}
 
 
-def measure(operations: Sequence[Operation], factor: float) -> dict[str, dict[str, float]]:
-    """Figures by operation. CPU is that of a broker of its own, in which nothing is counted."""
+def measure(operations: Sequence[Operation], factor: float, functions: int) -> dict[str, dict[str, float]]:
+    """Figures by operation. CPU is that of a broker of its own, in which nothing is counted. Lists so many functions of each."""
     found: dict[str, dict[str, float]] = {each.name: {} for each in operations}
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="odradek-bench-") as folder:
@@ -278,7 +280,12 @@ def measure(operations: Sequence[Operation], factor: float) -> dict[str, dict[st
                 found[operation.name] |= asyncio.run(measure_cpu(plain, operation, factor))
         with counting:
             for operation in operations:
-                found[operation.name] |= asyncio.run(measure_counts(counting, operation, factor))
+                figures, entered = asyncio.run(measure_counts(counting, operation, factor))
+                found[operation.name] |= figures
+                if functions:
+                    print(operation.name)
+                for name, often in sorted(entered.items(), key=lambda each: -each[1])[:functions]:
+                    print(f"{often:9.2f} {name}")
     return found
 
 
@@ -291,6 +298,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="*", default=[], help="operations whose name contains one of these words")
     parser.add_argument("--count", type=float, default=1.0, metavar="FACTOR", help="multiplies the number of operations")
+    parser.add_argument("--functions", type=int, default=0, metavar="N", help="lists so many functions of each operation")
     parser.add_argument("--keep", action="store_true", help=f"writes the results to {KEPT.relative_to(RESULTS.parent.parent)}")
     options = parser.parse_args()
     wanted = [each for each in OPERATIONS if not options.only or any(word in each.name for word in options.only)]
@@ -298,7 +306,7 @@ def main() -> None:
         parser.error("--keep is for all operations together" if wanted else "no such operation")
     kept = json.loads(KEPT.read_text())["operations"] if KEPT.exists() else {}
     build()
-    found = measure(wanted, options.count)
+    found = measure(wanted, options.count, options.functions)
     print(f"{'':32} {' '.join(f'{each:>16}' for each in FIGURES)}")
     for name, figures in found.items():
         show(name, figures, kept.get(name))

@@ -4,7 +4,8 @@
 
 is `odradek start server.properties`. SIGUSR1 begins to count calls of Python functions (frames; generators and coroutines that go on count
 again) and of built-in functions, in the event loop's thread. SIGUSR2 ends that, and writes what was counted to the file COUNTS, as JSON,
-with the allocations of all threads since the start. Counting calls allocates: whoever wants to know allocations asks before and after.
+with the frames of each function, and the allocations of all threads since the start. Counting calls allocates: whoever wants to know
+allocations asks before and after.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 SOURCE = Path(__file__).with_name("counting.pyx")
@@ -47,7 +49,7 @@ def load() -> ModuleType:
     return module
 
 
-class Counter:
+class CallCounter:
     """What the signals ask for."""
 
     def __init__(self, path: Path) -> None:
@@ -55,27 +57,44 @@ class Counter:
         self._counting: Any = load()
         self._counting.install()
         self._events = {"call": 0, "c_call": 0, "return": 0, "c_return": 0, "c_exception": 0}
+        self._functions: Counter[CodeType] = Counter()
 
     def begin(self, _: int, __: FrameType | None) -> None:
-        events = self._events
+        events, functions = self._events, self._functions
         for name in events:
             events[name] = 0
+        functions.clear()
 
-        def seen(_: FrameType, event: str, __: object) -> None:
+        def seen(frame: FrameType, event: str, __: object) -> None:
             events[event] += 1
+            if event == "call":
+                functions[frame.f_code] += 1
 
         sys.setprofile(seen)
 
     def end(self, _: int, __: FrameType | None) -> None:
         sys.setprofile(None)
-        counts = {"frames": self._events["call"], "built-in": self._events["c_call"], "allocations": self._counting.allocations()}
+        functions: Counter[str] = Counter()
+        for code, calls in self._functions.items():
+            functions[f"{_module(code.co_filename)}:{code.co_qualname}"] += calls
+        counts = {
+            "frames": self._events["call"],
+            "built-in": self._events["c_call"],
+            "allocations": self._counting.allocations(),
+            "functions": functions,
+        }
         unfinished = self._path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(counts))
         unfinished.replace(self._path)
 
 
+def _module(path: str) -> str:
+    """The end of a file's path, from the package on."""
+    return path.rpartition("/src/")[2] or path
+
+
 def main() -> None:
-    counter = Counter(Path(sys.argv[1]))
+    counter = CallCounter(Path(sys.argv[1]))
     signal.signal(signal.SIGUSR1, counter.begin)
     signal.signal(signal.SIGUSR2, counter.end)
     from odradek.cli.main import main as run
