@@ -78,6 +78,7 @@ interop: $(VENV)/.installed-dev | java jvm
 bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.brokers $(BENCH_ARGS)
 	$(BIN)/python -m bench.recovery $(BENCH_ARGS)
+	$(BIN)/python -m bench.footprint $(BENCH_ARGS)
 	$(BIN)/python -m bench.cleaning $(BENCH_ARGS)
 	$(BIN)/python -m bench.groups $(BENCH_ARGS)
 	$(BIN)/python -m bench.transactions $(BENCH_ARGS)
