@@ -2243,7 +2243,7 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "markers-before-the-commit",
         "coordinator/transaction/shard.py",
-        "            self._journal.record(offset, _nothing, lambda: self._on_prepared(self.topic_partition, transaction))\n",
+        "            self._journal.record(offset, _nothing, self._on_prepared, self.topic_partition, transaction)\n",
         "            self._on_prepared(self.topic_partition, transaction)\n",
         "markers are written for a decision that may yet be taken back",
         "coordinator/transaction/test_service.py -k test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record",
@@ -2618,7 +2618,7 @@ _SERVER: Final[tuple[Mutant, ...]] = (
     Mutant(
         "flush-messages-of-coordinators",
         "coordinator/partition_log.py",
-        "if log is not None and log.flush_due:",
+        "if log is not None and log.high_watermark <= info.last_offset and log.flush_due:",
         "if False:",
         "flush.messages does not count for coordinators' topics",
         "server/test_coordinators.py -k test_flush_messages_holds_for_coordinators",

@@ -106,7 +106,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="proposed-replica-counts-for-min-isr",
         path="replication/partition.py",
-        before="if required_acks == -1 and self._is_under_min_isr(log):",
+        before="if under_min_isr and required_acks == -1:",
         after="if required_acks == -1 and len(self.isr.maximal_isr) < self._min_isr_of(log):",
         breaks="A replica that was only proposed counts for min.insync.replicas.",
         tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
@@ -298,9 +298,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="hw-moves-below-min-isr",
         path="replication/partition.py",
-        before="        if self._is_under_min_isr(log):\n            return False\n        isr",
-        after="        isr",
+        before="return not self._is_under_min_isr(log) and self._follow_in_sync(log, now_s)",
+        after="return self._follow_in_sync(log, now_s)",
         breaks="The high watermark moves while the ISR is below min.insync.replicas (KIP-966).",
+        tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
+    ),
+    Mutant(
+        name="own-append-moves-hw-below-min-isr",
+        path="replication/partition.py",
+        before="return info, not under_min_isr and self._follow_in_sync(log, None)",
+        after="return info, self._follow_in_sync(log, None)",
+        breaks="With acks=1 the high watermark moves while the ISR is below min.insync.replicas (KIP-966).",
         tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
     Mutant(

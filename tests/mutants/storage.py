@@ -235,6 +235,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "storage/test_log.py::test_the_largest_timestamp_of_what_was_cut_is_forgotten",
     ),
     Mutant(
+        "tail-read-beyond-the-limit",
+        "storage/reading.py",
+        "if position < end <= position + max_bytes:",
+        "if position < end:",
+        "a fetch at the end of the log brings more than partition_max_bytes",
+        "storage/test_log.py",
+    ),
+    Mutant(
+        "tail-read-looks-at-the-header",
+        "storage/reading.py",
+        "if position < end <= position + max_bytes:",
+        "if False:",
+        "each fetch at the end of the log reads a header by a call of its own",
+        "storage/test_log.py -k without_a_look",
+    ),
+    Mutant(
         "timestamp-lookup-below-log-start",
         "storage/reading.py",
         "if batch.max_timestamp >= timestamp and batch.last_offset >= log.log_start_offset:",

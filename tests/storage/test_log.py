@@ -70,6 +70,33 @@ def test_the_first_batch_comes_whole_however_small_the_limit(log: Log) -> None:
     assert len(read_bytes(log, 0, len(one) * 2 + 7)) == len(one) * 2 + 7
 
 
+def test_what_follows_a_batch_that_is_known_comes_without_a_look_at_its_header(disk: VirtualDisk, log: Log) -> None:
+    one = batch(3)
+    for _ in range(4):
+        log.append_as_leader(one, 0)
+
+    looked: list[str] = []
+    disk.fault = lambda operation, _: looked.append(operation)
+
+    def read(offset: int, max_bytes: int, max_offset: int = 12) -> tuple[int, int, int]:
+        """Size, position, and how often the file was read for it."""
+        looked.clear()
+        found = log.read(offset, max_bytes=max_bytes, max_offset=max_offset, min_one_message=True)
+        found.release()
+        assert found.first_offset == offset
+        assert not found.first_entry_incomplete
+        return found.size, found.start.position, len(looked)
+
+    size = len(one)
+    assert read(6, 2 * size) == (2 * size, 2 * size, 0)
+    assert read(3, 1 << 20, max_offset=9) == (2 * size, size, 0)
+    # Not all of it fits, so that the first one has to be known.
+    assert read(6, 2 * size - 1) == (2 * size - 1, 2 * size, 1)
+    assert read(6, 1) == (size, 2 * size, 1)
+    # Nothing is there to be read.
+    assert read(6, 1 << 20, max_offset=6) == (0, 2 * size, 1)
+
+
 def test_nothing_at_or_above_the_upper_bound_is_returned(log: Log) -> None:
     for _ in range(4):
         log.append_as_leader(batch(5), 0)

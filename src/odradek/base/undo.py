@@ -1,8 +1,8 @@
 """How state that was replayed before its commit is taken back.
 
 The controller and the coordinators replay records as soon as they are appended, so that the next request already sees them. Should the
-append fail or the leadership go, the state returns to the last committed offset. Every mutation therefore leaves a closure that takes it
-back, keyed by the offset of the record that caused it; a commit forgets closures, a failure runs them newest first.
+append fail or the leadership go, the state returns to the last committed offset. Every mutation therefore leaves a call that takes it
+back, keyed by the offset of the record that caused it; a commit forgets calls, a failure makes them newest first.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from itertools import repeat
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class UndoJournal:
-    """Closures in the order of their offsets. While `recording` is False (a replay of committed records) nothing is kept.
+    """Calls in the order of their offsets. While `recording` is False (a replay of committed records) nothing is kept.
 
-    A mutation may also leave a closure to run at its commit: `VersionedDict` drops its copy of the former value in it.
+    A mutation may also leave a call to be made at its commit: `VersionedDict` drops its copy of the former value in it.
     """
 
     __slots__ = ("_entries", "offset", "recording")
 
     def __init__(self) -> None:
-        self._entries: deque[tuple[int, Callable[[], object], Callable[[], object] | None]] = deque()
+        self._entries: deque[tuple[int, Callable[..., object], Callable[..., object] | None, tuple[Any, ...]]] = deque()
         self.recording = True
         self.offset = -1
         """The offset of the record that is being replayed; `JournaledDict` records under it."""
@@ -33,8 +33,9 @@ class UndoJournal:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def record(self, offset: int, undo: Callable[[], object], committed: Callable[[], object] | None = None) -> None:
-        """Keeps `undo` for the mutation caused by the record at `offset`, and what to run when that is committed.
+    def record(self, offset: int, undo: Callable[..., object], committed: Callable[..., object] | None = None, *arguments: Any) -> None:
+        """Keeps `undo` for the mutation caused by the record at `offset`, and what to call when that is committed, both with `arguments`:
+        a tuple of them costs less than closures.
 
         ValueError when offsets go backwards.
         """
@@ -42,7 +43,7 @@ class UndoJournal:
             return
         if self._entries and self._entries[-1][0] > offset:
             raise ValueError(f"undo for offset {offset} after one for offset {self._entries[-1][0]}")
-        self._entries.append((offset, undo, committed))
+        self._entries.append((offset, undo, committed, arguments))
 
     def revert_to(self, offset: int) -> None:
         """Takes back everything caused by records at `offset` or beyond, newest first; `offset` is the first that never happened."""
@@ -50,7 +51,8 @@ class UndoJournal:
         recording, self.recording = self.recording, False
         try:
             while entries and entries[-1][0] >= offset:
-                entries.pop()[1]()
+                _, undo, _, arguments = entries.pop()
+                undo(*arguments)
         finally:
             self.recording = recording
 
@@ -58,9 +60,9 @@ class UndoJournal:
         """Forgets what was caused by records below `offset`: they can no longer be taken back."""
         entries = self._entries
         while entries and entries[0][0] < offset:
-            committed = entries.popleft()[2]
+            _, _, committed, arguments = entries.popleft()
             if committed is not None:
-                committed()
+                committed(*arguments)
 
     def clear(self) -> None:
         """Forgets everything, without running it."""
@@ -145,20 +147,13 @@ class JournaledDict(Generic[K, V]):
         journal = self._journal
         if not journal.recording:
             return
-        items = self._items
-        if key in items:
-            previous = items[key]
+        journal.record(journal.offset, self._put_back, None, key, self._items.get(key, _MISSING))
 
-            def restore() -> None:
-                items[key] = previous
-
-            journal.record(journal.offset, restore)
+    def _put_back(self, key: K, previous: V | _Missing) -> None:
+        if isinstance(previous, _Missing):
+            self._items.pop(key, None)
         else:
-
-            def remove() -> None:
-                items.pop(key, None)
-
-            journal.record(journal.offset, remove)
+            self._items[key] = previous
 
 
 class VersionedDict(JournaledDict[K, V]):
@@ -206,31 +201,25 @@ class VersionedDict(JournaledDict[K, V]):
         journal = self._journal
         if not journal.recording:
             return
-        former = self._former
         previous = self._items.get(key, _MISSING)
-        former.setdefault(key, previous)
+        self._former.setdefault(key, previous)
         self._uncommitted += 1
+        journal.record(journal.offset, self._undo, self._commit, key, previous, value)
 
-        def undo() -> None:
-            self._uncommitted -= 1
-            self._restore(key, previous)
+    def _undo(self, key: K, previous: V | _Missing, _: V | _Missing) -> None:
+        self._uncommitted -= 1
+        self._restore(key, previous)
 
-        def committed() -> None:
-            self._uncommitted -= 1
-            if self._uncommitted:
-                self._show_committed(key, value)
-            else:
-                former.clear()
-
-        journal.record(journal.offset, undo, committed)
+    def _commit(self, key: K, _: V | _Missing, value: V | _Missing) -> None:
+        self._uncommitted -= 1
+        if self._uncommitted:
+            self._show_committed(key, value)
+        else:
+            self._former.clear()
 
     def _restore(self, key: K, previous: V | _Missing) -> None:
-        items = self._items
-        committed_value = self._former.get(key, items.get(key, _MISSING))
-        if isinstance(previous, _Missing):
-            items.pop(key, None)
-        else:
-            items[key] = previous
+        committed_value = self._former.get(key, self._items.get(key, _MISSING))
+        self._put_back(key, previous)
         self._show_committed(key, committed_value)
 
     def _remember_all(self, values: Mapping[K, V]) -> None:
@@ -245,21 +234,20 @@ class VersionedDict(JournaledDict[K, V]):
         else:
             former.update(previous)
         self._uncommitted += 1
+        journal.record(journal.offset, self._undo_all, self._commit_all, previous, values)
 
-        def undo() -> None:
-            self._uncommitted -= 1
-            for key, value in previous.items():
-                self._restore(key, value)
+    def _undo_all(self, previous: Mapping[K, V | _Missing], _: Mapping[K, V]) -> None:
+        self._uncommitted -= 1
+        for key, value in previous.items():
+            self._restore(key, value)
 
-        def committed() -> None:
-            self._uncommitted -= 1
-            if not self._uncommitted:
-                former.clear()
-                return
-            for key, value in values.items():
-                self._show_committed(key, value)
-
-        journal.record(journal.offset, undo, committed)
+    def _commit_all(self, _: Mapping[K, V | _Missing], values: Mapping[K, V]) -> None:
+        self._uncommitted -= 1
+        if not self._uncommitted:
+            self._former.clear()
+            return
+        for key, value in values.items():
+            self._show_committed(key, value)
 
     def _show_committed(self, key: K, value: V | _Missing) -> None:
         """Notes that the key's committed value is `value`, unless the items hold it as well (that same object, not an equal one)."""

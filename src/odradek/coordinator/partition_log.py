@@ -62,7 +62,7 @@ class PartitionLog:
         verified = guard if isinstance(guard, VerificationGuard) else None
         info, _ = partition.append_as_leader(memoryview(batch), ALL_IN_SYNC, AppendOrigin.COORDINATOR, verified, transaction_version)
         log = partition.log
-        if log is not None and log.flush_due:
+        if log is not None and log.high_watermark <= info.last_offset and log.flush_due:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
         # The shard itself looks after the high watermark: only whoever reads the partition has to be told.
         delayed = self._manager.delayed

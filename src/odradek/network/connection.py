@@ -501,6 +501,10 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             release_chunks(answer)
             return
+        if len(answer) == 1 and isinstance(only := answer[0], bytes):
+            # Nearly all are such.
+            self._hand_over(transport, [only], len(only), 0)
+            return
         in_memory = _in_memory(answer)
         for chunk in answer:
             if not isinstance(chunk, (bytes, bytearray, memoryview)):

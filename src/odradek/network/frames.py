@@ -287,7 +287,8 @@ class FrameReceiver:
         """The frame's answer exists. Gives the buffer back unless more has been received; whether it has."""
         if self._start != self._end:
             return True
-        self.release()
+        if self._buffer is not None:
+            self.release()
         return False
 
     def release(self) -> None:

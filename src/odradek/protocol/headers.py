@@ -81,7 +81,8 @@ def decode_request_header(buffer: bytes | bytearray | memoryview) -> tuple[Reque
     elif size != -1:
         raise ProtocolError("the client id has a negative length")
     if header_version == 2:
-        offset = _skip_tags(buffer, offset)
+        # Nearly never are there any.
+        offset = offset + 1 if offset < len(buffer) and buffer[offset] == 0 else _skip_tags(buffer, offset)
     return RequestHeader(api_key, version, correlation_id, client_id), offset
 
 
@@ -96,8 +97,6 @@ def _decode_short_header(buffer: bytes | bytearray | memoryview) -> tuple[Reques
 
 def _skip_tags(buffer: bytes | bytearray | memoryview, offset: int) -> int:
     try:
-        if buffer[offset] == 0:
-            return offset + 1
         return skip_tags(memoryview(buffer), offset, len(buffer))
     except IndexError:
         raise ProtocolError("the header ends too early") from None

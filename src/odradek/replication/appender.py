@@ -96,10 +96,12 @@ class Appender:
             log = partition.log
             if log is None:
                 continue
+            if log.high_watermark >= append.required_offset:
+                # And so no flush is due, which would have held it back.
+                continue
+            waiting = True
             if log.flush_due:
                 flush_due = [partition] if flush_due is None else [*flush_due, partition]
-            if log.high_watermark < append.required_offset:
-                waiting = True
         delayed.drain()
         if flush_due is not None:
             return self._after_flush(flush_due, appends, required_acks, timeout_ms)

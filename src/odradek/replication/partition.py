@@ -315,7 +315,8 @@ class Partition:
         log = self.log
         if log is None or not self.is_leader:
             raise self._unavailable()
-        if required_acks == -1 and self._is_under_min_isr(log):
+        under_min_isr = self._is_under_min_isr(log)
+        if under_min_isr and required_acks == -1:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {sorted(self.isr.isr)} is insufficient to satisfy the min.isr requirement of {self.min_isr} "
@@ -324,7 +325,7 @@ class Partition:
         info = log.append_as_leader(
             records, self.leader_epoch, origin=origin, verification_guard=verification_guard, transaction_version=transaction_version
         )
-        return info, self._advance_high_watermark(log, None)
+        return info, not under_min_isr and self._follow_in_sync(log, None)
 
     def append_as_follower(self, records: memoryview, leader_epoch: int, *, high_watermark: int, log_start_offset: int) -> None:
         """Stores what the leader of `leader_epoch` sent for our log end, and takes over its high watermark and log start."""
@@ -396,8 +397,10 @@ class Partition:
     # -- high watermark ---------------------------------------------------------------------------------------------------------
 
     def _advance_high_watermark(self, log: Log, now_s: float | None) -> bool:
-        if self._is_under_min_isr(log):
-            return False
+        return not self._is_under_min_isr(log) and self._follow_in_sync(log, now_s)
+
+    def _follow_in_sync(self, log: Log, now_s: float | None) -> bool:
+        """Raises the high watermark to where all are that have to be there; whether it moved."""
         isr = self.isr
         end_offset = log.log_end_offset
         high_watermark = end_offset

@@ -21,9 +21,8 @@ class LoopClock:
     def time_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        # Not loop.time(): uvloop counts whole milliseconds, too coarse for latencies.
-        return time.monotonic()
+    # Not loop.time(): uvloop counts whole milliseconds, too coarse for latencies.
+    monotonic = staticmethod(time.monotonic)
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
         if delay_s <= 0:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -141,7 +142,7 @@ class Dispatcher:
         if route is None:
             return self._unsupported_api_versions(context)
         assert route.request_class is not None
-        request = route.request_class.decode(frame[offset:], header.api_version)
+        request, _ = route.request_class.decode_prefix(frame, header.api_version, offset)
         if route.forward:
             if self.forward is None:
                 raise ProtocolError(f"no way to forward {route.api_key.name}")
@@ -185,15 +186,21 @@ class Dispatcher:
         if result.done:
             return self._finish_deferred(context, route, request, result)
         answer: Deferred[Sequence[Chunk] | None] = Applied() if isinstance(result, Applied) else Deferred()
-
-        def completed(done: Deferred[Message | None]) -> None:
-            try:
-                answer.complete(self._finish_deferred(context, route, request, done))
-            except Exception as error:
-                answer.fail(error)
-
-        result.add_callback(completed)
+        result.add_callback(partial(self._completed, answer, context, route, request))
         return answer
+
+    def _completed(
+        self,
+        answer: Deferred[Sequence[Chunk] | None],
+        context: RequestContext,
+        route: Route,
+        request: Message,
+        done: Deferred[Message | None],
+    ) -> None:
+        try:
+            answer.complete(self._finish_deferred(context, route, request, done))
+        except Exception as error:
+            answer.fail(error)
 
     def _finish_deferred(
         self, context: RequestContext, route: Route, request: Message, done: Deferred[Message | None]

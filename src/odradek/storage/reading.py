@@ -52,6 +52,12 @@ def read_log(log: Log, start_offset: int, max_bytes: int, max_offset: int, min_o
     for index in range(segments.index_at(start_offset), len(segments.bases)):
         segment = segments[index]
         position = segments.known_position(start_offset) if segment is active else None
+        if position is not None:
+            end = _end_position(log, segment, index, max_offset)
+            if position < end <= position + max_bytes:
+                # All there is, in whole batches: nothing has to be known of the first one.
+                start = OffsetPosition(start_offset, segment.base_offset, position)
+                return LogRead([FileSlice(segment.file, position, end - position, segment.pin)], end - position, start_offset, start, False)
         first = segment.batch_at(position) if position is not None and max_offset > start_offset else None
         if first is None:
             first = segment.find(start_offset, position)

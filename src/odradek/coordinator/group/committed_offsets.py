@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NewType, cast
+from typing import Final, NewType
 
 from odradek.base.undo import JournaledDict, UndoJournal, VersionedDict
 from odradek.protocol.messages.group_records import OffsetCommitValue
@@ -30,7 +30,7 @@ def stored_offset(record_offset: int, value: bytes) -> StoredOffset:
 
 def stored_offsets(record_offset: int, records: Sequence[tuple[bytes, bytes]]) -> dict[int, StoredOffset]:
     """Of a topic's commits (keys and values that follow one another, the first at `record_offset`) by partition; the last one counts."""
-    return cast("dict[int, StoredOffset]", native.codec.numbered(records, record_offset))
+    return native.codec.numbered(records, record_offset)  # type: ignore[return-value]  # A StoredOffset is made of bytes.
 
 
 def record_offset_of(stored: StoredOffset) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
@@ -269,11 +269,10 @@ def _initialized(decision: Decision) -> Transaction:
     return decision.transaction
 
 
-def _answered(decided: CoordinatorResult[Decision], response: T) -> CoordinatorResult[T]:
+def _answered(decided: CoordinatorResult[Any], response: T) -> CoordinatorResult[T]:
     """The decision with what its producer is to hear of it."""
-    answered = cast("CoordinatorResult[T]", decided)
-    answered.response = response
-    return answered
+    decided.response = response
+    return decided
 
 
 def _then(done: Deferred[Decision], convert: Callable[[Decision], T]) -> Deferred[T]:

