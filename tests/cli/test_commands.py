@@ -339,6 +339,23 @@ def test_a_listener_for_the_controller_is_added_where_there_is_none(overrides: t
 
 
 @pytest.mark.parametrize(
+    ("arguments", "listener"),
+    [
+        ("--port 9192", "PLAINTEXT://localhost:9192"),
+        ("--port=0", "PLAINTEXT://localhost:0"),
+        ("--host 127.0.0.1", "PLAINTEXT://127.0.0.1:9092"),
+        ("--host ::1 --port 1", "PLAINTEXT://[::1]:1"),
+        ("--host [::1]", "PLAINTEXT://[::1]:9092"),
+        ("--host 0.0.0.0 --port 9192", "PLAINTEXT://:9192"),
+        ("--host ::", "PLAINTEXT://:9092"),
+    ],
+)
+def test_host_and_port_say_where_clients_are_served(arguments: str, listener: str) -> None:
+    listeners = [str(each) for each in start.load(start.parse(arguments.split())).listeners]
+    assert listeners == [listener, "CONTROLLER://127.0.0.1:0"]
+
+
+@pytest.mark.parametrize(
     ("host", "shown", "address"),
     [
         ("localhost", "localhost", "localhost:4711"),

@@ -98,6 +98,25 @@ MISTAKES = (
     Mistake("start --frobnicate", 2, f"odradek start: No such option '--frobnicate'; {START}"),
     Mistake("start --overide a=b", 2, f"odradek start: No such option '--overide'. Did you mean '--override'? {START}"),
     Mistake("start -x", 2, f"odradek start: No such option '-x'; {START}"),
+    Mistake("start --prot 9192", 2, f"odradek start: No such option '--prot'. Did you mean '--port'? {START}"),
+    Mistake("start --port", 2, f"odradek start: Option '--port' requires an argument; {START}"),
+    Mistake("start --port many", 2, f"odradek start: --port many: this must be a number from 0 to 65535; {START}"),
+    Mistake("start --port 65536", 2, f"odradek start: --port 65536: this must be a number from 0 to 65535; {START}"),
+    Mistake("start --port=-1", 2, f"odradek start: --port -1: this must be a number from 0 to 65535; {START}"),
+    Mistake("start --host ''", 2, f"odradek start: --host : this must be a name or an address of this machine; {START}"),
+    Mistake(
+        "start --host http://here", 2, f"odradek start: --host http://here: this must be a name or an address of this machine; {START}"
+    ),
+    Mistake(
+        "start --port 9192 @/node.properties",
+        2,
+        "odradek start: --host and --port are for starting without a FILE; with one, --override listeners=PLAINTEXT://HOST:PORT; " + START,
+    ),
+    Mistake(
+        "start --host 127.0.0.1 --override listeners=PLAINTEXT://127.0.0.1:0",
+        2,
+        f"odradek start: --host and --port say the same as --override listeners=...: one of them; {START}",
+    ),
     Mistake("start --override", 2, f"odradek start: Option '--override' requires an argument; {START}"),
     Mistake("start --override num.partitions", 2, f"odradek start: --override num.partitions: this must be key=value; {START}"),
     Mistake("start --override =3", 2, f"odradek start: --override =3: this must be key=value; {START}"),
@@ -229,6 +248,18 @@ MISTAKES = (
         "odradek start: --override: Invalid value many for configuration num.partitions: Not a number of type INT",
     ),
     # -- start: addresses -------------------------------------------------------------------------------------------------------------
+    Mistake(
+        "start --data-dir @/fresh --host 127.0.0.1 --port %",
+        1,
+        "odradek start: listener PLAINTEXT: cannot listen on 127.0.0.1:%: Address already in use; is a broker running already? "
+        "Another port: --port N",
+    ),
+    Mistake(
+        "start --data-dir @/fresh --host 192.0.2.1 --port 0",
+        1,
+        "odradek start: listener PLAINTEXT: cannot listen on 192.0.2.1:0: Cannot assign requested address; it must be an address of this "
+        "machine: --host HOST",
+    ),
     Mistake(
         "start --data-dir @/fresh --override listeners=PLAINTEXT://127.0.0.1:%",
         1,
@@ -651,7 +682,7 @@ def taken() -> Iterator[int]:
 
 def spelled(text: str, folder: Path, port: int) -> str:
     """With the folder and the port in the places that stand for them (an @ within a word is its own: `1@host`)."""
-    return re.sub(r"(?<![\w}])@", str(folder), text).replace(":%", f":{port}")
+    return re.sub(r"(?<=:)%|(?<=--port )%", str(port), re.sub(r"(?<![\w}])@", str(folder), text))
 
 
 def pattern(answer: str) -> str:

@@ -25,7 +25,9 @@ ABOUT = (
     "when that is empty. SIGTERM and SIGINT (Ctrl-C) shut it down in order.",
 )
 OPTIONS = (
-    ("--override KEY=VALUE", "Set a key over the file's; may be repeated. Another port: --override listeners=PLAINTEXT://localhost:9192"),
+    ("--port N", "The port for clients, without a FILE; 9092 when left out, 0 for any that is free."),
+    ("--host HOST", "The address for clients, without a FILE; localhost when left out, 0.0.0.0 for all of this machine's."),
+    ("--override KEY=VALUE", "Set a key over the file's; may be repeated."),
     ("--data-dir DIRECTORY", "Where the data goes without a FILE; $XDG_DATA_HOME/odradek, else ~/.local/share/odradek, when left out."),
     ("--quiet", "Print only warnings and errors."),
     HELP_OPTION,
@@ -33,6 +35,8 @@ OPTIONS = (
 """The rows of the help."""
 
 _LISTENERS = "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
+_HOST, _PORT = "localhost", 9092
+_VALUED = ("--override", "--data-dir", "--port", "--host")
 _CONTROLLER_KEYS = frozenset({"controller.listener.names", "process.roles", "controller.quorum.voters"})
 
 
@@ -47,6 +51,8 @@ class Options(NamedTuple):
     overrides: dict[str, str]
     data_dir: str | None
     quiet: bool
+    host: str | None = None
+    port: int | None = None
 
 
 def parse(arguments: list[str]) -> Options:
@@ -54,12 +60,14 @@ def parse(arguments: list[str]) -> Options:
     properties: str | None = None
     overrides: dict[str, str] = {}
     data_dir: str | None = None
+    host: str | None = None
+    port: int | None = None
     quiet = False
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
         name, equals, value = argument.partition("=")
-        if name in ("--override", "--data-dir"):
+        if name in _VALUED:
             if not equals:
                 if not rest:
                     raise UsageError(f"Option '{name}' requires an argument")
@@ -68,6 +76,12 @@ def parse(arguments: list[str]) -> Options:
                 if not value:
                     raise UsageError("--data-dir: this must name a directory")
                 data_dir = value
+                continue
+            if name == "--port":
+                port = _port(value)
+                continue
+            if name == "--host":
+                host = _host(value)
                 continue
             key, equals, setting = value.partition("=")
             if not equals or not key.strip():
@@ -85,13 +99,31 @@ def parse(arguments: list[str]) -> Options:
             properties = argument
     if properties is not None and data_dir is not None:
         raise UsageError("--data-dir is for starting without a FILE; with one, --override log.dirs=DIRECTORY")
-    return Options(properties, overrides, data_dir, quiet)
+    if host is not None or port is not None:
+        if properties is not None:
+            raise UsageError("--host and --port are for starting without a FILE; with one, --override listeners=PLAINTEXT://HOST:PORT")
+        if "listeners" in overrides:
+            raise UsageError("--host and --port say the same as --override listeners=...: one of them")
+    return Options(properties, overrides, data_dir, quiet, host, port)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) > 65_535:
+        raise UsageError(f"--port {text}: this must be a number from 0 to 65535")
+    return int(text)
+
+
+def _host(text: str) -> str:
+    host = text.removeprefix("[").removesuffix("]")
+    if not host or set(host) & set("/, "):
+        raise UsageError(f"--host {text}: this must be a name or an address of this machine")
+    return host
 
 
 def _meant(name: str) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, ("--override", "--data-dir", "--quiet", "--help"), 1)
+    close = difflib.get_close_matches(name, (*_VALUED, "--quiet", "--help"), 1)
     return f". Did you mean '{close[0]}'?" if close else ""
 
 
@@ -106,7 +138,7 @@ def load(options: Options) -> BrokerConfig:
     if options.properties is None:
         from odradek.config.broker import standalone_config
 
-        settings = {"listeners": _LISTENERS, "log.dirs": options.data_dir or default_data_dir(), **options.overrides}
+        settings = {"listeners": _listeners(options), "log.dirs": options.data_dir or default_data_dir(), **options.overrides}
         if settings["listeners"] and "CONTROLLER://" not in settings["listeners"] and not settings.keys() & _CONTROLLER_KEYS:
             # An operator who only says where clients are served needs a controller, too; nobody else has to find it.
             settings["listeners"] += ",CONTROLLER://127.0.0.1:0"
@@ -114,6 +146,16 @@ def load(options: Options) -> BrokerConfig:
     from odradek.cli.server_properties import load_server_properties
 
     return load_server_properties(options.properties, options.overrides)
+
+
+def _listeners(options: Options) -> str:
+    """Where clients are served; where the controller is, only when that is left to us."""
+    if options.host is None and options.port is None:
+        return _LISTENERS
+    host = _HOST if options.host is None else options.host
+    if host in ("0.0.0.0", "::"):
+        host = ""  # all addresses: clients are told this machine's name, and not one that leads nowhere
+    return f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{_PORT if options.port is None else options.port}"
 
 
 def main(arguments: list[str]) -> int:
@@ -158,15 +200,17 @@ def way_out(error: OdradekError, options: Options, config: BrokerConfig) -> str:
 
 
 def _other_address(error: ListenError, options: Options) -> str:
-    if options.properties is None or "listeners" in options.overrides:
-        how = f"--override listeners={error.listener}://localhost:PORT"
+    if "listeners" in options.overrides:
+        port = host = f"--override listeners={error.listener}://localhost:PORT"
+    elif options.properties is None:
+        port, host = "--port N", "--host HOST"
     else:
-        how = f"`listeners` in {options.properties}"
+        port = host = f"`listeners` in {options.properties}"
     if error.errno == errno.EADDRINUSE:
-        return f"is a broker running already? Another port: {how}"
+        return f"is a broker running already? Another port: {port}"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"ports below 1024 are for root; a higher one: {how}"
-    return f"it must be an address of this machine: {how}"
+        return f"ports below 1024 are for root; a higher one: {port}"
+    return f"it must be an address of this machine: {host}"
 
 
 def _format_command(error: NotFormatted, options: Options, config: BrokerConfig) -> str:
