@@ -31,6 +31,7 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 KB = 1_000
 _TOPICS = 10
 _STARTS = 5
+_CREATION_S = 300.0
 _EMBEDDED = f"""
 import json, time
 from statistics import median
@@ -71,7 +72,7 @@ async def _await_leaders(port: int, topics: Sequence[str]) -> None:
         found = await wire.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12, MetadataResponse)
         return all(topic.error_code == 0 and all(each.leader_id >= 0 for each in topic.partitions) for topic in found.topics)
 
-    await until(led)
+    await until(led, _CREATION_S)
     wire.close()
 
 

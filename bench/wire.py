@@ -134,9 +134,9 @@ async def await_coordinator(wire: Wire, keys: list[str], kind: int = GROUP) -> N
     await until(loaded)
 
 
-async def until(succeeded: Callable[[], Awaitable[bool]]) -> None:
-    """Tries again every 5 ms; TimeoutError after a minute."""
-    deadline = time.monotonic() + PATIENCE_S
+async def until(succeeded: Callable[[], Awaitable[bool]], patience_s: float = PATIENCE_S) -> None:
+    """Tries again every 5 ms; TimeoutError after `patience_s`."""
+    deadline = time.monotonic() + patience_s
     while not await succeeded():
         if time.monotonic() > deadline:
             raise TimeoutError("the broker does not come to serve it")
