@@ -175,8 +175,9 @@ def test_help_and_version() -> None:
 
 def test_the_command_line_of_start() -> None:
     options = parse(["server.properties", "--override", "a=b=c", "--override=d = e"])
-    assert options == ("server.properties", {"a": "b=c", "d": "e"}, None, False)
-    assert parse(["--data-dir=/x", "--quiet"]) == (None, {}, "/x", True)
+    assert options == ("server.properties", {"a": "b=c", "d": "e"}, None, False, None, None)
+    assert parse(["--data-dir=/x", "--quiet"]) == (None, {}, "/x", True, None, None)
+    assert parse(["--port", "1", "--host=[::1]"]) == (None, {}, None, False, "::1", 1)
     for wrong in (["a", "b"], ["--override"], ["--override", "=x"], ["file", "--data-dir", "/x"]):
         with pytest.raises(UsageError):
             parse(wrong)
