@@ -351,14 +351,17 @@ def _leads_and_writes(brokers: ScriptedBrokers, request: Message) -> Message:
     return produced() if isinstance(request, ProduceRequest) else brokers.metadata(leader=1)
 
 
-def test_ctrl_c_cancels_what_a_blocking_call_waits_for() -> None:
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("received_by", ["the caller", "another thread"])
+def test_ctrl_c_cancels_what_a_blocking_call_waits_for(received_by: str) -> None:
+    """A signal that another thread receives does not wake the caller from its wait, nor does one that comes just before the wait."""
     thread = loop_thread.LoopThread()
     ended = threading.Event()
 
     async def wait() -> None:
-        main = threading.main_thread().ident
-        assert main is not None
-        thread.loop.call_soon(signal.pthread_kill, main, signal.SIGINT)
+        receiver = threading.main_thread() if received_by == "the caller" else threading.current_thread()
+        assert receiver.ident is not None
+        thread.loop.call_soon(signal.pthread_kill, receiver.ident, signal.SIGINT)
         try:
             await asyncio.sleep(3600)
         finally:

@@ -665,6 +665,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests="client/test_refusals.py -k ctrl_c",
     ),
     Mutant(
+        name="signal-of-another-thread-waits",
+        path="client/waiting.py",
+        before="_MOMENT: Final = 0.5\n",
+        after="_MOMENT: Final = 3600.0\n",
+        breaks="Ctrl-C does nothing when it did not interrupt the wait itself: the blocking call goes on until it has ended.",
+        tests="client/test_refusals.py -k ctrl_c",
+    ),
+    Mutant(
+        name="wait-has-no-end",
+        path="client/waiting.py",
+        before="        if moment < _MOMENT:\n            return False\n",
+        after="",
+        breaks="`result(timeout)` never times out.",
+        tests="client/test_waiting.py",
+    ),
+    Mutant(
         name="fork-keeps-the-thread",
         path="client/loop_thread.py",
         before="if _shared is None or not _shared.usable:",

@@ -12,11 +12,12 @@ import asyncio
 import os
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from functools import partial
 from typing import TypeVar
 
 from odradek.base.errors import OdradekError
+from odradek.client.waiting import wait_in_moments
 
 T = TypeVar("T")
 
@@ -51,6 +52,7 @@ class LoopThread:
         result: Future[T] = Future()
         try:
             self.loop.call_soon_threadsafe(self._begin, action, result)
+            wait_in_moments(lambda seconds: bool(wait([result], seconds).done))
             return result.result()
         except CancelledError:
             raise OdradekError("the call was cancelled because the client was closed") from None

@@ -17,6 +17,7 @@ from odradek.client.loop_thread import shared_loop
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
 from odradek.client.types import Content, HeadersInput
+from odradek.client.waiting import wait_in_moments
 
 
 class Producer:
@@ -105,7 +106,7 @@ class Producer:
         with engine.lock:
             if not engine.is_full:
                 return
-            if not engine.room.wait(engine.max_block_ms / 1000):
+            if not wait_in_moments(engine.room.wait, engine.max_block_ms / 1000):
                 raise engine.no_room()
 
 

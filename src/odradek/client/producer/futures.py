@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.core.accumulator import Batch
 from odradek.client.types import RecordMetadata
+from odradek.client.waiting import wait_in_moments
 
 
 class RecordFuture:
@@ -34,7 +35,7 @@ class RecordFuture:
         if not self.done():
             finished = threading.Event()
             self._when_done(finished.set)
-            if not finished.wait(timeout) and not self.done():
+            if not wait_in_moments(finished.wait, timeout) and not self.done():
                 raise TimeoutError(f"{self._batch.topic_partition}: no acknowledgement within {timeout} s")
         return self._outcome()
 
