@@ -31,6 +31,8 @@ SERVED = {
     ApiKey.PRODUCE: (3, 12),
     ApiKey.FETCH: (4, 12),
     ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.HEARTBEAT: (0, 4),
 }
 TOPIC = "t"
 TOPIC_ID = UUID(int=7)

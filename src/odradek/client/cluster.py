@@ -1,6 +1,6 @@
 """The asyncio shell that all clients share: connections to brokers, version negotiation, metadata, retries.
 
-A node has two connections, so that a long-polling Fetch never delays a question for metadata or offsets.
+A node has up to three connections, so that a long-polling Fetch never delays a question for metadata or offsets, nor a heartbeat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.clock import ClientClock
 from odradek.client.config import ClientConfig
 from odradek.client.core.backoff import Backoff
-from odradek.client.core.metadata import ClusterView, MetadataCache, TopicInfo
+from odradek.client.core.metadata import Broker, ClusterView, MetadataCache, TopicInfo
 from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, dial
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -27,7 +27,7 @@ from odradek.protocol.schema import Message
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
-Channel = Literal["control", "data"]
+Channel = Literal["control", "data", "coordinator"]
 BOOTSTRAP = -1
 """Node id of "any server of bootstrap.servers"."""
 
@@ -88,6 +88,7 @@ class Cluster:
         self._nodes: dict[tuple[int, Channel], Node] = {}
         self._dialling: dict[tuple[int, Channel], asyncio.Task[Node]] = {}
         self._failures: dict[int, int] = {}
+        self._learned: dict[int, Broker] = {}
         self._refreshing: asyncio.Task[ClusterView] | None = None
         self._closed = False
 
@@ -166,10 +167,14 @@ class Cluster:
         raise NoBrokersAvailable(reasons)
 
     async def _dial_broker(self, node_id: int) -> Node:
-        broker = self.view.brokers.get(node_id)
+        broker = self._learned.get(node_id) or self.view.brokers.get(node_id)
         if broker is None:
             raise ConnectionLost(f"broker {node_id} is not in the metadata")
         return await self._open(node_id, broker.host, broker.port)
+
+    def learn(self, broker: Broker) -> None:
+        """Remembers the address of a broker that an answer named, until newer metadata comes."""
+        self._learned[broker.node_id] = broker
 
     async def _open(self, node_id: int, host: str, port: int) -> Node:
         timeout = self.config.integer("socket.connection.setup.timeout.ms") / 1000
@@ -254,6 +259,7 @@ class Cluster:
 
     async def _refresh(self, allow_auto_create: bool) -> ClusterView:
         response = await self.ask_metadata(sorted(self.metadata.wanted), allow_auto_create=allow_auto_create)
+        self._learned.clear()
         return self.metadata.update(response, self.now_ms())
 
     async def ask_metadata(self, topics: list[str] | None, *, allow_auto_create: bool = False) -> MetadataResponse:
