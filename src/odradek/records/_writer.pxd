@@ -2,11 +2,14 @@
 
 cimport cython
 
-from odradek.records cimport _frames, _raw
+from odradek.records cimport _checksum, _frames, _raw
 
 cdef unsigned long long _MASK64
 cdef long long _MAX64
 cdef long long _MIN64
+cdef Py_ssize_t _HEADER
+cdef Py_ssize_t _LENGTH_ENDS
+cdef Py_ssize_t _CRC_ENDS
 
 @cython.locals(byte="unsigned char")
 cpdef bint is_compiled()
@@ -63,5 +66,11 @@ cdef class RecordWriter:
 
     @cython.locals(size="Py_ssize_t", grown="bytearray")
     cdef int _grow(self, Py_ssize_t need) except -1
+
+    @cython.locals(end="Py_ssize_t", count="long long", last="long long", room="unsigned char*", octets="const unsigned char*")
+    cpdef bytes seal(
+        self, long long base_offset, long long leader_epoch, long long attributes, long long producer_id, long long producer_epoch,
+        long long base_sequence
+    )
 
     cpdef bytearray take(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.records import _frames, _raw
+from odradek.records import _checksum, _frames, _raw, layout
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -13,6 +13,12 @@ _MIN64 = -0x7FFFFFFFFFFFFFFF - 1
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 
 MAX_RECORD_BODY = 0x7FFFFFFF
+
+_HEADER = layout.HEADER_SIZE
+_LENGTH_ENDS = 12
+_CRC_ENDS = 21
+
+_checksum.prepare()
 
 
 def is_compiled() -> bool:
@@ -249,6 +255,36 @@ class RecordWriter:
         grown[: self.position] = self._buffer[: self.position]
         self._buffer = grown
         self._view = memoryview(grown)
+
+    def seal(
+        self, base_offset: int, leader_epoch: int, attributes: int, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> bytes:
+        """The records as they are, with their header: a whole batch. `attributes` say no compression. ValueError when the room that was
+        reserved is not that of a header.
+        """
+        if self.reserve != _HEADER:
+            raise ValueError(f"{self.reserve} bytes are no room for a header")
+        end = self.position
+        count = self.count
+        last = count - 1 if count > 0 else 0
+        room = _raw.room(self._view)
+        _raw.put64(room, 0, base_offset)
+        _raw.put32(room, 8, end - _LENGTH_ENDS)
+        _raw.put32(room, 12, leader_epoch)
+        room[16] = 2
+        room[21] = attributes >> 8 & 0xFF
+        room[22] = attributes & 0xFF
+        _raw.put32(room, 23, last)
+        _raw.put64(room, 27, self.base_timestamp)
+        _raw.put64(room, 35, self.max_timestamp)
+        _raw.put64(room, 43, producer_id)
+        room[51] = producer_epoch >> 8 & 0xFF
+        room[52] = producer_epoch & 0xFF
+        _raw.put32(room, 53, base_sequence)
+        _raw.put32(room, 57, count)
+        octets = _raw.octets(self._view)
+        _raw.put32(room, 17, _checksum.checksum(octets, _CRC_ENDS, end - _CRC_ENDS))
+        return bytes(room[0:end])
 
     def take(self) -> bytearray:
         """Header room and records as one buffer, cut to size; the writer must not be used afterwards."""

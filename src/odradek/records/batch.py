@@ -285,6 +285,8 @@ def encode_batch(
         attributes |= TRANSACTIONAL_MASK
     if control:
         attributes |= CONTROL_MASK
+    if compression == Compression.NONE:
+        return writer.seal(base_offset, partition_leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
     base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
     return seal_batch(
         writer.take(),
@@ -312,6 +314,7 @@ def encode_keyed(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     transactional: bool = False,
+    control: bool = False,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytes:
     """As `encode_batch`, for keys and values in groups of one timestamp each, as coordinators write them.
@@ -322,24 +325,24 @@ def encode_keyed(
     for timestamp, group in records:
         if not writer.append_all(timestamp, group):
             raise OverflowError(f"The records take more than {size} bytes")
+    attributes = (TRANSACTIONAL_MASK if transactional else 0) | (CONTROL_MASK if control else 0)
+    if compression == Compression.NONE:
+        return writer.seal(base_offset, partition_leader_epoch, attributes, producer_id, producer_epoch, NO_SEQUENCE)
     base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
-    attributes = TRANSACTIONAL_MASK if transactional else 0
-    body = writer.take()
-    if compression != Compression.NONE:
-        body = _compressed(body, compression, None)
-        attributes |= compression
-    return sealed(
-        body,
-        base_offset,
-        partition_leader_epoch,
-        attributes,
-        count - 1,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        NO_SEQUENCE,
-        count,
+    return seal_batch(
+        writer.take(),
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        compression=compression,
+        level=None,
+        last_offset_delta=count - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=NO_SEQUENCE,
+        record_count=count,
     )
 
 
@@ -363,42 +366,6 @@ def seal_batch(
     if compression != Compression.NONE and record_count > 0:
         body = _compressed(body, compression, level)
         attributes |= compression
-    return sealed(
-        body,
-        base_offset,
-        partition_leader_epoch,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        record_count,
-    )
-
-
-def _compressed(body: bytearray, compression: Compression, level: int | None) -> bytearray:
-    """The buffer with the records, which follow the room for the header, compressed."""
-    with memoryview(body) as view:
-        compressed = compress(view[HEADER_SIZE:], compression, level)
-    return bytearray(HEADER_SIZE) + compressed
-
-
-def sealed(
-    body: bytearray,
-    base_offset: int,
-    partition_leader_epoch: int,
-    attributes: int,
-    last_offset_delta: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    record_count: int,
-) -> bytes:
-    """As `seal_batch`, for records in their final form. The arguments are positional for speed: it runs for all that coordinators write."""
     _HEADER.pack_into(
         body,
         0,
@@ -418,6 +385,13 @@ def sealed(
     )
     _CRC.pack_into(body, CRC_OFFSET, crc32c.crc32c(memoryview(body)[ATTRIBUTES_OFFSET:]))
     return bytes(body)
+
+
+def _compressed(body: bytearray, compression: Compression, level: int | None) -> bytearray:
+    """The buffer with the records, which follow the room for the header, compressed."""
+    with memoryview(body) as view:
+        compressed = compress(view[HEADER_SIZE:], compression, level)
+    return bytearray(HEADER_SIZE) + compressed
 
 
 class BatchBuilder:
@@ -477,12 +451,15 @@ class BatchBuilder:
         writer = self._writer
         if writer.count == 0:
             raise ValueError("A batch needs at least one record")
+        attributes = TRANSACTIONAL_MASK if transactional else 0
+        if self._compression == Compression.NONE:
+            return writer.seal(0, NO_PARTITION_LEADER_EPOCH, attributes, producer_id, producer_epoch, base_sequence)
         count, base_timestamp, max_timestamp = writer.count, writer.base_timestamp, writer.max_timestamp
         return seal_batch(
             writer.take(),
             base_offset=0,
             partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
-            attributes=TRANSACTIONAL_MASK if transactional else 0,
+            attributes=attributes,
             compression=self._compression,
             level=self._level,
             last_offset_delta=count - 1,
