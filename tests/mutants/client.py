@@ -403,8 +403,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="records-before-the-position",
         path="client/core/fetcher.py",
-        before="            if offset >= chunk.offset\n",
-        after="",
+        before="ConsumerRecord, topic, partition, chunk.offset, output",
+        after="ConsumerRecord, topic, partition, 0, output",
         breaks="Records of the batch before the position are handed out.",
         tests="client/test_fetcher.py",
     ),

@@ -63,5 +63,5 @@ cdef tuple _read_headers(bytes source, const unsigned char* data, Py_ssize_t pos
 )
 cpdef int decode(
     bytes source, Py_ssize_t position, Py_ssize_t end, long long count, long long base_offset, long long base_timestamp,
-    append_timestamp, record_class, list output
+    append_timestamp, record_class, list output, tuple place=*, long long least=*
 ) except -1

@@ -257,8 +257,12 @@ def decode(
     append_timestamp: int | None,
     record_class: type[Any],
     output: list[Any],
+    place: tuple[object, object, object] | None = None,
+    least: int = _MIN64,
 ) -> int:
-    """Appends the `count` records in `source[position:end]` to `output`, as `record_class` (a NamedTuple of five).
+    """Appends the `count` records in `source[position:end]` with offsets from `least` on to `output`, as `record_class`: a NamedTuple of
+    offset, timestamp, key, value and headers. With `place` (topic, partition, type of timestamps) it is one of topic, partition, offset,
+    timestamp, type of timestamp, key, value and headers.
 
     `append_timestamp` replaces the timestamp of every record unless it is None. Returns WALK_*; the records before a malformed one have
     been appended.
@@ -271,7 +275,9 @@ def decode(
     fixed = append_timestamp is not None
     if append_timestamp is not None:
         base_timestamp = append_timestamp
-    new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    topic = partition = kind = None
+    if place is not None:
+        topic, partition, kind = place
     index = 0
     while index < count:
         position, delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, header_count = _parse(data, position, end)
@@ -285,9 +291,14 @@ def decode(
         offset = base_offset + offset_delta
         if offset > _MAX64 or offset < _MIN64:
             offset = wrap64(offset)
+        index += 1
+        if offset < least:
+            continue
         key = None if key_size < 0 else octets[key_at : key_at + key_size]
         value = None if value_size < 0 else octets[value_at : value_at + value_size]
         headers = _NO_HEADERS if header_count == 0 else _read_headers(source, data, headers_at, position, header_count)
-        output.append(new(record_class, (offset, timestamp, key, value, headers)))
-        index += 1
+        if place is None:
+            output.append(_raw.record(record_class, offset, timestamp, key, value, headers))
+        else:
+            output.append(_raw.placed_record(record_class, topic, partition, offset, timestamp, kind, key, value, headers))
     return WALK_OK if position == end else WALK_TRAILING

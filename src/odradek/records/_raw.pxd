@@ -41,3 +41,48 @@ cdef inline void put32(unsigned char* target, Py_ssize_t at, long long value) no
 cdef inline void put64(unsigned char* target, Py_ssize_t at, long long value) noexcept nogil:
     put32(target, at, value >> 32)
     put32(target, at + 4, value)
+
+from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
+
+cdef extern from * nogil:
+    """
+    static inline PyObject *odradek_new_tuple(PyObject *kind, Py_ssize_t size) {
+        return ((PyTypeObject *)kind)->tp_alloc((PyTypeObject *)kind, size);
+    }
+    """
+    object new_tuple "odradek_new_tuple"(object kind, Py_ssize_t size)
+
+cdef inline void _fill(object target, Py_ssize_t at, object item) noexcept:
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(target, at, item)
+
+cdef inline object record(object kind, long long offset, long long timestamp, object key, object value, object headers):
+    # Everything is there before the tuple is: the garbage collector may look at it from then on.
+    cdef object offset_object = offset
+    cdef object timestamp_object = timestamp
+    cdef object made = new_tuple(kind, 5)
+    _fill(made, 0, offset_object)
+    _fill(made, 1, timestamp_object)
+    _fill(made, 2, key)
+    _fill(made, 3, value)
+    _fill(made, 4, headers)
+    return made
+
+cdef inline object placed_record(
+    object kind, object topic, object partition, long long offset, long long timestamp, object timestamp_type, object key, object value,
+    object headers
+):
+    cdef object offset_object = offset
+    cdef object timestamp_object = timestamp
+    cdef object made = new_tuple(kind, 8)
+    _fill(made, 0, topic)
+    _fill(made, 1, partition)
+    _fill(made, 2, offset_object)
+    _fill(made, 3, timestamp_object)
+    _fill(made, 4, timestamp_type)
+    _fill(made, 5, key)
+    _fill(made, 6, value)
+    _fill(made, 7, headers)
+    return made

@@ -7,6 +7,10 @@ lies in the buffer.
 
 from __future__ import annotations
 
+from typing import Any
+
+_new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
 
 def octets(view: memoryview) -> memoryview:
     """The bytes of a buffer, for reading."""
@@ -61,3 +65,23 @@ def put32(target: memoryview, at: int, value: int) -> None:
 def put64(target: memoryview, at: int, value: int) -> None:
     """Writes the lower eight bytes of `value`, big-endian."""
     target[at : at + 8] = (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")
+
+
+def record(kind: Any, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: object) -> Any:
+    """A NamedTuple of these five."""
+    return _new(kind, (offset, timestamp, key, value, headers))
+
+
+def placed_record(
+    kind: Any,
+    topic: object,
+    partition: object,
+    offset: int,
+    timestamp: int,
+    timestamp_type: object,
+    key: bytes | None,
+    value: bytes | None,
+    headers: object,
+) -> Any:
+    """A NamedTuple of these eight."""
+    return _new(kind, (topic, partition, offset, timestamp, timestamp_type, key, value, headers))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.records import crc32c, native
 from odradek.records.compression import DEFAULT_LIMIT, Compression, compress, decompress
 from odradek.records.layout import HEADER_SIZE as HEADER_SIZE
+
+P = TypeVar("P", bound=tuple[Any, ...])
 
 Buffer = bytes | bytearray | memoryview
 Headers = Sequence[tuple[str, bytes | None]]
@@ -219,21 +221,51 @@ def decode_batch(buffer: Buffer, position: int, header: BatchHeader, limit: int 
         from odradek.records import legacy
 
         return legacy.decode_message(buffer, position, header, limit)
+    output: list[Record] = []
+    _decode(buffer, position, header, limit, Record, output)
+    return output
+
+
+def decode_placed(
+    buffer: Buffer, position: int, header: BatchHeader, record_class: type[P], topic: str, partition: int, least: int, output: list[P]
+) -> None:
+    """Appends the records of one batch with offsets from `least` on to `output`, each a `record_class`: a NamedTuple of topic, partition,
+    offset, timestamp, type of timestamp (0 or 1), key, value and headers. Raises as `decode_batch`.
+    """
+    kind = 1 if header.is_log_append_time else 0
+    if header.magic < MAGIC_V2:
+        make = cast("Callable[..., P]", record_class)
+        for offset, timestamp, key, value, headers in decode_batch(buffer, position, header):
+            if offset >= least:
+                output.append(make(topic, partition, offset, timestamp, kind, key, value, headers))
+        return
+    _decode(buffer, position, header, DEFAULT_LIMIT, record_class, output, (topic, partition, kind), least)
+
+
+def _decode(
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    limit: int,
+    record_class: type[P],
+    output: list[P],
+    place: tuple[str, int, int] | None = None,
+    least: int = -(1 << 63),
+) -> None:
     count = header.record_count
     if count < 0:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record count {count} in magic v{header.magic} batch")
     if count == 0:
         # Compaction leaves empty batches; whatever follows their header is not looked at, as in Kafka.
-        return []
+        return
     payload = bytes(records_of(buffer, position, header, limit))
-    output: list[Record] = []
     append_timestamp = header.max_timestamp if header.is_log_append_time else None
+    before = len(output)
     status = native.codec.decode(
-        payload, 0, len(payload), count, header.base_offset, header.base_timestamp, append_timestamp, Record, output
+        payload, 0, len(payload), count, header.base_offset, header.base_timestamp, append_timestamp, record_class, output, place, least
     )
     if status:
-        raise malformed(status, len(output), count)
-    return output
+        raise malformed(status, len(output) - before, count)
 
 
 def decode_records(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:

@@ -20,7 +20,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
 from odradek.client.types import ConsumerRecord
-from odradek.records.batch import LOG_OVERHEAD, decode_batch, iter_headers
+from odradek.records.batch import LOG_OVERHEAD, decode_placed, iter_headers
 from odradek.records.visibility import visible_batches
 
 READ_COMMITTED = 1
@@ -309,10 +309,5 @@ def decode_chunk(chunk: Chunk, *, read_committed: bool, check_crcs: bool) -> lis
     output: list[ConsumerRecord] = []
     aborted = chunk.aborted if read_committed else ()
     for _, position, header in visible_batches([chunk.buffer], aborted, check_crcs=check_crcs, name=chunk.topic_partition):
-        kind = 1 if header.is_log_append_time else 0
-        output += [
-            ConsumerRecord(topic, partition, offset, timestamp, kind, key, value, headers)
-            for offset, timestamp, key, value, headers in decode_batch(chunk.buffer, position, header)
-            if offset >= chunk.offset
-        ]
+        decode_placed(chunk.buffer, position, header, ConsumerRecord, topic, partition, chunk.offset, output)
     return output
