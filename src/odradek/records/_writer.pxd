@@ -47,6 +47,9 @@ cdef class RecordWriter:
 
     cpdef bint append_all(self, long long timestamp, records) except -1
 
+    @cython.locals(timestamp="long long")
+    cpdef bint append_records(self, records) except -1
+
     @cython.locals(
         key_bit="Py_ssize_t", value_bit="Py_ssize_t", bit="Py_ssize_t", key_size="Py_ssize_t", value_size="Py_ssize_t", key_at="Py_ssize_t",
         value_at="Py_ssize_t", timestamp="long long", key_data="const unsigned char*", value_data="const unsigned char*",

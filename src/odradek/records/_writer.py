@@ -157,6 +157,13 @@ class RecordWriter:
                 return False
         return True
 
+    def append_records(self, records: Sequence[tuple[int, bytes | None, bytes | None, Headers]]) -> bool:
+        """`append` with each (timestamp, key, value, headers); False at the first that does not fit, those before it are written."""
+        for timestamp, key, value, headers in records:  # noqa: SIM110
+            if not self.append(timestamp, key, value, headers):
+                return False
+        return True
+
     def append_rows(
         self,
         row: int,

@@ -306,10 +306,8 @@ def encode_batch(
     An empty sequence gives a batch without records, as compaction leaves it. Raises OverflowError beyond 2 GiB.
     """
     writer = native.codec.RecordWriter(0x7FFFFFFF, HEADER_SIZE)
-    append = writer.append
-    for timestamp, key, value, headers in records:
-        if not append(timestamp, key, value, headers):
-            raise OverflowError("A record batch must be smaller than 2 GiB")
+    if not writer.append_records(records):
+        raise OverflowError("A record batch must be smaller than 2 GiB")
     attributes = 0
     if timestamp_type == LOG_APPEND_TIME:
         attributes |= TIMESTAMP_TYPE_MASK
