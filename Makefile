@@ -11,7 +11,7 @@ SETUP  := pyproject.toml setup.py $(wildcard src/odradek/*/*.pxd) $(patsubst %.p
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test lint interop bench bench-cluster profile campaign mutants java jvm clean
+.PHONY: help install demo test lint interop bench bench-cluster profile campaign docs wheels mutants java jvm clean
 help:
 	@echo "make install   Odradek into $(VENV)"
 	@echo "make demo      a broker, 336,776 flights, a Spark pipeline, checked (data in demo-data)"
@@ -22,6 +22,8 @@ help:
 	@echo "make bench-cluster   those of a cluster of three nodes"
 	@echo "make profile   CPU, frames and allocations of an operation, beside those that were kept"
 	@echo "make campaign  the long runs"
+	@echo "make docs      the documentation as a site, in build/site"
+	@echo "make wheels    the packages, into dist, tried in environments of their own"
 	@echo "make mutants   plants bugs one at a time: which do the tests notice? (MUTANTS_ARGS='--room storage')"
 	@echo "make clean     removes what was built, caches and demo-data"
 
@@ -51,6 +53,9 @@ $(VENV)/.installed-dev: $(SETUP) | $(BIN)/python
 	@touch $(VENV)/.installed $(VENV)/.installed-demo
 
 install: $(VENV)/.installed
+
+$(VENV)/.installed-docs: $(SETUP) | $(BIN)/python
+	$(call INSTALL,.[docs])
 
 java:
 	@examples/flights/ensure_java.sh
@@ -132,6 +137,15 @@ campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.coordinator_moves --seed 1 --seeds 500
 	$(BIN)/python -m tests.campaigns.history --histories 1000 --seed 1
 	$(BIN)/python -m tests.campaigns.history_cost
+
+# Links that lead nowhere and names that are not there are errors.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+# A wheel with the compiled codec and one of Python alone, each tried in an environment of its own.
+wheels: $(VENV)/.installed-dev
+	$(BIN)/python packaging/wheels.py
 
 mutants: $(VENV)/.installed-dev | java
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 
 from setuptools import setup  # type: ignore[import-untyped]
 from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
+from setuptools.command.build_py import build_py  # type: ignore[import-untyped]
 from setuptools.command.editable_wheel import editable_wheel  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from setuptools import Extension
+
+HOOK = "src/odradek-spark.pth"
 
 MODULES = {
     f"odradek.records.{name}": f"src/odradek/records/{name}.py"
@@ -90,8 +93,25 @@ class OptionalBuild(build_ext):  # type: ignore[misc]
         return os.path.join(self.build_lib, self.get_ext_filename(self.get_ext_fullname(ext.name)))
 
 
-class EditableWithData(editable_wheel):  # type: ignore[misc]
-    """An editable installation has data files, too; setuptools forgets them there."""
+class BuildWithHook(build_py):  # type: ignore[misc]
+    """Puts odradek-spark.pth next to the packages, so that Python reads it when it starts: see odradek.spark.startup."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(HOOK, os.path.join(self.build_lib, os.path.basename(HOOK)))
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        outputs: list[str] = super().get_outputs(include_bytecode)
+        return outputs if self.editable_mode else [*outputs, os.path.join(self.build_lib, os.path.basename(HOOK))]
+
+
+class EditableWithHook(editable_wheel):  # type: ignore[misc]
+    """The same for an editable installation, which takes it as a data file; setuptools forgets those there."""
+
+    def run(self) -> None:
+        self.distribution.data_files = [(os.path.relpath(sysconfig.get_path("purelib"), sys.prefix), [HOOK])]
+        super().run()
 
     def _run_install(self, category: str) -> None:
         if category == "data":
@@ -100,11 +120,7 @@ class EditableWithData(editable_wheel):  # type: ignore[misc]
             super()._run_install(category)
 
 
-# Next to the packages, so that Python reads it when it starts: see odradek.spark.startup.
-SITE_PACKAGES = os.path.relpath(sysconfig.get_path("purelib"), sys.prefix)
-
 setup(
     ext_modules=extensions(),
-    cmdclass={"build_ext": OptionalBuild, "editable_wheel": EditableWithData},
-    data_files=[(SITE_PACKAGES, ["src/odradek-spark.pth"])],
+    cmdclass={"build_ext": OptionalBuild, "build_py": BuildWithHook, "editable_wheel": EditableWithHook},
 )

@@ -21,7 +21,7 @@ from tests.cli.conftest import Command
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-PAGES = ("README.md", *(f"docs/{name}.md" for name in ("architecture", "cluster", "command-line", "glossary")))
+PAGES = ("README.md", *(f"docs/{name}.md" for name in ("index", "architecture", "cluster", "command-line", "glossary")))
 
 
 def blocks(language: str) -> list[str]:
