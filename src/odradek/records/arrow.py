@@ -17,6 +17,10 @@ from odradek.records import native
 from odradek.records.batch import (
     HEADER_SIZE,
     MAGIC_V2,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
     BatchHeader,
     Buffer,
     decode_batch,
@@ -223,20 +227,23 @@ def _octets(value: str | bytes | None) -> bytes | None:
 
 
 def _seal(writer: Any, compression: Compression, level: int | None) -> bytes:
+    if compression == Compression.NONE:
+        sealed: bytes = writer.seal(0, NO_PARTITION_LEADER_EPOCH, 0, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+        return sealed
     count, base_timestamp, max_timestamp = writer.count, writer.base_timestamp, writer.max_timestamp
     return seal_batch(
         writer.take(),
         base_offset=0,
-        partition_leader_epoch=-1,
+        partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
         attributes=0,
         compression=compression,
         level=level,
         last_offset_delta=count - 1,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
         record_count=count,
     )
 
