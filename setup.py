@@ -24,7 +24,7 @@ HOOK = "src/odradek-spark.pth"
 
 MODULES = {
     f"odradek.records.{name}": f"src/odradek/records/{name}.py"
-    for name in ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan", "_keyed")
+    for name in ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan", "_keyed", "_produce")
 }
 """As odradek.records.native.COMPILED has it."""
 

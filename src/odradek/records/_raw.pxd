@@ -86,3 +86,18 @@ cdef inline object placed_record(
     _fill(made, 6, value)
     _fill(made, 7, headers)
     return made
+
+cdef inline long long wrapped32(unsigned int value) noexcept nogil:
+    return <int>value
+
+cdef extern from * nogil:
+    """
+    static inline PyObject *odradek_bare(PyObject *kind) {
+        PyObject *nothing = PyTuple_New(0), *made;
+        if (nothing == NULL) return NULL;
+        made = ((PyTypeObject *)kind)->tp_new((PyTypeObject *)kind, nothing, NULL);
+        Py_DECREF(nothing);
+        return made;
+    }
+    """
+    object bare "odradek_bare"(object kind)

@@ -85,3 +85,14 @@ def placed_record(
 ) -> Any:
     """A NamedTuple of these eight."""
     return _new(kind, (topic, partition, offset, timestamp, timestamp_type, key, value, headers))
+
+
+def wrapped32(value: int) -> int:
+    """The lower four bytes of `value` as a signed number."""
+    value &= 0xFFFFFFFF
+    return value - 0x100000000 if value & 0x80000000 else value
+
+
+def bare(kind: Any) -> Any:
+    """An instance of a class for which no `__init__` has run."""
+    return kind.__new__(kind)

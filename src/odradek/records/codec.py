@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.records import _columns, _compaction, _frames, _keyed, _runs, _scan, _writer
+from odradek.records import _columns, _compaction, _frames, _keyed, _produce, _runs, _scan, _writer
 from odradek.records._columns import Columns as Columns
 from odradek.records._columns import measure as measure
 from odradek.records._compaction import COMPACT as COMPACT
@@ -27,6 +27,10 @@ from odradek.records._keyed import KEYED_OTHER as KEYED_OTHER
 from odradek.records._keyed import KeyedRun as KeyedRun
 from odradek.records._keyed import numbered as numbered
 from odradek.records._keyed import total_size as total_size
+from odradek.records._produce import RECORD_OVERHEAD as RECORD_OVERHEAD
+from odradek.records._produce import Gatherer as Gatherer
+from odradek.records._produce import Ticket as Ticket
+from odradek.records._produce import murmur2 as murmur2
 from odradek.records._runs import RunFilter as RunFilter
 from odradek.records._runs import index_run as index_run
 from odradek.records._scan import COLUMNS as COLUMNS
@@ -39,4 +43,4 @@ from odradek.records._writer import encode_record as encode_record
 
 def is_compiled() -> bool:
     """Whether all of them are the compiled ones."""
-    return all(module.is_compiled() for module in (_columns, _compaction, _frames, _keyed, _runs, _scan, _writer))
+    return all(module.is_compiled() for module in (_columns, _compaction, _frames, _keyed, _produce, _runs, _scan, _writer))

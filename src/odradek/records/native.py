@@ -14,7 +14,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleS
 from types import ModuleType
 
 _PACKAGE = "odradek.records"
-COMPILED = ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan", "_keyed")
+COMPILED = ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan", "_keyed", "_produce")
 """The modules that are compiled where there is a compiler, each after those it needs."""
 _FACADE = "codec"
 _FOLDER = os.path.dirname(__file__)

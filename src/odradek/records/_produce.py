@@ -1,0 +1,117 @@
+"""What a producer does once per record: hash its key, and take it into the batch that is open. See `_frames` for how this source is run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from odradek.records import _raw
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_NO_HEADERS: tuple[()] = ()
+_NS_PER_MS = 1_000_000
+
+RECORD_OVERHEAD = _OVERHEAD = 21
+"""Upper bound of what a record's framing adds: length, attributes, deltas and the lengths of key, value and headers."""
+
+
+def is_compiled() -> bool:
+    """Whether this module is the compiled one."""
+    byte = len("C")
+    byte += 255
+    return byte == 0
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's murmur2 (org.apache.kafka.common.utils.Utils.murmur2) as a signed 32-bit number."""
+    octets = data
+    length = len(data)
+    h = (_SEED ^ length) & _MASK
+    position = 0
+    while length - position >= 4:
+        k = octets[position] | octets[position + 1] << 8 | octets[position + 2] << 16 | octets[position + 3] << 24
+        k = (k * _M) & _MASK
+        k ^= k >> 24
+        k = (k * _M) & _MASK
+        h = ((h * _M) & _MASK) ^ k
+        position += 4
+    if position < length:
+        k = octets[position]
+        if length - position > 1:
+            k |= octets[position + 1] << 8
+        if length - position > 2:
+            k |= octets[position + 2] << 16
+        h ^= k
+        h = (h * _M) & _MASK
+    h ^= h >> 13
+    h = (h * _M) & _MASK
+    h ^= h >> 15
+    return _raw.wrapped32(h)
+
+
+class Ticket:
+    """What a producer hands out for `record_count` records of a batch, from the index `first` on: the base of its futures.
+
+    `timestamp` is the first record's, Unix milliseconds.
+    """
+
+    def __init__(self, batch: Any, first: int, timestamp: int, record_count: int = 1) -> None:
+        self.batch = batch
+        self.first = first
+        self.timestamp = timestamp
+        self.record_count = record_count
+
+
+class Gatherer:
+    """Takes records without headers into one batch while nothing but its room has to be looked at.
+
+    Whoever closes the gatherer finds all that it has taken in `records`, as (timestamp, key, value, headers), and nothing is added any
+    more. `room` is an upper estimate in bytes. Compiled, `take` may be called by any thread at any time: nothing that it does between its look at
+    `closed` and the appending can run other code. Interpreted it needs the lock that closes the gatherer, too (`is_atomic`).
+    """
+
+    def __init__(self, batch: Any, records: list[Any], room: int, ticket_class: Any, time_ns: Any = None) -> None:
+        """`ticket_class` is Ticket or a class made of it that has no state and no `__init__` of its own."""
+        self.batch = batch
+        self.records = records
+        self.room = room
+        self.closed = False
+        self._ticket_class = ticket_class
+        self._time_ns = time.time_ns if time_ns is None else time_ns
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether `take` needs no lock."""
+        return is_compiled()
+
+    def take(self, key: Any, value: Any, timestamp: Any = None) -> Any:
+        """The ticket of a record; None when the batch is closed, has no room left, or the contents are not bytes."""
+        size = _OVERHEAD
+        if key is not None:
+            if type(key) is not bytes:
+                return None
+            size += len(key)
+        if value is not None:
+            if type(value) is not bytes:
+                return None
+            size += len(value)
+        stamp = self._time_ns() // _NS_PER_MS if timestamp is None else timestamp
+        record = (stamp, key, value, _NO_HEADERS)
+        ticket = _raw.bare(self._ticket_class)
+        # What allocates, and may therefore run the garbage collector, is done.
+        records = self.records
+        if self.closed or size > self.room:
+            return None
+        _fill(ticket, self.batch, len(records), stamp)
+        records.append(record)
+        self.room -= size
+        return ticket
+
+
+def _fill(ticket: Ticket, batch: Any, first: int, timestamp: Any) -> None:
+    ticket.batch = batch
+    ticket.first = first
+    ticket.timestamp = timestamp
+    ticket.record_count = 1
