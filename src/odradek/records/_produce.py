@@ -68,8 +68,8 @@ class Gatherer:
     """Takes records without headers into one batch while nothing but its room has to be looked at.
 
     Whoever closes the gatherer finds all that it has taken in `records`, as (timestamp, key, value, headers), and nothing is added any
-    more. `room` is an upper estimate in bytes. Compiled, `take` may be called by any thread at any time: nothing that it does between its look at
-    `closed` and the appending can run other code. Interpreted it needs the lock that closes the gatherer, too (`is_atomic`).
+    more. `room` is an upper estimate in bytes. Compiled, `take` may be called by any thread at any time: nothing that it does between its
+    look at `closed` and the appending can run other code. Interpreted it needs the lock that closes the gatherer, too (`is_atomic`).
     """
 
     def __init__(self, batch: Any, records: list[Any], room: int, ticket_class: Any, time_ns: Any = None) -> None:
