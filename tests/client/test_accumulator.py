@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
 from odradek.client.core.accumulator import Accumulator, Batch, record_size, sequence_before
-from odradek.records.batch import encode_batch
+from odradek.records.batch import HEADER_SIZE, encode_batch
 
 TP = TopicPartition("t", 0)
 
@@ -54,22 +55,48 @@ def test_memory_is_refused_to_a_new_batch_and_to_the_open_one() -> None:
     assert accumulator.used <= 300
 
 
-def test_a_batch_that_is_on_its_way_takes_no_more_records() -> None:
-    for spoil in ("payload", "sequence", "attempts"):
-        accumulator = Accumulator(batch_size=1000, linger_ms=0, buffer_memory=10_000)
-        taken = add(accumulator, b"a")
-        assert taken is not None
-        batch, _ = taken
-        if spoil == "payload":
-            batch.payload = b"encoded"
-        elif spoil == "sequence":
-            batch.base_sequence = 0
-        else:
-            batch.attempts = 1
-        again = add(accumulator, b"b")
-        assert again is not None
-        assert again[0] is not batch, spoil
-        assert [each.record_count for each in accumulator.queues[TP]] == [1, 1]
+def test_a_closed_batch_takes_no_more_records_and_gives_back_what_it_did_not_use() -> None:
+    accumulator = Accumulator(batch_size=1000, linger_ms=0, buffer_memory=10_000)
+    taken = add(accumulator, b"a")
+    assert taken is not None
+    batch, _ = taken
+    assert accumulator.used == 1000
+    gatherer = batch.gatherer
+    assert gatherer is not None
+    accumulator.close(batch)
+    accumulator.close(batch)
+    assert accumulator.used == batch.size == HEADER_SIZE + record_size(None, b"a", ())
+    assert gatherer.take(None, b"b", 1) is None
+    again = add(accumulator, b"b")
+    assert again is not None
+    assert again[0] is not batch
+    assert [each.record_count for each in accumulator.queues[TP]] == [1, 1]
+
+
+def test_nothing_gets_into_a_batch_once_another_follows_it() -> None:
+    accumulator = Accumulator(batch_size=1000, linger_ms=0, buffer_memory=10_000)
+    taken = add(accumulator, b"a")
+    assert taken is not None
+    gatherer = taken[0].gatherer
+    assert gatherer is not None
+    assert gatherer.take(None, b"b", 1) is not None
+    accumulator.append_encoded(TP, b"x" * 200, 1, 0)
+    assert gatherer.take(None, b"c", 1) is None
+    assert taken[0].record_count == 2
+    assert accumulator.used == sum(batch.reserved for batch in accumulator.queues[TP])
+
+
+@pytest.mark.parametrize("how", ["expired", "drained"])
+def test_what_is_taken_out_takes_no_more_records(how: str) -> None:
+    accumulator = Accumulator(batch_size=1000, linger_ms=0, buffer_memory=10_000)
+    taken = add(accumulator, b"a")
+    assert taken is not None
+    gatherer = taken[0].gatherer
+    assert gatherer is not None
+    (batch,) = accumulator.expired(50, 50) if how == "expired" else accumulator.drain_all()
+    assert gatherer.take(None, b"b", 1) is None
+    accumulator.release(batch)
+    assert accumulator.used == 0
 
 
 def test_repeated_batches_return_to_their_place() -> None:
@@ -90,7 +117,7 @@ def test_repeated_batches_return_to_their_place() -> None:
 
 
 def test_flushing_and_a_full_buffer_end_lingering() -> None:
-    accumulator = Accumulator(batch_size=1000, linger_ms=50, buffer_memory=100)
+    accumulator = Accumulator(batch_size=1000, linger_ms=50, buffer_memory=140)
     add(accumulator, b"a")
     queue = accumulator.queues[TP]
     assert accumulator.ready_in_ms(queue[0], queue, 0) == 50
@@ -124,7 +151,7 @@ def test_estimates_never_fall_short_of_the_encoded_size(records: list[tuple[byte
         assert batch.size <= batch_size or batch.record_count == 1
         order += [value for _, _, value, _ in batch.records]
     assert order == [value for _, value in records]
-    assert accumulator.used == sum(batch.size for batch in accumulator.queues.get(TP, ()))
+    assert accumulator.used == sum(batch.reserved for batch in accumulator.queues.get(TP, ()))
 
 
 @given(st.binary(max_size=50), st.text(max_size=20))

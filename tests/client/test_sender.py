@@ -642,3 +642,14 @@ def test_refused_batches_take_nobody_with_them(seed: int, trouble: float) -> Non
         error = future.exception()
         assert error is None or (isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_RECORD)
         assert (error is None) == (number in world.written(partition))
+
+
+def test_a_batch_of_a_topic_that_has_failed_takes_no_more_records() -> None:
+    flight = Flight(0)
+    taken = flight.accumulator.append(TopicPartition("t", 0), 0, None, b"0", (), 0)
+    assert taken is not None
+    gatherer = taken[0].gatherer
+    assert gatherer is not None
+    flight.sender.fail_topic("t", KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    assert gatherer.take(None, b"1", 1) is None
+    assert flight.accumulator.used == 0

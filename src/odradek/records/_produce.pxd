@@ -17,10 +17,10 @@ cpdef bint is_compiled()
 cpdef long long murmur2(bytes data) except? -1
 
 cdef class Ticket:
-    cdef public object batch
-    cdef public Py_ssize_t first
-    cdef public long long timestamp
-    cdef public Py_ssize_t record_count
+    cdef public object _batch
+    cdef public Py_ssize_t _first
+    cdef public long long _timestamp
+    cdef public Py_ssize_t _record_count
 
 cdef class Gatherer:
     cdef readonly object batch

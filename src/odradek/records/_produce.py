@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from odradek.records import _raw
@@ -54,14 +53,14 @@ def murmur2(data: bytes) -> int:
 class Ticket:
     """What a producer hands out for `record_count` records of a batch, from the index `first` on: the base of its futures.
 
-    `timestamp` is the first record's, Unix milliseconds.
+    `timestamp` is the first record's, Unix milliseconds. What it holds is for the classes made of it.
     """
 
     def __init__(self, batch: Any, first: int, timestamp: int, record_count: int = 1) -> None:
-        self.batch = batch
-        self.first = first
-        self.timestamp = timestamp
-        self.record_count = record_count
+        self._batch = batch
+        self._first = first
+        self._timestamp = timestamp
+        self._record_count = record_count
 
 
 class Gatherer:
@@ -72,14 +71,14 @@ class Gatherer:
     look at `closed` and the appending can run other code. Interpreted it needs the lock that closes the gatherer, too (`is_atomic`).
     """
 
-    def __init__(self, batch: Any, records: list[Any], room: int, ticket_class: Any, time_ns: Any = None) -> None:
-        """`ticket_class` is Ticket or a class made of it that has no state and no `__init__` of its own."""
+    def __init__(self, batch: Any, records: list[Any], room: int, ticket_class: Any, time_ns: Any) -> None:
+        """`ticket_class` is Ticket or a class made of it without state and `__init__` of its own; `time_ns()` gives Unix nanoseconds."""
         self.batch = batch
         self.records = records
         self.room = room
         self.closed = False
         self._ticket_class = ticket_class
-        self._time_ns = time.time_ns if time_ns is None else time_ns
+        self._time_ns = time_ns
 
     @property
     def is_atomic(self) -> bool:
@@ -111,7 +110,7 @@ class Gatherer:
 
 
 def _fill(ticket: Ticket, batch: Any, first: int, timestamp: Any) -> None:
-    ticket.batch = batch
-    ticket.first = first
-    ticket.timestamp = timestamp
-    ticket.record_count = 1
+    ticket._batch = batch
+    ticket._first = first
+    ticket._timestamp = timestamp
+    ticket._record_count = 1

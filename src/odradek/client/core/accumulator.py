@@ -1,7 +1,9 @@
 """Records waiting to be sent, gathered into batches per partition (RecordAccumulator, without its threads).
 
 - A batch takes records until `batch.size` bytes; one record larger than that gets a batch of its own.
-- `buffer.memory` bounds what waits and what is on the wire: `append` answers None beyond it, and the shell makes the caller wait.
+- `buffer.memory` bounds what waits and what is on the wire: `append` answers None beyond it, and the shell makes the caller wait. A batch
+  that is open has its whole size reserved, as in Kafka's pool, and gives back what it did not use when it is closed.
+- Records without headers may be taken by the gatherer of an open batch itself, without a look at anything else.
 - Sizes are upper estimates of the uncompressed records. Times are monotonic milliseconds, except record timestamps (Unix time).
 """
 
@@ -15,15 +17,13 @@ from typing import NamedTuple
 
 from odradek.base.ids import TopicPartition
 from odradek.records.batch import HEADER_SIZE
+from odradek.records.codec import RECORD_OVERHEAD, Gatherer, Ticket
 
 logger = logging.getLogger(__name__)
 
 Header = tuple[str, bytes | None]
 RecordTuple = tuple[int, bytes | None, bytes | None, Sequence[Header]]
 """(timestamp in Unix milliseconds, key, value, headers), as `records.batch.encode_batch` takes them."""
-
-RECORD_OVERHEAD = 21
-"""Upper bound of what a record's framing adds: length, attributes, deltas and the lengths of key, value and headers."""
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
@@ -53,11 +53,15 @@ class Batch:
     __slots__ = (
         "_callbacks",
         "_finished",
+        "_record_count",
+        "_size",
+        "acked_before",
         "attempts",
         "base_offset",
         "base_sequence",
         "created_ms",
         "error",
+        "gatherer",
         "log_append_time_ms",
         "ordinal",
         "payload",
@@ -65,12 +69,11 @@ class Batch:
         "pieces",
         "producer_epoch",
         "producer_id",
-        "record_count",
         "record_errors",
         "records",
         "refused",
+        "reserved",
         "retry_at_ms",
-        "size",
         "topic_partition",
     )
 
@@ -78,8 +81,12 @@ class Batch:
         self.topic_partition = topic_partition
         self.created_ms = created_ms
         self.records: list[RecordTuple] = []
-        self.record_count = 0
-        self.size = HEADER_SIZE
+        self.gatherer: Gatherer | None = None
+        """Takes records while the batch is open."""
+        self.reserved = HEADER_SIZE
+        """Bytes of buffer.memory that it holds."""
+        self._record_count = 0
+        self._size = HEADER_SIZE
         self.payload: bytes | None = None
         self.payload_has_sequence = False
         self.attempts = 0
@@ -88,6 +95,8 @@ class Batch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1
+        self.acked_before = -1
+        """The last sequence of the partition that was acknowledged when the batch was sent, -1 for none."""
         self.ordinal = -1
         """Its number among the batches of the partition that have got a sequence."""
         self.error: BaseException | None = None
@@ -98,6 +107,31 @@ class Batch:
         """The batches that took over the records, in order, when the broker found this one too large."""
         self._finished = False
         self._callbacks: list[tuple[Callable[[], object], int, int | None]] = []
+
+    @property
+    def record_count(self) -> int:
+        return self._record_count if self.gatherer is None else len(self.records)
+
+    @property
+    def size(self) -> int:
+        """Upper estimate of its bytes."""
+        return self._size if self.gatherer is None else self.reserved - self.gatherer.room
+
+    def hold(self, record_count: int, size: int) -> None:
+        """It has so many records of so many bytes, and takes no more."""
+        self._record_count, self._size = record_count, size
+        self.reserved = size
+
+    def close(self) -> int:
+        """No more records are taken from now on. The reserved bytes that nobody needs then."""
+        gatherer = self.gatherer
+        if gatherer is None:
+            return 0
+        gatherer.closed = True
+        before = self.reserved
+        self.gatherer = None
+        self.hold(len(self.records), before - gatherer.room)
+        return before - self.reserved
 
     @property
     def has_sequence(self) -> bool:
@@ -188,9 +222,19 @@ def _after_all(parts: Sequence[Settled], callback: Callable[[], object]) -> None
 class Accumulator:
     """The batches of all partitions and the memory they take."""
 
-    __slots__ = ("_batch_size", "_exhausted", "_limit", "_linger_ms", "flushing", "queues", "used")
+    __slots__ = ("_batch_size", "_exhausted", "_limit", "_linger_ms", "_ticket_class", "_time_ns", "flushing", "queues", "used")
 
-    def __init__(self, batch_size: int, linger_ms: int, buffer_memory: int) -> None:
+    def __init__(
+        self,
+        batch_size: int,
+        linger_ms: int,
+        buffer_memory: int,
+        ticket_class: type[Ticket] = Ticket,
+        time_ns: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`ticket_class` and `time_ns` (Unix nanoseconds) are for records that the gatherer of an open batch takes."""
+        self._ticket_class = ticket_class
+        self._time_ns = time_ns
         self._batch_size = max(1, batch_size)
         self._linger_ms = linger_ms
         self._limit = buffer_memory
@@ -214,11 +258,18 @@ class Accumulator:
         batch = self._open_batch(topic_partition, size, now_ms)
         if batch is None:
             return None
-        batch.records.append((timestamp_ms, key, value, headers))
-        batch.record_count += 1
-        batch.size += size
-        self.used += size
-        return batch, batch.record_count - 1
+        return batch, self._add(batch, [(timestamp_ms, key, value, headers)], size)
+
+    def _add(self, batch: Batch, records: Sequence[RecordTuple], size: int) -> int:
+        assert batch.gatherer is not None
+        first = len(batch.records)
+        batch.records.extend(records)
+        batch.gatherer.room -= size
+        return first
+
+    def close(self, batch: Batch) -> None:
+        """The batch takes no more records."""
+        self.used -= batch.close()
 
     def append_many(
         self, topic_partition: TopicPartition, records: Sequence[RecordTuple], size: int, now_ms: int
@@ -227,12 +278,7 @@ class Accumulator:
         batch = self._open_batch(topic_partition, size, now_ms)
         if batch is None:
             return None
-        first = batch.record_count
-        batch.records.extend(records)
-        batch.record_count += len(records)
-        batch.size += size
-        self.used += size
-        return batch, first
+        return batch, self._add(batch, records, size)
 
     def append_encoded(self, topic_partition: TopicPartition, payload: bytes, record_count: int, now_ms: int) -> Batch | None:
         """Queues a whole record batch that is encoded already; None when there is no room."""
@@ -241,37 +287,45 @@ class Accumulator:
             return None
         batch = Batch(topic_partition, now_ms)
         batch.payload = payload
-        batch.size = len(payload)
-        batch.record_count = record_count
-        self.used += batch.size
-        self.queues.setdefault(topic_partition, deque()).append(batch)
+        batch.hold(record_count, len(payload))
+        self.used += batch.reserved
+        self._enqueue(batch)
         return batch
+
+    def _enqueue(self, batch: Batch) -> None:
+        queue = self.queues.get(batch.topic_partition)
+        if queue is None:
+            queue = self.queues[batch.topic_partition] = deque()
+        elif queue:
+            # What comes later must not get into an earlier batch.
+            self.close(queue[-1])
+        queue.append(batch)
 
     def _open_batch(self, topic_partition: TopicPartition, size: int, now_ms: int) -> Batch | None:
         queue = self.queues.get(topic_partition)
         if queue:
             last = queue[-1]
-            if last.size + size <= self._batch_size and not last.has_sequence and last.attempts == 0 and last.payload is None:
-                if self.used + size <= self._limit:
+            if last.gatherer is not None:
+                if size <= last.gatherer.room:
                     return last
-                self._exhausted = True
-                return None
+                self.close(last)
         # A record larger than the whole buffer would wait for ever: it is let through alone.
-        if self.used and self.used + size + HEADER_SIZE > self._limit:
+        left = self._limit - self.used
+        if self.used and size + HEADER_SIZE > left:
             self._exhausted = True
             return None
         batch = Batch(topic_partition, now_ms)
-        self.used += batch.size
-        if queue is None:
-            queue = self.queues[topic_partition] = deque()
-        queue.append(batch)
+        batch.reserved = max(HEADER_SIZE + size, min(self._batch_size, left))
+        batch.gatherer = Gatherer(batch, batch.records, batch.reserved - HEADER_SIZE, self._ticket_class, self._time_ns)
+        self.used += batch.reserved
+        self._enqueue(batch)
         return batch
 
     def ready_in_ms(self, batch: Batch, queue: deque[Batch], now_ms: int) -> int:
         """Milliseconds until the head of a queue may be sent; 0 when now."""
         if batch.attempts:
             return max(0, batch.retry_at_ms - now_ms)
-        full = len(queue) > 1 or batch.size >= self._batch_size or batch.payload is not None
+        full = len(queue) > 1 or batch.gatherer is None or batch.gatherer.room < RECORD_OVERHEAD
         if full or self.flushing or self._exhausted:
             return 0
         return max(0, batch.created_ms + self._linger_ms - now_ms)
@@ -292,20 +346,23 @@ class Accumulator:
     def release(self, batch: Batch) -> None:
         """Gives back the memory of a batch that is done or replaced."""
         self._exhausted = False
-        self.used -= batch.size
-        batch.size = 0
+        self.used -= batch.reserved
+        batch.reserved = 0
 
     def expired(self, now_ms: int, delivery_timeout_ms: int) -> list[Batch]:
         """Takes out and returns the waiting batches whose time is up, oldest first per partition."""
         taken: list[Batch] = []
         for queue in self.queues.values():
             while queue and queue[0].created_ms + delivery_timeout_ms <= now_ms:
+                self.close(queue[0])
                 taken.append(queue.popleft())
         return taken
 
     def drain_all(self) -> list[Batch]:
         """Takes out every waiting batch."""
         taken = [batch for queue in self.queues.values() for batch in queue]
+        for batch in taken:
+            self.close(batch)
         self.queues.clear()
         return taken
 

@@ -5,30 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
-_MASK = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """Kafka's murmur2 (org.apache.kafka.common.utils.Utils.murmur2) as a signed 32-bit number."""
-    length = len(data)
-    h = (_SEED ^ length) & _MASK
-    whole = length & ~3
-    for position in range(0, whole, 4):
-        k = int.from_bytes(data[position : position + 4], "little")
-        k = (k * _M) & _MASK
-        k ^= k >> 24
-        k = (k * _M) & _MASK
-        h = ((h * _M) & _MASK) ^ k
-    rest = data[whole:]
-    if rest:
-        h ^= int.from_bytes(rest, "little")
-        h = (h * _M) & _MASK
-    h ^= h >> 13
-    h = (h * _M) & _MASK
-    h ^= h >> 15
-    return h - 0x100000000 if h & 0x80000000 else h
+from odradek.records.codec import murmur2 as murmur2
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
@@ -57,6 +34,10 @@ class StickyPartitioner:
             current = self._next(available)
         self._bytes += size
         return current
+
+    def took(self, size: int) -> None:
+        """So many more bytes went to the partition that was chosen last."""
+        self._bytes += size
 
     def _next(self, available: Sequence[int]) -> int:
         self._bytes = 0

@@ -177,6 +177,7 @@ class Sender:
     def _choose(self, batches: list[Batch], queue: deque[Batch]) -> None:
         total = sum(len(batch.payload or b"") for batch in batches)
         head = queue[0]
+        self._accumulator.close(head)
         self._number(head)
         self._encode(head)
         assert head.payload is not None
@@ -189,7 +190,9 @@ class Sender:
         self._flying += len(batches)
         for batch in batches:
             batch.refused = False
-            self._state(batch.topic_partition).in_flight.append(batch)
+            state = self._state(batch.topic_partition)
+            batch.acked_before = state.last_acked_sequence
+            state.in_flight.append(batch)
         return Dispatch(node, tuple(batches))
 
     def _may_send(self, topic_partition: TopicPartition, head: Batch) -> bool:
@@ -319,6 +322,8 @@ class Sender:
             if topic_partition.topic == topic:
                 failed += queue
                 queue.clear()
+        for batch in failed:
+            self._accumulator.close(batch)
         # Only now: a callback may send again.
         for batch in failed:
             self._give_up(batch, error, certain=False)
@@ -351,7 +356,8 @@ class Sender:
         if self._closed or self._is_expired(batch, now_ms) or batch.attempts >= self._config.retries:
             return False
         if batch.has_sequence and error in _LOST_STATE:
-            expected = 0 if state.last_acked_sequence < 0 else increment_sequence(state.last_acked_sequence, 1)
+            # What was acknowledged meanwhile may not have been there yet when the broker refused the batch.
+            expected = 0 if batch.acked_before < 0 else increment_sequence(batch.acked_before, 1)
             if error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.base_sequence == expected:
                 state.reset_wanted = True
             batch.refused = True
@@ -372,15 +378,14 @@ class Sender:
         for part in parts:
             piece = Batch(batch.topic_partition, batch.created_ms)
             piece.records = list(part)
-            piece.record_count = len(part)
-            piece.size = HEADER_SIZE + sum(record_size(key, value, headers) for _, key, value, headers in part)
+            piece.hold(len(part), HEADER_SIZE + sum(record_size(key, value, headers) for _, key, value, headers in part))
             piece.attempts = batch.attempts + 1
             piece.retry_at_ms = now_ms
             if batch.has_sequence:
                 piece.producer_id, piece.producer_epoch, piece.base_sequence = batch.producer_id, batch.producer_epoch, sequence
                 piece.ordinal = batch.ordinal
                 sequence = increment_sequence(sequence, len(part))
-            self._accumulator.used += piece.size
+            self._accumulator.used += piece.reserved
             pieces.append(piece)
         for piece in pieces if batch.has_sequence else reversed(pieces):
             self._accumulator.requeue(piece)

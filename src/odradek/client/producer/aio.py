@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
@@ -60,6 +60,12 @@ class AsyncProducer:
         Waits for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
         """
         engine = self.engine
+        if key is None and partition is None and headers is None:
+            gatherer = engine.gatherers.get(topic)
+            if gatherer is not None:
+                ticket = gatherer.take(None, value, timestamp)
+                if ticket is not None:
+                    return cast(RecordFuture, ticket)
         info = engine.cluster.known_topic(topic) or await engine.topic(topic)
         while (taken := engine.append(info, value, key, partition, headers, timestamp)) is None:
             await engine.wait_for_room()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from odradek.base.ids import TopicPartition
 from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
@@ -50,6 +50,12 @@ class Producer:
         Blocks for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
         """
         engine = self._engine
+        if key is None and partition is None and headers is None:
+            gatherer = engine.gatherers.get(topic)
+            if gatherer is not None:
+                ticket = gatherer.take(None, value, timestamp)
+                if ticket is not None:
+                    return cast(RecordFuture, ticket)
         info = self._topic(topic)
         while (taken := engine.append(info, value, key, partition, headers, timestamp)) is None:
             self._wait_for_room()

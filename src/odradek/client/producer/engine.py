@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import repeat
@@ -14,9 +15,10 @@ from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
+from odradek.client.clock import ClientClock
 from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
 from odradek.client.config import ClientConfig
-from odradek.client.core.accumulator import RECORD_OVERHEAD, Accumulator, RecordTuple, record_size
+from odradek.client.core.accumulator import Accumulator, Batch, RecordTuple, record_size
 from odradek.client.core.data_requests import LAST_PRODUCE_BY_NAME, produce_answers, produce_request, topic_ids
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.partitioner import StickyPartitioner, partition_for_key
@@ -27,6 +29,7 @@ from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.produce import ProduceResponse
+from odradek.records.codec import RECORD_OVERHEAD, Gatherer
 from odradek.records.compression import Compression
 
 _NO_TIMEOUT = 2**31 - 1
@@ -61,9 +64,19 @@ class ProducerEngine:
         self._batch_size = config.integer("batch.size")
         self._max_record = config.integer("max.request.size")
         self._settings = sender_config(config)
-        self._accumulator = Accumulator(self._batch_size, config.integer("linger.ms"), config.integer("buffer.memory"))
+        clock = self.cluster.clock
+        self._accumulator = Accumulator(
+            self._batch_size,
+            config.integer("linger.ms"),
+            config.integer("buffer.memory"),
+            RecordFuture,
+            time.time_ns if isinstance(clock, ClientClock) else lambda: clock.time_ms() * 1_000_000,
+        )
+        self.gatherers: dict[str, Gatherer] = {}
+        """By topic, what takes records without a key or a wish for a partition, as long as no more has to be decided."""
         self._sender = Sender(self._settings, self._accumulator, self.cluster.backoff, self._released)
         self._sticky: dict[str, StickyPartitioner] = {}
+        self._gathered_from: dict[str, int] = {}
         self._wake = asyncio.Event()
         self._room_waiters: list[asyncio.Future[None]] = []
         self._helpers: dict[object, asyncio.Task[None]] = {}
@@ -93,7 +106,16 @@ class ProducerEngine:
             if taken is None:
                 return None
             batch, index = taken
+            if key is None and partition is None:
+                self._gather(info.name, batch)
             return RecordFuture(batch, index, stamp), index == 0 or batch.size >= self._batch_size
+
+    def _gather(self, topic: str, batch: Batch) -> None:
+        """Records for the topic go into this batch until it has no room left, or somebody closes it."""
+        gatherer = batch.gatherer
+        if gatherer is not None and gatherer.is_atomic and self._batch_size <= self._max_record:
+            self._gathered_from[topic] = gatherer.room
+            self.gatherers[topic] = gatherer
 
     def append_run(
         self, info: TopicInfo, values: Sequence[bytes | None], start: int, partition: int | None, timestamp: int | None
@@ -150,6 +172,9 @@ class ProducerEngine:
         sticky = self._sticky.get(info.name)
         if sticky is None:
             sticky = self._sticky[info.name] = StickyPartitioner(self._batch_size, self.cluster.rng)
+        gatherer = self.gatherers.pop(info.name, None)
+        if gatherer is not None:
+            sticky.took(self._gathered_from[info.name] - gatherer.room)
         candidates = [number for number, part in info.partitions.items() if part.leader >= 0] or list(info.partitions)
         return TopicPartition(info.name, sticky.choose(candidates, size))
 

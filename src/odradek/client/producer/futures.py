@@ -10,25 +10,22 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.core.accumulator import Batch
 from odradek.client.types import RecordMetadata
 from odradek.client.waiting import wait_in_moments
+from odradek.records.codec import Ticket
 
 
-class RecordFuture:
+class RecordFuture(Ticket):
     """An acknowledgement: `await` it, or call `result()` from a thread that does not run the event loop.
 
     For a run of `record_count` records it is done when all of them are, has the metadata of the first, and fails when any of them does.
     """
 
-    __slots__ = ("_batch", "_index", "_record_count", "_timestamp")
+    __slots__ = ()
 
-    def __init__(self, batch: Batch, index: int, timestamp: int, record_count: int = 1) -> None:
-        self._batch = batch
-        self._index = index
-        self._timestamp = timestamp
-        self._record_count = record_count
+    _batch: Batch
 
     def done(self) -> bool:
         """Whether the outcome is known."""
-        return self._batch.is_done(self._index, self._record_count)
+        return self._batch.is_done(self._first, self._record_count)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Waits for the outcome, at most `timeout` seconds (TimeoutError); raises the KafkaError of a record that was not accepted."""
@@ -62,10 +59,10 @@ class RecordFuture:
         return self._outcome()
 
     def _when_done(self, callback: Callable[[], object]) -> None:
-        self._batch.add_callback(callback, self._index, self._record_count)
+        self._batch.add_callback(callback, self._first, self._record_count)
 
     def _outcome(self) -> RecordMetadata:
-        parts = list(self._batch.outcomes(self._index, self._record_count))
+        parts = list(self._batch.outcomes(self._first, self._record_count))
         for batch, first, record_count in parts:
             if batch.error is not None:
                 raise _error_of(batch, range(first, first + record_count))
