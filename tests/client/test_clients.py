@@ -200,7 +200,7 @@ def test_records_are_deleted(bootstrap: str, topic: str) -> None:
     ("settings", "said"),
     [
         ({"no.such.key": "1"}, "Unknown configuration key no.such.key"),
-        ({"transactional.id": "x"}, "transactional.id is not served by this client yet"),
+        ({"transactional.id": "x"}, "transactional.id is refused: transactions are not served by this client yet"),
         ({"linger.ms": "soon"}, "linger.ms"),
         ({"enable.idempotence": True, "acks": "1"}, "enable.idempotence=true needs acks=all"),
         ({"delivery.timeout.ms": 1}, "delivery.timeout.ms must be at least"),

@@ -1,6 +1,6 @@
-"""The asyncio shell that all clients share: connections to brokers, version negotiation, metadata, retries.
+"""The asyncio shell that all clients share: metadata, requests in the versions that a broker serves, retries.
 
-A node has up to three connections, so that a long-polling Fetch never delays a question for metadata or offsets, nor a heartbeat.
+What lies below, from the dialling to the authentication, is in `connections`.
 """
 
 from __future__ import annotations
@@ -8,68 +8,42 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeVar
+from typing import TypeVar
 
-from odradek import __version__
 from odradek.base.clock import Clock
-from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError, OdradekError, ProtocolError
+from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
+from odradek.client.addresses import canonical_servers
 from odradek.client.clock import ClientClock
 from odradek.client.config import ClientConfig
+from odradek.client.connections import BOOTSTRAP, Channel, Connections, Node
+from odradek.client.core.admin_requests import controllers_as_metadata
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import Broker, ClusterView, MetadataCache, TopicInfo
-from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, dial
+from odradek.client.core.node_states import held_back_ms
+from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable, as_kafka_error
+from odradek.client.metrics import MetricName
+from odradek.client.settling import settled
+from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.negotiation import ApiVersionTable, Negotiation
 from odradek.protocol.schema import Message
+
+__all__ = [
+    "BOOTSTRAP",
+    "AuthenticationFailed",
+    "Channel",
+    "ClientClosed",
+    "Cluster",
+    "NoBrokersAvailable",
+    "Node",
+    "as_kafka_error",
+    "settled",
+]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
-Channel = Literal["control", "data", "coordinator"]
-BOOTSTRAP = -1
-"""Node id of "any server of bootstrap.servers"."""
-
-
-class ClientClosed(OdradekError):
-    """The client was closed."""
-
-
-class NoBrokersAvailable(KafkaError):
-    """None of the known brokers could be reached."""
-
-    def __init__(self, reasons: list[str]) -> None:
-        tried = "; ".join(dict.fromkeys(reasons))
-        super().__init__(
-            ErrorCode.BROKER_NOT_AVAILABLE, f"no broker can be reached ({tried}); is one running, and is bootstrap.servers right?"
-        )
-
-
-async def settled(deferred: Deferred[T]) -> T:
-    """Waits for a deferred within the running loop."""
-    if deferred.done:
-        return deferred.result()
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def wake(_: Deferred[T]) -> None:
-        if not future.done():
-            future.set_result(None)
-
-    deferred.add_callback(wake)
-    await future
-    return deferred.result()
-
-
-class Node:
-    """An open connection and what its broker serves."""
-
-    __slots__ = ("connection", "node_id", "versions")
-
-    def __init__(self, node_id: int, connection: ClientConnection, versions: ApiVersionTable) -> None:
-        self.node_id = node_id
-        self.connection = connection
-        self.versions = versions
 
 
 class Cluster:
@@ -82,12 +56,12 @@ class Cluster:
         self.rng = rng or random.Random()
         self.client_id = config.text("client.id")
         self.request_timeout_s = config.integer("request.timeout.ms") / 1000
-        self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
+        idle_ms = config.integer("metadata.max.idle.ms") if config.has("metadata.max.idle.ms") else None
+        self.metadata = MetadataCache(config.integer("metadata.max.age.ms"), idle_ms)
         self.backoff = Backoff(config.integer("retry.backoff.ms"), config.integer("retry.backoff.max.ms"), self.rng)
-        self._reconnect = Backoff(config.integer("reconnect.backoff.ms"), config.integer("reconnect.backoff.max.ms"), self.rng)
-        self._nodes: dict[tuple[int, Channel], Node] = {}
-        self._dialling: dict[tuple[int, Channel], asyncio.Task[Node]] = {}
-        self._failures: dict[int, int] = {}
+        self._connections = Connections(config, self.clock, self.rng)
+        self._rebootstraps = config.text("metadata.recovery.strategy").lower() == "rebootstrap"
+        self._rebootstrap_trigger_ms = config.integer("metadata.recovery.rebootstrap.trigger.ms")
         self._learned: dict[int, Broker] = {}
         self._refreshing: asyncio.Task[ClusterView] | None = None
         self._closed = False
@@ -105,124 +79,110 @@ class Cluster:
         """Monotonic milliseconds."""
         return int(self.clock.monotonic() * 1000)
 
+    def metrics(self) -> dict[MetricName, float]:
+        """What this client has done, now."""
+        return self._connections.metrics.snapshot(self.clock.monotonic())
+
     async def close(self) -> None:
         """Closes every connection; requests in flight fail."""
         self._closed = True
-        tasks: list[asyncio.Task[Any]] = [*self._dialling.values(), *([self._refreshing] if self._refreshing else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for node in self._nodes.values():
-            node.connection.close()
-        self._nodes.clear()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+        await self._connections.close()
 
     # -- connections ----------------------------------------------------------------------------------------------------------------
 
     def open_node(self, node_id: int, channel: Channel = "control") -> Node | None:
         """The connection to the node if it is open now."""
-        node = self._nodes.get((node_id, channel))
-        return node if node is not None and not node.connection.closed else None
+        return self._connections.get(node_id, channel)
 
     async def node(self, node_id: int, channel: Channel = "control") -> Node:
-        """An open connection to the node, dialled if need be; ConnectionLost when that fails, ClientClosed after `close`."""
-        if self._closed:
-            raise ClientClosed("the client is closed")
-        key = (node_id, channel)
-        node = self.open_node(node_id, channel)
-        if node is not None:
-            return node
-        task = self._dialling.get(key)
-        if task is None:
-            task = self._dialling[key] = asyncio.create_task(self._dial(node_id, channel))
-            task.add_done_callback(lambda done: self._dialled(key, done))
-        return await asyncio.shield(task)
+        """An open connection to the node, dialled if need be. ConnectionLost when that fails, AuthenticationFailed when it would always
+        fail, ClientClosed after `close`.
+        """
+        return await self._connections.node(node_id, channel, lambda: self._servers_of(node_id))
 
-    def _dialled(self, key: tuple[int, Channel], task: asyncio.Task[Node]) -> None:
-        del self._dialling[key]
-        if not task.cancelled():
-            task.exception()
-
-    async def _dial(self, node_id: int, channel: Channel) -> Node:
-        failures = self._failures.get(node_id, 0)
-        if failures:
-            await asyncio.sleep(self._reconnect.delay_ms(failures) / 1000)
-        try:
-            node = await (self._dial_bootstrap() if node_id == BOOTSTRAP else self._dial_broker(node_id))
-        except (ConnectionLost, KafkaError):
-            self._failures[node_id] = failures + 1
-            raise
-        self._failures.pop(node_id, None)
-        self._nodes[(node_id, channel)] = node
-        return node
-
-    async def _dial_bootstrap(self) -> Node:
-        servers = self.config.bootstrap_servers()
-        self.rng.shuffle(servers)
-        reasons: list[str] = []
-        for host, port in servers:
-            try:
-                return await self._open(BOOTSTRAP, host, port)
-            except ConnectionLost as error:
-                reasons.append(str(error))
-        raise NoBrokersAvailable(reasons)
-
-    async def _dial_broker(self, node_id: int) -> Node:
+    async def _servers_of(self, node_id: int) -> list[tuple[str, int]]:
+        if node_id == BOOTSTRAP:
+            servers = self.config.bootstrap_servers()
+            if self.config.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only":
+                servers = await canonical_servers(servers)
+            self.rng.shuffle(servers)
+            return servers
         broker = self._learned.get(node_id) or self.view.brokers.get(node_id)
         if broker is None:
             raise ConnectionLost(f"broker {node_id} is not in the metadata")
-        return await self._open(node_id, broker.host, broker.port)
+        return [(broker.host, broker.port)]
 
     def learn(self, broker: Broker) -> None:
         """Remembers the address of a broker that an answer named, until newer metadata comes."""
         self._learned[broker.node_id] = broker
 
-    async def _open(self, node_id: int, host: str, port: int) -> Node:
-        timeout = self.config.integer("socket.connection.setup.timeout.ms") / 1000
-        connection = await dial(host, port, clock=self.clock, client_id=self.client_id, timeout_s=timeout, max_in_flight=1 << 20)
-        try:
-            return Node(node_id, connection, await self._negotiate(connection))
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, ProtocolError):
-                raise ConnectionLost(f"{host}:{port} does not speak Kafka: {error}") from None
-            raise
-
-    async def _negotiate(self, connection: ClientConnection) -> ApiVersionTable:
-        negotiation = Negotiation(__version__)
-        while True:
-            question = [negotiation.question()]
-            body = await settled(connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=self.request_timeout_s))
-            table = negotiation.answered(body)
-            if table is not None:
-                return table
-
     async def any_node(self) -> Node:
-        """A connection to some broker: an open one if possible, else known ones in random order, else the bootstrap servers."""
-        for (_, channel), node in self._nodes.items():
-            if channel == "control" and not node.connection.closed:
-                return node
+        """A connection to some broker: the open one with the least to do, else to a known one, else to a bootstrap server.
+
+        To those the client goes back only with metadata.recovery.strategy=rebootstrap once it knows brokers (KIP-899).
+        """
+        node = self._connections.least_loaded()
+        if node is not None:
+            return node
         known = list(self.view.brokers)
+        if not known:
+            return await self.node(BOOTSTRAP)
         self.rng.shuffle(known)
+        now = self.now_ms()
+        known.sort(key=lambda each: self._connections.states.connect_in_ms(each, now))
+        reasons: list[str] = []
         for node_id in known:
+            if self._connections.states.connect_in_ms(node_id, now) and (self._rebootstraps or reasons):
+                break
             try:
                 return await self.node(node_id)
-            except ConnectionLost:
-                continue
+            except ConnectionLost as error:
+                reasons.append(str(error))
+        node = self._connections.least_loaded(every_channel=True)
+        if node is not None:
+            return node
+        if not self._rebootstraps:
+            raise NoBrokersAvailable(reasons)
+        self.rebootstrap()
         return await self.node(BOOTSTRAP)
+
+    def rebootstrap(self) -> None:
+        """Forgets all brokers and closes their connections: the next question goes to a bootstrap server (KIP-899)."""
+        self._connections.drop([*self.view.brokers, *self._learned, BOOTSTRAP])
+        self._learned.clear()
+        self.metadata.rebootstrap(self.now_ms())
 
     # -- requests -------------------------------------------------------------------------------------------------------------------
 
     async def call(
         self, node: Node, request: Message, response: type[R], *, at_most: int | None = None, timeout_s: float | None = None
     ) -> R:
-        """Sends a request in the highest common version. ConnectionLost, or KafkaError(UNSUPPORTED_VERSION)."""
-        version = node.versions.choose(ApiKey(request.API_KEY), at_most=at_most)
-        return await settled(node.connection.request(request, response, version, timeout_s=timeout_s or self.request_timeout_s))
+        """Sends a request in the highest common version. ConnectionLost, or KafkaError(UNSUPPORTED_VERSION).
+
+        A throttle_time_ms in the answer is waited out before the next request to that node.
+        """
+        api_key = ApiKey(request.API_KEY)
+        version = node.versions.choose(api_key, at_most=at_most)
+        answer = await settled(node.connection.request(request, response, version, timeout_s=timeout_s or self.request_timeout_s))
+        throttle_time_ms: int = getattr(answer, "throttle_time_ms", 0)
+        if throttle_time_ms > 0:
+            self.throttled(node, api_key, version, throttle_time_ms)
+        return answer
+
+    def throttled(self, node: Node, api_key: ApiKey, version: int, throttle_time_ms: int) -> None:
+        """An answer of the node has this throttle_time_ms. For requests that did not go by way of `call`."""
+        pause_ms = held_back_ms(api_key, version, throttle_time_ms)
+        if pause_ms > 0:
+            self._connections.throttle(node.node_id, pause_ms)
 
     async def retrying(self, what: str, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
         """Runs `attempt` until it succeeds or fails for good; after `timeout_ms` (default.api.timeout.ms) raises the last error."""
         limit = self.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
         deadline = self.now_ms() + limit
+        most = self.config.integer("retries") if self.config.kind == "admin-client" else limit
         failures = 0
         while True:
             try:
@@ -232,14 +192,14 @@ class Cluster:
                     raise
                 failures += 1
                 pause = self.backoff.delay_ms(failures)
-                if self._closed or self.now_ms() + pause >= deadline:
+                if self._closed or failures > most or self.now_ms() + pause >= deadline:
                     raise self._last_error(what, error, limit) from None
                 await asyncio.sleep(pause / 1000)
 
     def _last_error(self, what: str, error: ConnectionLost | KafkaError, limit: int) -> KafkaError:
         if isinstance(error, KafkaError):
             return error
-        return KafkaError(as_kafka_error(error).code, f"{what}: {error} (gave up after {limit} ms)")
+        return KafkaError(as_kafka_error(error).code, f"{what}: {error} (gave up after at most {limit} ms)")
 
     # -- metadata -------------------------------------------------------------------------------------------------------------------
 
@@ -258,6 +218,9 @@ class Cluster:
             task.exception()
 
     async def _refresh(self, allow_auto_create: bool) -> ClusterView:
+        unanswered_ms = self.metadata.asking(self.now_ms())
+        if self._rebootstraps and unanswered_ms > self._rebootstrap_trigger_ms and self.view.brokers:
+            self.rebootstrap()
         response = await self.ask_metadata(sorted(self.metadata.wanted), allow_auto_create=allow_auto_create)
         self._learned.clear()
         return self.metadata.update(response, self.now_ms())
@@ -265,13 +228,30 @@ class Cluster:
     async def ask_metadata(self, topics: list[str] | None, *, allow_auto_create: bool = False) -> MetadataResponse:
         """A Metadata answer as it came; None asks for all topics."""
         node = await self.any_node()
+        if self.config.uses_controllers and topics == []:
+            return await self._ask_controllers(node)
         entries = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=entries, allow_auto_topic_creation=allow_auto_create)
-        return await self.call(node, request, MetadataResponse)
+        response = await self.call(node, request, MetadataResponse)
+        if response.error_code:
+            code = code_of(response.error_code)
+            if code is ErrorCode.REBOOTSTRAP_REQUIRED and self._rebootstraps:
+                self.rebootstrap()
+                raise NoBrokersAvailable([f"{node.versions.node} sends us back to bootstrap.servers"])
+            raise KafkaError(code, f"{node.versions.node} refuses to answer Metadata")
+        return response
+
+    async def _ask_controllers(self, node: Node) -> MetadataResponse:
+        """With bootstrap.controllers: the controllers, as if they were brokers without topics (KIP-919)."""
+        answer = await self.call(node, DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse)
+        if answer.error_code:
+            raise KafkaError(code_of(answer.error_code), answer.error_message or f"{node.versions.node} is no controller")
+        return controllers_as_metadata(answer)
 
     def known_topic(self, name: str) -> TopicInfo | None:
         """The topic as last seen, None when it has to be asked for."""
         info = self.metadata.view.topics.get(name)
+        self.metadata.used.add(name)
         return info if info is not None and info.error is ErrorCode.NONE else None
 
     async def topic(self, name: str, *, allow_auto_create: bool = False, timeout_ms: int | None = None) -> TopicInfo:
@@ -310,16 +290,3 @@ class Cluster:
             code = ErrorCode.LEADER_NOT_AVAILABLE if topic is None or topic.error is ErrorCode.NONE else topic.error
             raise KafkaError(code, f"{topic_partition} has no leader")
         return leader
-
-
-def as_kafka_error(error: BaseException) -> KafkaError:
-    """A lost connection or other failure of a request as the error code it stands for."""
-    if isinstance(error, KafkaError):
-        return error
-    if isinstance(error, RequestTimedOut):
-        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error))
-    if isinstance(error, ConnectionLost):
-        return KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error))
-    if isinstance(error, ClientClosed):
-        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")

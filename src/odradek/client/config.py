@@ -7,14 +7,14 @@ A key that is not listed here raises ConfigError, also when it is one of Kafka's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from odradek.base.errors import ConfigError
+from odradek.client.common_keys import ADMIN_KEYS, CALLABLES, COMMON_KEYS, METADATA_MAX_IDLE, REFUSED, SPELLINGS
 from odradek.config.definition import (
     BOOLEAN,
     HIGH,
     INT,
-    LIST,
     LONG,
     LOW,
     MEDIUM,
@@ -28,34 +28,14 @@ from odradek.config.definition import (
 )
 from odradek.config.validators import gzip_level, parse_host_port
 
-Setting = str | int | float | bool | Sequence[str] | None
+Setting = str | int | float | bool | Sequence[str] | Callable[..., object] | None
 """What may be given for a key: text as in a properties file, or the Python value; None means the default."""
 
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-COMMON_KEYS: tuple[Key, ...] = (
-    Key("bootstrap.servers", LIST, "localhost:9092", HIGH, "host:port of some brokers; the others are found through them."),
-    Key("client.id", STRING, "odradek", MEDIUM, "Name of this client in the broker's logs, metrics and quotas."),
-    Key("metadata.max.age.ms", LONG, "300000", LOW, "Ask for fresh metadata at least this often, milliseconds.", at_least(0)),
-    Key("request.timeout.ms", INT, "30000", MEDIUM, "How long to wait for an answer, milliseconds.", at_least(0)),
-    Key("default.api.timeout.ms", INT, "60000", MEDIUM, "How long a call may take with all its retries, milliseconds.", at_least(0)),
-    Key("retry.backoff.ms", LONG, "100", LOW, "Pause before the first retry, milliseconds; doubles with every failure.", at_least(0)),
-    Key("retry.backoff.max.ms", LONG, "1000", LOW, "Longest pause between retries, milliseconds.", at_least(0)),
-    Key("reconnect.backoff.ms", LONG, "50", LOW, "Pause before connecting again to the same node, milliseconds.", at_least(0)),
-    Key("reconnect.backoff.max.ms", LONG, "1000", LOW, "Longest pause between connection attempts, milliseconds.", at_least(0)),
-    Key("socket.connection.setup.timeout.ms", LONG, "10000", MEDIUM, "How long opening a connection may take, milliseconds.", at_least(1)),
-    Key(
-        "security.protocol",
-        STRING,
-        "PLAINTEXT",
-        MEDIUM,
-        "How to speak to brokers; only PLAINTEXT so far.",
-        OneOf("PLAINTEXT", ignore_case=True),
-    ),
-)
-
 PRODUCER_KEYS: tuple[Key, ...] = (
     *COMMON_KEYS,
+    METADATA_MAX_IDLE,
     Key(
         "acks",
         STRING,
@@ -116,43 +96,70 @@ CONSUMER_KEYS: tuple[Key, ...] = (
 
 PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
 CONSUMER_CONFIG = ConfigDef(CONSUMER_KEYS)
-ADMIN_CONFIG = ConfigDef(COMMON_KEYS)
+ADMIN_CONFIG = ConfigDef(COMMON_KEYS, ADMIN_KEYS)
 
-# fmt: off
-NOT_SERVED_YET = frozenset(
-    {
-        "auto.commit.interval.ms", "auto.include.jmx.reporter", "bootstrap.controllers", "client.dns.lookup", "config.providers",
-        "connections.max.idle.ms", "enable.auto.commit", "enable.metrics.push", "exclude.internal.topics", "group.id",
-        "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "interceptor.classes",
-        "internal.leave.group.on.close", "key.deserializer", "key.serializer", "max.poll.interval.ms", "metadata.max.idle.ms",
-        "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples",
-        "metrics.recording.level", "metrics.sample.window.ms", "partition.assignment.strategy",
-        "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "partitioner.class",
-        "partitioner.ignore.keys", "receive.buffer.bytes", "security.providers", "send.buffer.bytes", "session.timeout.ms",
-        "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms", "transaction.two.phase.commit.enable", "transactional.id",
-        "value.deserializer", "value.serializer",
-    }
-)
-# fmt: on
-"""Keys of Kafka's clients that this client does not serve yet (besides sasl.* and ssl.*)."""
+_GROUPS = "groups of consumers are not served by this client yet"
+_TRANSACTIONS = "transactions are not served by this client yet"
+_SERIALIZERS = "serializers are not served by this client yet: it takes and gives bytes and text"
+_PARTITIONERS = "other partitioners are not served by this client yet: send() takes a partition"
+_SHARE = "share groups are not served by this client"
+
+NOT_SERVED_YET: dict[str, str] = {
+    **REFUSED,
+    "auto.commit.interval.ms": _GROUPS,
+    "enable.auto.commit": _GROUPS,
+    "group.id": _GROUPS,
+    "group.instance.id": _GROUPS,
+    "group.protocol": _GROUPS,
+    "group.remote.assignor": _GROUPS,
+    "heartbeat.interval.ms": _GROUPS,
+    "internal.leave.group.on.close": _GROUPS,
+    "internal.throw.on.fetch.stable.offset.unsupported": _GROUPS,
+    "max.poll.interval.ms": _GROUPS,
+    "partition.assignment.strategy": _GROUPS,
+    "session.timeout.ms": _GROUPS,
+    "exclude.internal.topics": "subscriptions by pattern are not served by this client yet",
+    "interceptor.classes": "interceptors are not served by this client yet",
+    "key.deserializer": _SERIALIZERS,
+    "key.serializer": _SERIALIZERS,
+    "value.deserializer": _SERIALIZERS,
+    "value.serializer": _SERIALIZERS,
+    "partitioner.adaptive.partitioning.enable": _PARTITIONERS,
+    "partitioner.availability.timeout.ms": _PARTITIONERS,
+    "partitioner.class": _PARTITIONERS,
+    "partitioner.ignore.keys": _PARTITIONERS,
+    "share.acknowledgement.mode": _SHARE,
+    "share.acquire.mode": _SHARE,
+    "transaction.timeout.ms": _TRANSACTIONS,
+    "transaction.two.phase.commit.enable": _TRANSACTIONS,
+    "transactional.id": _TRANSACTIONS,
+}
+"""Keys of Kafka's clients that this client refuses, and why."""
 
 
 class ClientConfig:
     """Parsed and checked values of one client."""
 
-    __slots__ = ("_definition", "_values")
+    __slots__ = ("_callables", "_definition", "_values")
 
     def __init__(self, definition: ConfigDef, settings: Mapping[str, Setting] | None = None, **keywords: Setting) -> None:
         """ConfigError, one line naming the key, for an unknown key or a value that does not fit."""
         given: dict[str, str | None] = {}
+        callables: dict[str, Callable[..., object]] = {}
         for name, value in [*(settings or {}).items(), *keywords.items()]:
             dotted = name if name in definition else name.replace("_", ".")
+            dotted = SPELLINGS.get(dotted, dotted)
             check_known(definition, dotted)
-            if dotted in given:
+            if dotted in given or dotted in callables:
                 raise ConfigError(f"Configuration {dotted} is given twice")
-            if value is not None:
+            if callable(value) != (dotted in CALLABLES) and value is not None:
+                raise ConfigError(f"Configuration {dotted} takes {'a callable' if dotted in CALLABLES else 'no callable'}")
+            if callable(value):
+                callables[dotted] = value
+            elif value is not None:
                 given[dotted] = _text(value)
         self._definition = definition
+        self._callables = callables
         self._values = definition.parse(given)
         self._check_rules()
 
@@ -162,12 +169,46 @@ class ClientConfig:
 
     def was_given(self, name: str) -> bool:
         """Whether the user set the key."""
-        return name in self._values
+        return name in self._values or name in self._callables
+
+    def given(self) -> list[str]:
+        """The keys that the user set."""
+        return [*self._values, *self._callables]
+
+    def has(self, name: str) -> bool:
+        """Whether this kind of client has the key."""
+        return name in self._definition
+
+    def callable(self, name: str) -> Callable[..., object] | None:
+        """The function that was given for a key; None without one."""
+        return self._callables.get(name)
+
+    @property
+    def kind(self) -> str:
+        """`producer`, `consumer` or `admin-client`, as Kafka's metrics call it."""
+        return "producer" if self.has("acks") else "consumer" if self.has("fetch.min.bytes") else "admin-client"
+
+    @property
+    def uses_controllers(self) -> bool:
+        """Whether the client speaks to controllers instead of brokers (KIP-919)."""
+        return self.has("bootstrap.controllers") and bool(self.get("bootstrap.controllers"))
 
     def integer(self, name: str) -> int:
         """The value of a numeric key."""
         value = self.get(name)
         assert isinstance(value, int)
+        return value
+
+    def number(self, name: str) -> float:
+        """The value of a key that may have a fraction."""
+        value = self.get(name)
+        assert isinstance(value, (int, float))
+        return value
+
+    def items(self, name: str) -> list[str]:
+        """The value of a list."""
+        value = self.get(name)
+        assert isinstance(value, list)
         return value
 
     def text(self, name: str) -> str:
@@ -181,10 +222,9 @@ class ClientConfig:
         return self.get(name) is True
 
     def bootstrap_servers(self) -> list[tuple[str, int]]:
-        """(host, port) of every bootstrap server."""
-        entries = self.get("bootstrap.servers")
-        assert isinstance(entries, list)
-        return [parse_host_port("bootstrap.servers", entry) for entry in entries]
+        """(host, port) of every bootstrap server, or controller."""
+        name = "bootstrap.controllers" if self.uses_controllers else "bootstrap.servers"
+        return [parse_host_port(name, entry) for entry in self.items(name)]
 
     @property
     def acks(self) -> int:
@@ -195,6 +235,8 @@ class ClientConfig:
     def _check_rules(self) -> None:
         if "bootstrap.servers" in self._definition and not self.bootstrap_servers():
             raise ConfigError("Configuration bootstrap.servers names no server")
+        if self.uses_controllers and self.was_given("bootstrap.servers"):
+            raise ConfigError("Configuration bootstrap.controllers is given beside bootstrap.servers: a client has one of them")
         if "acks" in self._definition:
             self._check_producer_rules()
 
@@ -226,8 +268,8 @@ def check_known(definition: ConfigDef, name: str) -> None:
     """ConfigError when the key is none of these; it says so when Kafka has it and only this client does not."""
     if name in definition:
         return
-    if name in NOT_SERVED_YET or name.startswith(("sasl.", "ssl.")):
-        raise ConfigError(f"Configuration {name} is not served by this client yet")
+    if name in NOT_SERVED_YET:
+        raise ConfigError(f"Configuration {name} is refused: {NOT_SERVED_YET[name]}")
     raise ConfigError(f"Unknown configuration key {name}")
 
 
@@ -236,4 +278,5 @@ def _text(value: Setting) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
+    assert not callable(value)
     return ",".join(value or ())

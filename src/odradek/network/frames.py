@@ -154,6 +154,11 @@ class FrameReceiver:
         self._filled = False  # the last space was filled to its end
         self._hint = pool.base_capacity
 
+    def limit(self, max_size: int, *, eager_bytes: int) -> None:
+        """From now on frames of up to `max_size` bytes are taken."""
+        self._max_size = max_size
+        self._eager_bytes = eager_bytes
+
     @property
     def pending(self) -> int:
         """Bytes received and not yet handed out."""

@@ -9,9 +9,11 @@ caller's business. Responses come in the order of the requests (Kafka's promise 
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from odradek.base.clock import READING_TURNS, Clock, TimerHandle
 from odradek.base.deferred import Deferred
@@ -28,7 +30,8 @@ DEFAULT_MAX_IN_FLIGHT = 5
 """max.in.flight.requests.per.connection."""
 
 _EAGER_BYTES = 64 * 1024 * 1024
-_MAX_RESPONSE = 2**31 - 1
+MAX_RESPONSE = 2**31 - 1
+"""The largest answer that a size prefix can announce, bytes."""
 _CORRELATION_MASK = 0x7FFF_FFFF
 
 
@@ -38,6 +41,26 @@ class ConnectionLost(OdradekError):
 
 class RequestTimedOut(ConnectionLost):
     """No answer in time; the connection is closed, because later answers could no longer be told apart from late ones."""
+
+
+class TlsFailed(ConnectionLost):
+    """TLS failed: one of the two sides does not accept the other's certificate, or they have no protocol or cipher in common."""
+
+    def __init__(self, where: str, error: ssl.SSLError) -> None:
+        super().__init__(f"TLS with {where} failed: {error.reason or error}")
+        self.error = error
+
+
+class Meter(Protocol):
+    """Hears what a connection does; times are seconds of the connection's clock."""
+
+    def sent(self, api_key: int, size: int, now_s: float, *, answered: bool) -> None:
+        """A request of `size` bytes was written; `answered` when an answer will come."""
+        ...
+
+    def received(self, size: int, answers: int, now_s: float) -> None:
+        """`size` bytes arrived; with them so many answers were complete, in the order of their requests."""
+        ...
 
 
 class _InFlight:
@@ -54,9 +77,11 @@ class _InFlight:
 class RequestPipeline:
     """Correlates requests and responses of one connection. Times are seconds of the caller's monotonic clock."""
 
-    def __init__(self, client_id: str | None, *, pool: BufferPool | None = None) -> None:
+    def __init__(self, client_id: str | None, *, pool: BufferPool | None = None, max_response: int = MAX_RESPONSE) -> None:
         self.client_id = client_id
-        self.receiver = FrameReceiver(pool or BufferPool(1 << 62), _MAX_RESPONSE, eager_bytes=_EAGER_BYTES)
+        self.receiver = FrameReceiver(pool or BufferPool(1 << 62), max_response, eager_bytes=min(_EAGER_BYTES, max_response))
+        self.answered = 0
+        """How many answers have come."""
         self._correlation_id = 0
         self._in_flight: deque[_InFlight] = deque()
         self.error: ConnectionLost | None = None
@@ -105,6 +130,7 @@ class RequestPipeline:
         if correlation_id != request.correlation_id:
             self._in_flight.appendleft(request)
             raise ProtocolError(f"response {correlation_id} where {request.correlation_id} was due")
+        self.answered += 1
         request.deferred.complete(frame[offset:])
 
     def fail(self, error: ConnectionLost) -> None:
@@ -123,12 +149,23 @@ R = TypeVar("R", bound="Message")
 class ClientConnection(asyncio.BufferedProtocol):
     """An open connection to a broker; made by `dial`.
 
-    At most `max_in_flight` requests are on the wire; more wait their turn here, `max_queued` at most.
+    At most `max_in_flight` requests are on the wire; more wait their turn here, `max_queued` at most. An answer of more than `max_response`
+    bytes closes the connection.
     """
 
-    def __init__(self, clock: Clock, client_id: str | None, *, max_in_flight: int = DEFAULT_MAX_IN_FLIGHT, max_queued: int = 1000) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        client_id: str | None,
+        *,
+        max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+        max_queued: int = 1000,
+        max_response: int = MAX_RESPONSE,
+        where: str = "the other side",
+    ) -> None:
         self._clock = clock
-        self._pipeline = RequestPipeline(client_id)
+        self._where = where
+        self._pipeline = RequestPipeline(client_id, max_response=max_response)
         self._max_in_flight = max_in_flight
         self._max_queued = max_queued
         self._queue: deque[tuple[int, int, Sequence[Bytes], float, bool, Deferred[memoryview]]] = deque()
@@ -138,6 +175,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._timer_s = 0.0
         """When the timer rings: not after the first deadline of all requests."""
         self._on_close: list[Callable[[ConnectionLost], object]] = []
+        self._paused = False
+        self._held_until_s = 0.0
+        self._release: TimerHandle | None = None
+        self.meter: Meter | None = None
+        self.active_s = clock.monotonic()
+        """When the connection was last used: a request was sent or bytes came. Urgent requests and what waits here do not count."""
         self.lost_requests = 0
         """How many requests the end of the connection left without an answer."""
 
@@ -155,7 +198,32 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def can_send(self) -> bool:
         """Whether a request would go out at once."""
-        return not self.closed and not self._write_paused and not self._queue and self._pipeline.in_flight < self._max_in_flight
+        return not self.closed and not self._queue and self._may_write()
+
+    def hold(self, seconds: float) -> None:
+        """No request leaves within so many seconds; those that wait have so much longer (KIP-219: the broker does not read it earlier)."""
+        now = self._clock.monotonic()
+        longer = now + seconds - max(now, self._held_until_s)
+        if longer <= 0 or self.closed:
+            return
+        self._held_until_s = now + seconds
+        self._queue = deque((*request[:3], request[3] + longer, *request[4:]) for request in self._queue)
+        if self._release is not None:
+            self._release.cancel()
+        self._release = self._clock.call_later(seconds, self._released)
+
+    def pause(self) -> None:
+        """Only urgent requests leave until `resume`."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """What waits may leave."""
+        self._paused = False
+        self._drain_queue()
+
+    def limit_responses(self, size: int) -> None:
+        """From now on answers of up to `size` bytes are taken."""
+        self._pipeline.receiver.limit(size, eager_bytes=min(_EAGER_BYTES, size))
 
     def on_close(self, callback: Callable[[ConnectionLost], object]) -> None:
         """Runs `callback(error)` once the connection is gone, at once when it is."""
@@ -165,18 +233,31 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._on_close.append(callback)
 
     def send(
-        self, api_key: int, api_version: int, body: Sequence[Bytes], *, timeout_s: float = 30.0, expect_response: bool = True
+        self,
+        api_key: int,
+        api_version: int,
+        body: Sequence[Bytes],
+        *,
+        timeout_s: float = 30.0,
+        expect_response: bool = True,
+        urgent: bool = False,
     ) -> Deferred[memoryview]:
-        """Sends a request; the result is the body of its response, or fails with ConnectionLost (RequestTimedOut after `timeout_s`)."""
+        """Sends a request; the result is the body of its response, or fails with ConnectionLost (RequestTimedOut after `timeout_s`).
+
+        An `urgent` one goes before those that wait, also while the connection is paused or held.
+        """
         if self.closed:
             return _failed(self._pipeline.error or ConnectionLost("the connection is closed"))
-        deadline = self._clock.monotonic() + timeout_s
-        if self._queue or self._write_paused or self._pipeline.in_flight >= self._max_in_flight:
+        now = self._clock.monotonic()
+        deadline = (now if self._release is None or urgent else max(now, self._held_until_s)) + timeout_s
+        if not urgent and (self._queue or not self._may_write()):
             if len(self._queue) >= self._max_queued:
                 return _failed(ConnectionLost(f"{self._max_queued} requests wait for this connection already"))
             deferred: Deferred[memoryview] = Deferred()
             self._queue.append((api_key, api_version, body, deadline, expect_response, deferred))
         else:
+            if not urgent:
+                self.active_s = now
             deferred = self._write(api_key, api_version, body, deadline, expect_response)
         if expect_response and (self._timer is None or deadline < self._timer_s):
             self._watch(deadline)
@@ -209,14 +290,21 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(exc, ssl.SSLError):
+            self._fail(TlsFailed(self._where, exc))
+            return
         self._fail(ConnectionLost(f"the connection broke: {exc}" if exc is not None else "the other side closed the connection"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._pipeline.receiver.space()
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.active_s = now = self._clock.monotonic()
+        answered = self._pipeline.answered
         try:
             self._pipeline.received(nbytes)
+            if self.meter is not None:
+                self.meter.received(nbytes, self._pipeline.answered - answered, now)
         except ProtocolError as error:
             self._fail(ConnectionLost(f"the other side does not speak Kafka: {error}"))
             return
@@ -238,12 +326,23 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _write(self, api_key: int, api_version: int, body: Sequence[Bytes], deadline: float, expect_response: bool) -> Deferred[memoryview]:
         assert self._transport is not None
         chunks, deferred = self._pipeline.encode(api_key, api_version, body, deadline, expect_response=expect_response)
+        if self.meter is not None:
+            self.meter.sent(api_key, sum(map(len, chunks)), self._clock.monotonic(), answered=expect_response)
         self._transport.writelines(chunks)
         return deferred
 
+    def _may_write(self) -> bool:
+        full = self._pipeline.in_flight >= self._max_in_flight
+        return not (full or self._write_paused or self._paused or self._release is not None)
+
+    def _released(self) -> None:
+        self._release = None
+        self._drain_queue()
+
     def _drain_queue(self) -> None:
-        while self._queue and not self.closed and not self._write_paused and self._pipeline.in_flight < self._max_in_flight:
+        while self._queue and not self.closed and self._may_write():
             api_key, api_version, body, deadline, expect_response, waiting = self._queue.popleft()
+            self.active_s = self._clock.monotonic()
             self._write(api_key, api_version, body, deadline, expect_response).add_callback(_pass_on(waiting))
 
     def _check_deadline(self, turns: int = READING_TURNS) -> None:
@@ -274,6 +373,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._release is not None:
+            self._release.cancel()
+            self._release = None
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -314,19 +416,49 @@ async def dial(
     timeout_s: float = 10.0,
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
     max_queued: int = 1000,
+    max_response: int = MAX_RESPONSE,
     loop: asyncio.AbstractEventLoop | None = None,
+    name: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    send_buffer: int = -1,
+    receive_buffer: int = -1,
 ) -> ClientConnection:
-    """Opens a connection; ConnectionLost when that fails or takes longer than `timeout_s`.
+    """Opens a connection; ConnectionLost when that fails or takes longer than `timeout_s` (TlsFailed: with a TLS of theirs or ours).
 
-    `loop` brings the network (default: the running one).
+    `loop` brings the network (default: the running one). `name` is what `host` was found by: messages and certificates go by that. Buffers
+    are those of the kernel in bytes, -1 for its own choice.
     """
     loop = loop or asyncio.get_running_loop()
-    connection = ClientConnection(clock, client_id, max_in_flight=max_in_flight, max_queued=max_queued)
+    name = name or host
+    where = f"{name}:{port}"
+    connection = ClientConnection(
+        clock, client_id, max_in_flight=max_in_flight, max_queued=max_queued, max_response=max_response, where=where
+    )
     try:
         async with asyncio.timeout(timeout_s):
-            await loop.create_connection(lambda: connection, host, port)
+            if tls is None:
+                transport, _ = await loop.create_connection(lambda: connection, host, port)
+            else:
+                # The time limit of asyncio's handshake is no shorter than ours.
+                limit = timeout_s + 60
+                transport, _ = await loop.create_connection(
+                    lambda: connection, host, port, ssl=tls, server_hostname=name, ssl_handshake_timeout=limit
+                )
     except TimeoutError:
-        raise ConnectionLost(f"{host}:{port} did not answer in {timeout_s:g} s") from None
+        raise ConnectionLost(f"{where} did not answer in {timeout_s:g} s") from None
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError) as error:
+        hint = "; does it speak TLS there (security.protocol)?" if tls is not None else ""
+        raise ConnectionLost(f"cannot connect to {where}: the other side closed the connection{hint}") from error
+    except ssl.SSLError as error:
+        raise TlsFailed(where, error) from None
     except OSError as error:
-        raise ConnectionLost(f"cannot connect to {host}:{port}: {error.strerror or error}") from None
+        raise ConnectionLost(f"cannot connect to {where}: {error.strerror or error}") from None
+    _set_buffers(transport, send_buffer, receive_buffer)
     return connection
+
+
+def _set_buffers(transport: asyncio.BaseTransport, send_buffer: int, receive_buffer: int) -> None:
+    found: socket.socket | None = transport.get_extra_info("socket")
+    for option, size in ((socket.SO_SNDBUF, send_buffer), (socket.SO_RCVBUF, receive_buffer)):
+        if size >= 0 and found is not None:
+            found.setsockopt(socket.SOL_SOCKET, option, size)

@@ -15,10 +15,12 @@ NEWEST_API_VERSIONS = 4
 class ApiVersionTable:
     """The version ranges that one node has announced."""
 
-    __slots__ = ("ranges",)
+    __slots__ = ("node", "ranges")
 
     def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
         self.ranges: dict[int, tuple[int, int]] = dict(ranges)
+        self.node = "the broker"
+        """What errors call the node."""
 
     @classmethod
     def announced(cls, api_keys: Iterable[tuple[int, int, int]]) -> ApiVersionTable:
@@ -39,12 +41,12 @@ class ApiVersionTable:
         low, high = max(ours_low, at_least), ours_high if at_most is None else min(ours_high, at_most)
         announced = self.ranges.get(api_key)
         if announced is None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the broker does not serve {api_key.name}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.node} does not serve {api_key.name}")
         version = min(high, announced[1])
         if version < max(low, announced[0]):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"the broker serves {api_key.name} {announced[0]} to {announced[1]}, this client needs one of {low} to {high}",
+                f"{self.node} serves {api_key.name} {announced[0]} to {announced[1]}, this client needs one of {low} to {high}",
             )
         return version
 

@@ -15,6 +15,7 @@ import heapq
 import math
 import random
 import selectors
+import socket
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Executor
@@ -213,6 +214,16 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         if kwargs.get("sock") is not None or kwargs.get("ssl"):
             raise NotImplementedError("the virtual network has neither real sockets nor TLS")
         return await self.network.connect(protocol_factory, host, port)
+
+    async def getaddrinfo(self, host: Any, port: Any, **kwargs: Any) -> Any:
+        found = self.network.names.get(host, [host])
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+
+    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
+        address, port = sockaddr[:2]
+        return next((name for name, found in self.network.names.items() if address in found), address), str(port)
 
     def add_signal_handler(self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
         """Signals do not exist in the simulation; nothing will call the handler."""

@@ -55,6 +55,8 @@ class VirtualNetwork:
         self._connections: dict[VirtualTransport, None] = {}
         self._cuts: set[tuple[str, str]] = set()
         self._slow: dict[tuple[str, str], tuple[float, float]] = {}
+        self.names: dict[str, list[str]] = {}
+        """Name -> addresses, in the order in which a resolver gives them; a name that is not here is its own address."""
         self.on_delivery: Callable[[tuple[str, int], tuple[str, int], bytes], object] | None = None
         """Called as (from, to, bytes) before bytes are handed to the receiving protocol."""
         self.on_end: Callable[[tuple[str, int], tuple[str, int]], object] | None = None

@@ -259,7 +259,7 @@ class ConsumerEngine:
         except (ConnectionLost, KafkaError) as error:
             self._failures += 1
             # Brokers that answered once come back, as those of Kafka's consumers do. Where nobody ever did, the address may be wrong.
-            away = isinstance(error, NoBrokersAvailable) and bool(self.cluster.view.brokers)
+            away = isinstance(error, NoBrokersAvailable) and self.cluster.metadata.has_answer
             if isinstance(error, KafkaError) and not error.code.retriable and not away and self._failures > 3:
                 self.fetcher.errors.append(error)
                 self._news.set()

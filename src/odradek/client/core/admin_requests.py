@@ -8,10 +8,19 @@ from odradek.base.errors import ErrorCode, code_of
 from odradek.base.ids import TopicPartition
 from odradek.client.types import ConfigChange, ConfigResource
 from odradek.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from odradek.protocol.messages.describe_cluster import DescribeClusterResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from odradek.protocol.messages.metadata import MetadataResponse
 
 _RESOURCE_TYPES = {"topic": 2, "broker": 4}
 _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+
+
+def controllers_as_metadata(answer: DescribeClusterResponse) -> MetadataResponse:
+    """What DescribeCluster says of the controllers, in the form of an answer to Metadata without topics (KIP-919)."""
+    each = MetadataResponse.MetadataResponseBroker
+    nodes = [each(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack) for node in answer.brokers]
+    return MetadataResponse(brokers=nodes, cluster_id=answer.cluster_id, controller_id=answer.controller_id, topics=[])
 
 
 def resource_type(resource: ConfigResource) -> int:

@@ -75,22 +75,37 @@ FOREVER = 1 << 62
 
 
 class MetadataCache:
-    """The newest view and when to ask again. Times are monotonic milliseconds."""
+    """The newest view and when to ask again. Times are monotonic milliseconds.
 
-    __slots__ = ("_max_age_ms", "_requested", "_updated_ms", "view", "wanted")
+    With `max_idle_ms`, a topic that was neither wanted nor put into `used` for so long is dropped (metadata.max.idle.ms). What is used is
+    noted with the next answer, so that a use costs no look at the clock.
+    """
 
-    def __init__(self, max_age_ms: int) -> None:
+    __slots__ = ("_asking_since_ms", "_max_age_ms", "_max_idle_ms", "_requested", "_seen_ms", "_updated_ms", "used", "view", "wanted")
+
+    def __init__(self, max_age_ms: int, max_idle_ms: int | None = None) -> None:
         self._max_age_ms = max_age_ms
+        self._max_idle_ms = max_idle_ms
         self._updated_ms: int | None = None
+        self._asking_since_ms: int | None = None
         self._requested = False
+        self._seen_ms: dict[str, int] = {}
         self.view = EMPTY_VIEW
         self.wanted: set[str] = set()
+        self.used: set[str] = set()
+        """Topics that were used since the last answer; any thread may add to it."""
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether a broker has ever answered."""
+        return self._updated_ms is not None
 
     def want(self, topics: Iterable[str]) -> bool:
         """Adds topics to what is asked for; True when at least one of them is not known yet."""
         missing = False
         for topic in topics:
             self.wanted.add(topic)
+            self.used.add(topic)
             info = self.view.topics.get(topic)
             missing = missing or info is None or info.error is not ErrorCode.NONE
         return missing
@@ -105,8 +120,30 @@ class MetadataCache:
             return 0
         return max(0, self._updated_ms + self._max_age_ms - now_ms)
 
+    def asking(self, now_ms: int) -> int:
+        """A question is sent. For how long there has been no answer, milliseconds (KIP-1102)."""
+        if self._asking_since_ms is None:
+            self._asking_since_ms = now_ms
+        return now_ms - self._asking_since_ms
+
+    def rebootstrap(self, now_ms: int) -> None:
+        """No known broker is of use any more (KIP-899): they are forgotten, and what is known of topics waits for an answer."""
+        self.view = self.view._replace(brokers={}, controller_id=-1)
+        self._requested = True
+        self._asking_since_ms = now_ms
+
+    def _drop_idle(self, now_ms: int) -> None:
+        if self._max_idle_ms is None:
+            return
+        used, self.used = self.used, set()
+        self._seen_ms.update(dict.fromkeys(used & self.wanted, now_ms))
+        for topic, seen_ms in list(self._seen_ms.items()):
+            if seen_ms + self._max_idle_ms <= now_ms:
+                self.forget(topic)
+
     def update(self, response: MetadataResponse, now_ms: int) -> ClusterView:
         """Takes an answer over: brokers as a whole, topics one by one, an older leader epoch never over a newer one."""
+        self._asking_since_ms = None
         topics = dict(self.view.topics)
         for answered in response.topics:
             if answered.name is not None:
@@ -115,11 +152,13 @@ class MetadataCache:
         self.view = ClusterView(response.cluster_id, response.controller_id, brokers, topics)
         self._updated_ms = now_ms
         self._requested = False
+        self._drop_idle(now_ms)
         return self.view
 
     def forget(self, topic: str) -> None:
         """Drops a topic, for instance after it was deleted."""
         self.wanted.discard(topic)
+        self._seen_ms.pop(topic, None)
         topics = dict(self.view.topics)
         topics.pop(topic, None)
         self.view = self.view._replace(topics=topics)

@@ -365,6 +365,8 @@ class ProducerEngine:
             with self.lock:
                 try:
                     response = ProduceResponse.decode(body.result(), version)
+                    if response.throttle_time_ms > 0:
+                        self.cluster.throttled(node, ApiKey.PRODUCE, version, response.throttle_time_ms)
                     stale = self._sender.on_response(dispatch, produce_answers(dispatch.batches, response, by_id), self.cluster.now_ms())
                 except Exception as error:
                     self._sender.trouble = str(error)

@@ -1,0 +1,60 @@
+"""From the names of servers to the addresses that are dialled (client.dns.lookup)."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+
+from odradek.network.transport import ConnectionLost
+
+
+def shown(host: str, port: int) -> str:
+    """The address as one writes it in bootstrap.servers."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_literal(host: str) -> bool:
+    """Whether the host is an IP address already, so that no resolver has to be asked."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def addresses_of(host: str, port: int) -> list[str]:
+    """Every address of a name, in the resolver's order; ConnectionLost when it has none."""
+    if is_literal(host):
+        return [host]
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConnectionLost(f"cannot connect to {shown(host, port)}: the name cannot be resolved ({reason})") from None
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+
+
+async def canonical_servers(servers: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Each address of each server under the name that the resolver gives it (resolve_canonical_bootstrap_servers_only).
+
+    Servers that cannot be resolved are left out; ConnectionLost when that is all of them.
+    """
+    loop = asyncio.get_running_loop()
+    named: list[tuple[str, int]] = []
+    trouble: ConnectionLost | None = None
+    for host, port in servers:
+        try:
+            addresses = await addresses_of(host, port)
+        except ConnectionLost as error:
+            trouble = error
+            continue
+        for address in addresses:
+            try:
+                name = str((await loop.getnameinfo((address, port)))[0])
+            except OSError:
+                name = address
+            named.append((name, port))
+    if trouble is not None and not named:
+        raise trouble
+    return list(dict.fromkeys(named))

@@ -1,0 +1,185 @@
+"""The keys that all clients share (Java's CommonClientConfigs, SslConfigs, SaslConfigs), their other spellings, and those that are refused.
+
+`python -m odradek.client.document > docs/client-configuration.md` writes the page of all keys from these tables.
+"""
+
+from __future__ import annotations
+
+from odradek.base.errors import ConfigError
+from odradek.config.definition import (
+    BOOLEAN,
+    CLASS,
+    DOUBLE,
+    HIGH,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    SHORT,
+    STRING,
+    ConfigValue,
+    Key,
+    OneOf,
+    at_least,
+    between,
+)
+
+
+def _no_push(name: str, value: ConfigValue) -> None:
+    if value is True:
+        raise ConfigError(f"{name}=true is not served by this client: brokers ask for metrics in OTLP (KIP-714); see client.metrics()")
+
+
+_DNS = OneOf("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+_PROTOCOLS = OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ignore_case=True)
+_STORES = OneOf("PEM", "JKS", "PKCS12", ignore_case=True)
+
+# fmt: off
+COMMON_KEYS: tuple[Key, ...] = (
+    Key("bootstrap.servers", LIST, "localhost:9092", HIGH, "host:port of some brokers; the others are found through them."),
+    Key("client.id", STRING, "odradek", MEDIUM, "Name of this client in the broker's logs, metrics and quotas."),
+    Key("client.dns.lookup", STRING, "use_all_dns_ips", MEDIUM, "Names of servers stand for all of their addresses, tried in turn; with "
+        "resolve_canonical_bootstrap_servers_only each address of a bootstrap server goes by its canonical name.", _DNS),
+    Key("metadata.max.age.ms", LONG, "300000", LOW, "Ask for fresh metadata at least this often, milliseconds.", at_least(0)),
+    Key("metadata.recovery.strategy", STRING, "rebootstrap", LOW, "Where to turn when no known broker can be reached: rebootstrap goes "
+        "back to bootstrap.servers, none tries the known ones for ever (KIP-899).", OneOf("rebootstrap", "none", ignore_case=True)),
+    Key("metadata.recovery.rebootstrap.trigger.ms", LONG, "300000", LOW, "Go back to bootstrap.servers when no metadata came for so long, "
+        "milliseconds (KIP-1102).", at_least(0)),
+    Key("request.timeout.ms", INT, "30000", MEDIUM, "How long to wait for an answer, milliseconds.", at_least(0)),
+    Key("default.api.timeout.ms", INT, "60000", MEDIUM, "How long a call may take with all its retries, milliseconds.", at_least(0)),
+    Key("retry.backoff.ms", LONG, "100", LOW, "Pause before the first retry, milliseconds; doubles with every failure.", at_least(0)),
+    Key("retry.backoff.max.ms", LONG, "1000", LOW, "Longest pause between retries, milliseconds.", at_least(0)),
+    Key("reconnect.backoff.ms", LONG, "50", LOW, "Pause before connecting again to the same node, milliseconds.", at_least(0)),
+    Key("reconnect.backoff.max.ms", LONG, "1000", LOW, "Longest pause between connection attempts, milliseconds.", at_least(0)),
+    Key("socket.connection.setup.timeout.ms", LONG, "10000", MEDIUM, "How long opening a connection may take, TLS included, milliseconds; "
+        "doubles with every attempt that came to nothing.", at_least(1)),
+    Key("socket.connection.setup.timeout.max.ms", LONG, "30000", MEDIUM, "The longest that opening a connection may take, milliseconds.",
+        at_least(1)),
+    Key("connections.max.idle.ms", LONG, "540000", MEDIUM, "Close a connection on which nothing was sent or received for so long and "
+        "nothing is awaited, milliseconds; -1 for never."),
+    Key("send.buffer.bytes", INT, "-1", MEDIUM, "Size of the kernel's buffer for sending; -1 leaves it to the kernel.", at_least(-1)),
+    Key("receive.buffer.bytes", INT, "-1", MEDIUM, "Size of the kernel's buffer for receiving; -1 leaves it to the kernel.", at_least(-1)),
+    Key("metrics.num.samples", INT, "2", LOW, "How many windows rates and averages of metrics look at.", at_least(1)),
+    Key("metrics.sample.window.ms", LONG, "30000", LOW, "Length of such a window, milliseconds.", at_least(1)),
+    Key("enable.metrics.push", BOOLEAN, "false", LOW, "Only false: metrics are not pushed to brokers; `metrics()` gives them.", _no_push),
+    Key("security.protocol", STRING, "PLAINTEXT", MEDIUM, "How to speak to brokers.", _PROTOCOLS),
+    # TLS
+    Key("ssl.truststore.type", STRING, "PEM", MEDIUM, "Only PEM is read.", _STORES),
+    Key("ssl.truststore.location", STRING, None, HIGH, "File of the certificates that are trusted; without it those of the system are."),
+    Key("ssl.truststore.certificates", PASSWORD, None, HIGH, "The trusted certificates themselves."),
+    Key("ssl.truststore.password", PASSWORD, None, HIGH, "Refused: PEM has none."),
+    Key("ssl.keystore.type", STRING, "PEM", MEDIUM, "Only PEM is read.", _STORES),
+    Key("ssl.keystore.location", STRING, None, HIGH, "File of the client's certificate, those above it, and its key."),
+    Key("ssl.keystore.certificate.chain", PASSWORD, None, HIGH, "The client's certificate and those above it."),
+    Key("ssl.keystore.key", PASSWORD, None, HIGH, "The client's key, with ssl.keystore.certificate.chain."),
+    Key("ssl.keystore.password", PASSWORD, None, HIGH, "Refused: PEM has none."),
+    Key("ssl.key.location", STRING, None, HIGH, "File of the client's key where it is not in ssl.keystore.location (librdkafka's)."),
+    Key("ssl.key.password", PASSWORD, None, HIGH, "Password of the client's key."),
+    Key("ssl.endpoint.identification.algorithm", STRING, "https", LOW, "https: the certificate has to be for the name that was dialled; "
+        "empty: it may be for any.", OneOf("https", "", ignore_case=True)),
+    Key("ssl.protocol", STRING, "TLSv1.3", MEDIUM, "TLSv1.2 alone, where ssl.enabled.protocols is not given; else that counts."),
+    Key("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3", MEDIUM, "TLS protocols that may be spoken."),
+    Key("ssl.cipher.suites", LIST, "", LOW, "Cipher suites by the names of Java or OpenSSL; empty: OpenSSL's choice."),
+    # SASL
+    Key("sasl.mechanism", STRING, "GSSAPI", MEDIUM, "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; Java's default is refused."),
+    Key("sasl.username", STRING, None, HIGH, "Name for PLAIN and SCRAM (librdkafka's)."),
+    Key("sasl.password", PASSWORD, None, HIGH, "Password for PLAIN and SCRAM (librdkafka's)."),
+    Key("sasl.jaas.config", PASSWORD, None, MEDIUM, "Java's line for the same: Plain-, Scram- or OAuthBearerLoginModule."),
+    Key("sasl.oauthbearer.token.provider", CLASS, None, HIGH, "A callable, or coroutine function, that gives the token for OAUTHBEARER."),
+    Key("sasl.login.refresh.window.factor", DOUBLE, "0.8", LOW, "After which part of its lifetime a token is replaced.", between(0.5, 1.0)),
+    Key("sasl.login.refresh.window.jitter", DOUBLE, "0.05", LOW, "Spread of that.", between(0.0, 0.25)),
+    Key("sasl.login.refresh.min.period.seconds", SHORT, "60", LOW, "A token is used at least so long, seconds.", between(0, 900)),
+    Key("sasl.login.refresh.buffer.seconds", SHORT, "300", LOW, "A token is replaced at least so long before its end, seconds.",
+        between(0, 3600)),
+)
+
+ADMIN_KEYS: tuple[Key, ...] = (
+    Key("bootstrap.controllers", LIST, "", HIGH, "host:port of some controllers, instead of bootstrap.servers (KIP-919)."),
+    Key("connections.max.idle.ms", LONG, "300000", MEDIUM, "Close a connection on which nothing was sent or received for so long and "
+        "nothing is awaited, milliseconds; -1 for never."),
+    Key("retries", INT, "2147483647", LOW, "How often a call tries again within default.api.timeout.ms.", between(0, 2147483647)),
+)
+
+METADATA_MAX_IDLE = Key("metadata.max.idle.ms", LONG, "300000", LOW, "Forget a topic to which nothing was sent for so long, milliseconds.",
+                        at_least(5000))
+"""Of the producer."""
+# fmt: on
+
+SPELLINGS: dict[str, str] = {
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.cafile": "ssl.truststore.location",
+    "ssl.certfile": "ssl.keystore.location",
+    "ssl.keyfile": "ssl.key.location",
+    "ssl.password": "ssl.key.password",
+    "sasl.plain.username": "sasl.username",
+    "sasl.plain.password": "sasl.password",
+    "oauth.cb": "sasl.oauthbearer.token.provider",
+}
+"""Keys of librdkafka and kafka-python, and the key that they are here."""
+
+CALLABLES = frozenset({"sasl.oauthbearer.token.provider"})
+"""Keys whose value is a function."""
+
+_JAVA_TLS = "a class or provider of Java's TLS; here OpenSSL does it"
+_KERBEROS = "of GSSAPI, which is not served: Kerberos needs a library of the system"
+_JAVA_LOGIN = "a class of Java's; sasl.oauthbearer.token.provider takes a Python callable"
+_CHECKS_OF_BROKERS = "for who checks tokens, the broker; this client sends its token as it is"
+_RETRIEVAL = "of Java's own retrieval of tokens; sasl.oauthbearer.token.provider takes a callable that gets one"
+_METRICS = "Java's reporters of metrics; metrics() gives them as a mapping"
+
+REFUSED: dict[str, str] = {
+    "config.providers": "a class of Java's; read secrets in Python and give them as values",
+    "metric.reporters": _METRICS,
+    "auto.include.jmx.reporter": _METRICS,
+    "metrics.recording.level": "this client has metrics of one level",
+    "security.providers": _JAVA_TLS,
+    "ssl.engine.factory.class": _JAVA_TLS,
+    "ssl.provider": _JAVA_TLS,
+    "ssl.keymanager.algorithm": _JAVA_TLS,
+    "ssl.trustmanager.algorithm": _JAVA_TLS,
+    "ssl.secure.random.implementation": _JAVA_TLS,
+    "sasl.client.callback.handler.class": _JAVA_LOGIN,
+    "sasl.login.callback.handler.class": _JAVA_LOGIN,
+    "sasl.login.class": _JAVA_LOGIN,
+    "sasl.kerberos.kinit.cmd": _KERBEROS,
+    "sasl.kerberos.min.time.before.relogin": _KERBEROS,
+    "sasl.kerberos.service.name": _KERBEROS,
+    "sasl.kerberos.ticket.renew.jitter": _KERBEROS,
+    "sasl.kerberos.ticket.renew.window.factor": _KERBEROS,
+    "sasl.login.connect.timeout.ms": _RETRIEVAL,
+    "sasl.login.read.timeout.ms": _RETRIEVAL,
+    "sasl.login.retry.backoff.ms": _RETRIEVAL,
+    "sasl.login.retry.backoff.max.ms": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.algorithm": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.claim.aud": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.claim.exp.seconds": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.claim.iss": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.claim.jti.include": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.claim.sub": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.file": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.private.key.file": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.private.key.passphrase": _RETRIEVAL,
+    "sasl.oauthbearer.assertion.template.file": _RETRIEVAL,
+    "sasl.oauthbearer.client.credentials.client.id": _RETRIEVAL,
+    "sasl.oauthbearer.client.credentials.client.secret": _RETRIEVAL,
+    "sasl.oauthbearer.header.urlencode": _RETRIEVAL,
+    "sasl.oauthbearer.jwt.retriever.class": _RETRIEVAL,
+    "sasl.oauthbearer.scope": _RETRIEVAL,
+    "sasl.oauthbearer.token.endpoint.url": _RETRIEVAL,
+    "sasl.oauthbearer.clock.skew.seconds": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.expected.audience": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.expected.issuer": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.jwks.endpoint.url": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.jwt.validator.class": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.scope.claim.name": _CHECKS_OF_BROKERS,
+    "sasl.oauthbearer.sub.claim.name": _CHECKS_OF_BROKERS,
+}
+"""Keys of Java's clients that this one refuses: what they are, that it does not do."""

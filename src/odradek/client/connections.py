@@ -1,0 +1,314 @@
+"""The connections of a client: dialled when they are needed, made ready, watched, and closed when nobody uses them.
+
+A node has up to three, so that a long-polling Fetch never delays a question for metadata or offsets, nor a heartbeat. To make one ready:
+1. Every address of the server's name is tried in turn, each within socket.connection.setup.timeout.ms, with TLS where that is configured.
+2. ApiVersions says what the node serves. Until then no more than a small answer is taken: who is dialled may be anybody.
+3. With SASL, the client authenticates itself, and again before its session ends (KIP-368).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from odradek import __version__
+from odradek.base.clock import Clock, TimerHandle
+from odradek.base.errors import KafkaError, ProtocolError
+from odradek.client.addresses import addresses_of, shown
+from odradek.client.authentication import Authenticator
+from odradek.client.config import ClientConfig
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.node_states import NodeStates
+from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable
+from odradek.client.metrics import ClientMetrics
+from odradek.client.settling import settled
+from odradek.client.tls import explained, tls_context
+from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, TlsFailed, dial
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.negotiation import ApiVersionTable, Negotiation
+
+Channel = Literal["control", "data", "coordinator"]
+BOOTSTRAP = -1
+"""Node id of "any server of bootstrap.servers"."""
+Servers = Callable[[], Awaitable[list[tuple[str, int]]]]
+"""Gives the (host, port) where a node may be found, tried in turn."""
+
+MAX_IN_FLIGHT = 100
+"""Requests of a connection without an answer yet; more wait for their turn."""
+MAX_QUEUED = 10_000
+MAX_RESPONSE = 1 << 30
+"""The largest answer that is taken, bytes. An answer to Fetch holds at least one whole batch, whatever fetch.max.bytes says."""
+_MAX_FIRST_RESPONSE = 1 << 20
+
+
+class Node:
+    """An open connection and what its broker serves."""
+
+    __slots__ = ("address", "connection", "idle", "node_id", "renewal", "versions")
+
+    def __init__(self, node_id: int, connection: ClientConnection, versions: ApiVersionTable, address: str = "") -> None:
+        self.node_id = node_id
+        self.connection = connection
+        self.versions = versions
+        self.address = address
+        self.idle: TimerHandle | None = None
+        self.renewal: TimerHandle | None = None
+        versions.node = describe(node_id, address)
+
+
+def describe(node_id: int, address: str) -> str:
+    """What errors call a node."""
+    return f"broker {node_id} at {address}" if node_id >= 0 else f"the broker at {address}"
+
+
+class Connections:
+    """All connections of one client; lives in one event loop. ConfigError when keys or certificates cannot be used."""
+
+    def __init__(self, config: ClientConfig, clock: Clock, rng: random.Random) -> None:
+        self._config = config
+        self._clock = clock
+        self._rng = rng
+        self._client_id = config.text("client.id")
+        self._request_timeout_s = config.integer("request.timeout.ms") / 1000
+        self._max_idle_s = config.integer("connections.max.idle.ms") / 1000
+        self._tls = tls_context(config)
+        self._authenticator = Authenticator.of(config, clock, rng)
+        setup_ms = config.integer("socket.connection.setup.timeout.ms")
+        self.states = NodeStates(
+            Backoff(config.integer("reconnect.backoff.ms"), config.integer("reconnect.backoff.max.ms"), rng),
+            Backoff(setup_ms, max(setup_ms, config.integer("socket.connection.setup.timeout.max.ms")), rng),
+        )
+        self.metrics = ClientMetrics(config)
+        self._nodes: dict[tuple[int, Channel], Node] = {}
+        self._dialling: dict[tuple[int, Channel], asyncio.Task[Node]] = {}
+        self._renewals: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds."""
+        return int(self._clock.monotonic() * 1000)
+
+    async def close(self) -> None:
+        """Closes every connection; requests in flight fail."""
+        self._closed = True
+        tasks: list[asyncio.Task[Any]] = [*self._dialling.values(), *self._renewals]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for node in list(self._nodes.values()):
+            node.connection.close()
+
+    # -- finding one ----------------------------------------------------------------------------------------------------------------
+
+    def get(self, node_id: int, channel: Channel) -> Node | None:
+        """The connection to the node if it is open now."""
+        node = self._nodes.get((node_id, channel))
+        return node if node is not None and not node.connection.closed else None
+
+    async def node(self, node_id: int, channel: Channel, servers: Servers) -> Node:
+        """An open connection to the node, dialled if need be; calls at the same time share one.
+
+        ConnectionLost or NoBrokersAvailable when that fails, AuthenticationFailed when that is final, ClientClosed after `close`.
+        """
+        if self._closed:
+            raise ClientClosed("the client is closed")
+        key = (node_id, channel)
+        node = self.get(node_id, channel)
+        if node is not None:
+            self._use(node)
+            return node
+        task = self._dialling.get(key)
+        if task is None:
+            task = self._dialling[key] = asyncio.create_task(self._dial(node_id, channel, servers))
+            task.add_done_callback(lambda done: self._dialled(key, done))
+        return await asyncio.shield(task)
+
+    def least_loaded(self, *, every_channel: bool = False) -> Node | None:
+        """Of the open connections for questions (or of all) the one with the fewest in flight, rather not to a node that throttles us."""
+        now = self.now_ms()
+        found = [node for (_, channel), node in self._nodes.items() if every_channel or channel == "control"]
+        candidates = [node for node in found if not node.connection.closed]
+        if not candidates:
+            return None
+        node = min(candidates, key=lambda each: (self.states.throttled_for_ms(each.node_id, now), each.connection.in_flight))
+        self._use(node)
+        return node
+
+    def drop(self, node_ids: list[int]) -> None:
+        """Closes all connections to these nodes, and forgets what was remembered of them."""
+        for (node_id, _), node in list(self._nodes.items()):
+            if node_id in node_ids:
+                node.connection.close()
+        for node_id in node_ids:
+            self.states.connected(node_id)
+
+    def throttle(self, node_id: int, throttle_time_ms: int) -> None:
+        """The node's answer asks for so long a pause: no request goes to it earlier, on any of its connections (KIP-219)."""
+        self.states.throttle(node_id, self.now_ms(), throttle_time_ms)
+        self.metrics.throttled(node_id, throttle_time_ms, self._clock.monotonic())
+        for (each, _), node in self._nodes.items():
+            if each == node_id:
+                node.connection.hold(throttle_time_ms / 1000)
+
+    def _use(self, node: Node) -> None:
+        """The node is handed out: it is not closed as idle before its new owner has sent something."""
+        node.connection.active_s = self._clock.monotonic()
+
+    # -- dialling -------------------------------------------------------------------------------------------------------------------
+
+    def _dialled(self, key: tuple[int, Channel], task: asyncio.Task[Node]) -> None:
+        del self._dialling[key]
+        if not task.cancelled():
+            task.exception()
+
+    async def _dial(self, node_id: int, channel: Channel, servers: Servers) -> Node:
+        wait_ms = self.states.connect_in_ms(node_id, self.now_ms())
+        if wait_ms:
+            await asyncio.sleep(wait_ms / 1000)
+        reached = False
+        reasons: list[str] = []
+        try:
+            for host, port in await servers():
+                try:
+                    connection = await self._connect(node_id, host, port)
+                    reached = True
+                    node = await self._make_ready(node_id, connection, host, port)
+                except ConnectionLost as error:
+                    reasons.append(str(error))
+                else:
+                    return self._ready(node, channel)
+            raise NoBrokersAvailable(reasons) if node_id == BOOTSTRAP else ConnectionLost(reasons[-1])
+        except (ConnectionLost, KafkaError):
+            self.states.failed(node_id, self.now_ms(), reached=reached)
+            raise
+
+    async def _connect(self, node_id: int, host: str, port: int) -> ClientConnection:
+        timeout_s = self.states.setup_timeout_ms(node_id) / 1000
+        reasons: dict[str, str] = {}
+        for address in await addresses_of(host, port):
+            try:
+                return await dial(
+                    address,
+                    port,
+                    name=host,
+                    clock=self._clock,
+                    client_id=self._client_id,
+                    timeout_s=timeout_s,
+                    max_in_flight=MAX_IN_FLIGHT,
+                    max_queued=MAX_QUEUED,
+                    max_response=_MAX_FIRST_RESPONSE,
+                    tls=self._tls,
+                    send_buffer=self._config.integer("send.buffer.bytes"),
+                    receive_buffer=self._config.integer("receive.buffer.bytes"),
+                )
+            except TlsFailed as error:
+                self.metrics.authentication_failed()
+                raise explained(error, shown(host, port)) from None
+            except ConnectionLost as error:
+                reasons[address] = str(error)
+        if len(set(reasons.values())) == 1:
+            raise ConnectionLost(next(iter(reasons.values())))
+        raise ConnectionLost("; ".join(f"{reason} ({address})" for address, reason in reasons.items()))
+
+    async def _make_ready(self, node_id: int, connection: ClientConnection, host: str, port: int) -> Node:
+        where = shown(host, port)
+        try:
+            node = Node(node_id, connection, await self._negotiate(connection), where)
+            if self._authenticator is not None:
+                await self._authenticate(node)
+        except BaseException as error:
+            connection.close()
+            raise self._explained(error, where) from None
+        connection.limit_responses(MAX_RESPONSE)
+        return node
+
+    def _explained(self, error: BaseException, where: str) -> BaseException:
+        if isinstance(error, TlsFailed):
+            self.metrics.authentication_failed()
+            return explained(error, where)
+        if isinstance(error, AuthenticationFailed):
+            self.metrics.authentication_failed()
+        elif isinstance(error, ProtocolError):
+            return ConnectionLost(f"{where} does not speak Kafka: {error}")
+        elif isinstance(error, ConnectionLost) and not isinstance(error, RequestTimedOut):
+            protocol = self._config.text("security.protocol").upper()
+            return ConnectionLost(f"{where} did not take us: {error}; is security.protocol={protocol} what it speaks there?")
+        return error
+
+    async def _negotiate(self, connection: ClientConnection) -> ApiVersionTable:
+        negotiation = Negotiation(__version__)
+        while True:
+            question = [negotiation.question()]
+            body = await settled(connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=self._request_timeout_s))
+            table = negotiation.answered(body)
+            if table is not None:
+                return table
+
+    def _ready(self, node: Node, channel: Channel) -> Node:
+        connection = node.connection
+        self.states.connected(node.node_id)
+        throttled_ms = self.states.throttled_for_ms(node.node_id, self.now_ms())
+        if throttled_ms:
+            connection.hold(throttled_ms / 1000)
+        connection.meter = self.metrics.opened(node.node_id)
+        self._nodes[(node.node_id, channel)] = node
+        connection.on_close(lambda _: self._gone(node, channel))
+        self._use(node)
+        if self._max_idle_s >= 0:
+            node.idle = self._clock.call_later(self._max_idle_s, self._close_idle, node)
+        return node
+
+    def _gone(self, node: Node, channel: Channel) -> None:
+        self.metrics.closed()
+        if self._nodes.get((node.node_id, channel)) is node:
+            del self._nodes[(node.node_id, channel)]
+        for timer in (node.idle, node.renewal):
+            if timer is not None:
+                timer.cancel()
+
+    def _close_idle(self, node: Node) -> None:
+        connection = node.connection
+        rest_s = connection.active_s + self._max_idle_s - self._clock.monotonic()
+        if connection.in_flight:
+            rest_s = self._max_idle_s
+        if rest_s <= 0:
+            connection.close()
+        else:
+            node.idle = self._clock.call_later(rest_s, self._close_idle, node)
+
+    # -- sessions -------------------------------------------------------------------------------------------------------------------
+
+    async def _authenticate(self, node: Node) -> None:
+        assert self._authenticator is not None
+        lifetime_ms = await self._authenticator.authenticate(node.connection, node.versions, node.address, self._request_timeout_s)
+        self.metrics.authenticated()
+        self._renew_later(node, lifetime_ms)
+
+    def _renew_later(self, node: Node, lifetime_ms: int) -> None:
+        if lifetime_ms > 0:
+            # As Java's SaslClientAuthenticator: at 85 to 95 % of the session, so that clients do not come all at once.
+            pause_s = lifetime_ms * self._rng.uniform(0.85, 0.95) / 1000
+            node.renewal = self._clock.call_later(pause_s, self._start_renewal, node)
+
+    def _start_renewal(self, node: Node) -> None:
+        task = asyncio.get_running_loop().create_task(self._renew(node))
+        self._renewals.add(task)
+        task.add_done_callback(self._renewals.discard)
+
+    async def _renew(self, node: Node) -> None:
+        """Authenticates once more on the open connection. The broker takes nothing else meanwhile, so requests wait."""
+        assert self._authenticator is not None
+        node.connection.pause()
+        begin_s = self._clock.monotonic()
+        try:
+            lifetime_ms = await self._authenticator.authenticate(node.connection, node.versions, node.address, self._request_timeout_s)
+        except (ConnectionLost, KafkaError, ProtocolError):
+            # Who waits on it hears of a lost connection, and whoever dials next of what is wrong.
+            self.metrics.reauthentication_failed()
+            node.connection.close()
+            return
+        self.metrics.reauthenticated(self._clock.monotonic() - begin_s, self._clock.monotonic())
+        node.connection.resume()
+        self._renew_later(node, lifetime_ms)

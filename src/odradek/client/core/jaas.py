@@ -1,0 +1,80 @@
+"""Java's sasl.jaas.config: `LoginModule required name="value" ...;` (org.apache.kafka.common.security.JaasConfig)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from odradek.base.errors import ConfigError
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<comment>//[^\n]*|/\*.*?\*/)|"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<mark>[=;])|(?P<word>[^\s=;"']+))""",
+    re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+
+
+class LoginModule(NamedTuple):
+    """A login module and its options. Its text form has no option: they are secrets."""
+
+    name: str
+    """The class without its package."""
+    options: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"LoginModule({self.name})"
+
+
+def parse_jaas(line: str) -> LoginModule:
+    """The one login module that the line names; ConfigError, which quotes nothing of it but the class, when it is none."""
+    tokens = _tokens(line)
+    if len(tokens) < 3 or tokens[0] in ("=", ";"):
+        raise _bad('it must be `LoginModule required name="value" ...;`')
+    if tokens[1].lower() not in _FLAGS:
+        raise _bad(f"the word after the login module must be one of {', '.join(_FLAGS)}")
+    end = tokens.index(";") if ";" in tokens else -1
+    if end < 0:
+        raise _bad("it must end with a semicolon")
+    if end != len(tokens) - 1:
+        raise _bad("it must name one login module and end with a semicolon")
+    options: dict[str, str] = {}
+    rest = tokens[2:end]
+    for index in range(0, len(rest), 3):
+        name, *tail = rest[index : index + 3]
+        if len(tail) != 2 or tail[0] != "=" or name == "=" or tail[1] == "=":
+            raise _bad(f'option {index // 3 + 1} of the login module is not name="value"')
+        options[str(name)] = str(tail[1])
+    return LoginModule(tokens[0].rpartition(".")[2], options)
+
+
+def _tokens(line: str) -> list[str]:
+    found: list[str] = []
+    position = 0
+    text = line.strip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise _bad("a quotation mark has no end")
+        position = match.end()
+        kind = match.lastgroup
+        if kind in ("double", "single"):
+            found.append(_Quoted(re.sub(r"\\(.)", lambda each: _ESCAPES.get(each[1], each[1]), match[kind], flags=re.DOTALL)))
+        elif kind != "comment":
+            found.append(match[0].strip())
+    return found
+
+
+class _Quoted(str):
+    """Text in quotation marks: never equal to a mark."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Quoted) and str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def _bad(why: str) -> ConfigError:
+    return ConfigError(f"Invalid value [hidden] for configuration sasl.jaas.config: {why}")

@@ -1,0 +1,112 @@
+"""Who the client is, from its configuration: Java's sasl.jaas.config, or the keys that Python's and C's users know.
+
+ConfigError, one line naming the key, for what is missing or cannot be; no text ever holds a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, cast
+
+from odradek.base.errors import ConfigError
+from odradek.client.config import ClientConfig
+from odradek.client.core.jaas import LoginModule, parse_jaas
+from odradek.client.core.sasl import OAuthToken
+
+TokenProvider = Callable[[], "OAuthToken | str | tuple[str, float] | Awaitable[OAuthToken | str | tuple[str, float]]"]
+"""Gives a token: an OAuthToken, its text, or (text, Unix seconds of its end) as confluent-kafka's oauth_cb; or a coroutine of one."""
+
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
+_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": SCRAM, "OAuthBearerLoginModule": ("OAUTHBEARER",)}
+_UNSECURED = "unsecuredLogin"
+
+
+class Credentials(NamedTuple):
+    """What one mechanism needs: name and password, or a source of tokens."""
+
+    mechanism: str
+    username: str = ""
+    password: str = ""
+    delegation_token: bool = False
+    provider: TokenProvider | None = None
+    unsecured: dict[str, str] | None = None
+    """Options of a token that nobody signs."""
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.mechanism})"
+
+
+def credentials_of(config: ClientConfig) -> Credentials | None:
+    """None where the security protocol has no SASL."""
+    protocol = config.text("security.protocol").upper()
+    if not protocol.startswith("SASL_"):
+        for name in ("sasl.username", "sasl.password", "sasl.jaas.config"):
+            if config.was_given(name):
+                raise ConfigError(
+                    f"Configuration {name} has no effect with security.protocol={protocol}: it needs SASL_SSL or SASL_PLAINTEXT"
+                )
+        return None
+    mechanism = config.text("sasl.mechanism")
+    if mechanism == "GSSAPI":
+        if not config.was_given("sasl.mechanism"):
+            raise ConfigError(
+                f"Configuration sasl.mechanism is missing: one of {', '.join(MECHANISMS)} (Java's default, GSSAPI, is not served)"
+            )
+        raise ConfigError("sasl.mechanism=GSSAPI is not served by this client: Kerberos needs a library of the system")
+    if mechanism not in MECHANISMS:
+        raise ConfigError(f"Invalid value {mechanism} for configuration sasl.mechanism: it must be one of {', '.join(MECHANISMS)}")
+    module = parse_jaas(config.text("sasl.jaas.config")) if config.was_given("sasl.jaas.config") else None
+    if module is not None:
+        _check_module(module, mechanism)
+    if mechanism == "OAUTHBEARER":
+        return _bearer(config, module)
+    return _named(config, mechanism, module)
+
+
+def _check_module(module: LoginModule, mechanism: str) -> None:
+    if module.name == "Krb5LoginModule":
+        raise ConfigError("sasl.jaas.config names Krb5LoginModule: GSSAPI is not served by this client")
+    mechanisms = _MODULES.get(module.name)
+    if mechanisms is None:
+        raise ConfigError(f"sasl.jaas.config names the login module {module.name}; this client knows {', '.join(_MODULES)}")
+    if mechanism not in mechanisms:
+        raise ConfigError(f"sasl.jaas.config names {module.name}, which is not for sasl.mechanism={mechanism}")
+
+
+def _named(config: ClientConfig, mechanism: str, module: LoginModule | None) -> Credentials:
+    if module is None:
+        for name in ("sasl.username", "sasl.password"):
+            if not config.was_given(name):
+                raise ConfigError(
+                    f"sasl.mechanism={mechanism} needs sasl.username and sasl.password, or sasl.jaas.config: {name} is missing"
+                )
+        return Credentials(mechanism, config.text("sasl.username"), config.text("sasl.password"))
+    for name in ("sasl.username", "sasl.password"):
+        if config.was_given(name):
+            raise ConfigError(f"Configuration {name} is given beside sasl.jaas.config: one of them will do")
+    options = dict(module.options)
+    username, password = options.pop("username", None), options.pop("password", None)
+    if username is None or password is None:
+        raise ConfigError("sasl.jaas.config has no username or no password")
+    token = options.pop("tokenauth", "false").lower() == "true" if mechanism in SCRAM else False
+    if options:
+        raise ConfigError(f"sasl.jaas.config has an option that this client does not know: {sorted(options)[0]}")
+    return Credentials(mechanism, username, password, delegation_token=token)
+
+
+def _bearer(config: ClientConfig, module: LoginModule | None) -> Credentials:
+    for name in ("sasl.username", "sasl.password"):
+        if config.was_given(name):
+            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism=OAUTHBEARER: give sasl.oauthbearer.token.provider")
+    provider = config.callable("sasl.oauthbearer.token.provider")
+    options = dict(module.options) if module is not None else {}
+    unsecured = {name: value for name, value in options.items() if name.startswith(_UNSECURED)}
+    for name in options:
+        if name not in unsecured:
+            raise ConfigError(f"sasl.jaas.config has an option that this client does not know: {name}")
+    if provider is not None and unsecured:
+        raise ConfigError("sasl.oauthbearer.token.provider is given beside a token in sasl.jaas.config: one of them will do")
+    if provider is None and not unsecured:
+        raise ConfigError("sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.provider, a callable that gives a token")
+    return Credentials("OAUTHBEARER", provider=cast("TokenProvider | None", provider), unsecured=unsecured or None)

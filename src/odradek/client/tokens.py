@@ -1,0 +1,113 @@
+"""Where the tokens of OAUTHBEARER come from, and how long one is used (KIP-255)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from typing import cast
+
+from odradek.base.clock import Clock
+from odradek.base.errors import ConfigError
+from odradek.client.config import ClientConfig
+from odradek.client.core.sasl import OAuthToken, SaslError, refresh_ms, unsecured_token
+from odradek.client.credentials import Credentials, TokenProvider
+
+_DEFAULT_LIFETIME_S = 3600.0
+
+
+class TokenSource:
+    """One token for all connections; it is asked for anew when sasl.login.refresh.* say so, at the next authentication after that."""
+
+    def __init__(self, credentials: Credentials, config: ClientConfig, clock: Clock, rng: random.Random) -> None:
+        self._credentials = credentials
+        self._clock = clock
+        factor = config.number("sasl.login.refresh.window.factor")
+        self._factor = factor + rng.uniform(0, config.number("sasl.login.refresh.window.jitter"))
+        self._min_period_s = config.integer("sasl.login.refresh.min.period.seconds")
+        self._buffer_s = config.integer("sasl.login.refresh.buffer.seconds")
+        self._token: OAuthToken | None = None
+        self._refresh_ms = 0
+        self._asking: asyncio.Task[OAuthToken] | None = None
+
+    async def token(self) -> OAuthToken:
+        """The token to send now; SaslError when none is to be had."""
+        now = self._clock.time_ms()
+        if self._token is not None and now < self._refresh_ms:
+            return self._token
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(now))
+            self._asking.add_done_callback(self._asked)
+        return await asyncio.shield(self._asking)
+
+    def _asked(self, task: asyncio.Task[OAuthToken]) -> None:
+        self._asking = None
+        if not task.cancelled():
+            task.exception()
+
+    async def _ask(self, now: int) -> OAuthToken:
+        if self._credentials.unsecured is not None:
+            token = _unsecured(self._credentials.unsecured, now)
+        else:
+            assert self._credentials.provider is not None
+            token = await _provided(self._credentials.provider)
+        if token.expires_ms is None:
+            return token
+        if token.expires_ms <= now:
+            raise SaslError("sasl.oauthbearer.token.provider gave a token that has expired already")
+        self._token = token
+        self._refresh_ms = refresh_ms(now, token.expires_ms, factor=self._factor, min_period_s=self._min_period_s, buffer_s=self._buffer_s)
+        return token
+
+
+async def _provided(provider: TokenProvider) -> OAuthToken:
+    try:
+        given = provider()
+        if inspect.isawaitable(given):
+            given = await given
+    except Exception as error:
+        # Only the kind of the error: its text may hold what the token is made of.
+        raise SaslError(f"sasl.oauthbearer.token.provider failed with {type(error).__name__}") from None
+    if isinstance(given, OAuthToken):
+        return given
+    if isinstance(given, str):
+        return OAuthToken(given)
+    parts: object = given
+    if isinstance(parts, tuple) and len(cast("tuple[object, ...]", parts)) == 2:
+        value, expires_s = cast("tuple[object, object]", parts)
+        if isinstance(value, str) and isinstance(expires_s, (int, float)):
+            return OAuthToken(value, int(expires_s * 1000))
+    raise SaslError("sasl.oauthbearer.token.provider gave neither an OAuthToken, a text, nor (text, Unix seconds of its end)")
+
+
+def _unsecured(options: dict[str, str], now: int) -> OAuthToken:
+    claims: dict[str, object] = {}
+    extensions: dict[str, str] = {}
+    lifetime_s = _DEFAULT_LIFETIME_S
+    principal = "sub"
+    for name, value in options.items():
+        kind, _, claim = name.partition("_")
+        if kind == "unsecuredLoginStringClaim":
+            claims[claim] = value
+        elif kind == "unsecuredLoginNumberClaim":
+            claims[claim] = _number(name, value)
+        elif kind == "unsecuredLoginListClaim" and value:
+            claims[claim] = value[1:].split(value[0])
+        elif kind == "unsecuredLoginExtension":
+            extensions[claim] = value
+        elif name == "unsecuredLoginPrincipalClaimName":
+            principal = value
+        elif name == "unsecuredLoginLifetimeSeconds":
+            lifetime_s = _number(name, value)
+        else:
+            raise SaslError(f"sasl.jaas.config has an option that this client does not know: {name}")
+    if not claims.get(principal):
+        raise SaslError(f"sasl.jaas.config needs unsecuredLoginStringClaim_{principal}, the name of the client")
+    return unsecured_token(claims, now, lifetime_s)._replace(extensions=extensions)
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ConfigError(f"{name} in sasl.jaas.config is no number") from None
