@@ -24,7 +24,7 @@ from odradek.client.core.node_states import held_back_ms
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable, as_kafka_error
 from odradek.client.metrics import MetricName
 from odradek.client.settling import settled
-from odradek.network.transport import ConnectionLost
+from odradek.network.transport import ConnectionLost, RequestTimedOut
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -166,7 +166,12 @@ class Cluster:
         """
         api_key = ApiKey(request.API_KEY)
         version = node.versions.choose(api_key, at_most=at_most)
-        answer = await settled(node.connection.request(request, response, version, timeout_s=timeout_s or self.request_timeout_s))
+        try:
+            answer = await settled(node.connection.request(request, response, version, timeout_s=timeout_s or self.request_timeout_s))
+        except RequestTimedOut:
+            raise
+        except ConnectionLost as error:
+            raise self._connections.without_answer(node, error) from None
         throttle_time_ms: int = getattr(answer, "throttle_time_ms", 0)
         if throttle_time_ms > 0:
             self.throttled(node, api_key, version, throttle_time_ms)

@@ -24,7 +24,7 @@ from odradek.client.core.node_states import NodeStates
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable
 from odradek.client.metrics import ClientMetrics
 from odradek.client.settling import settled
-from odradek.client.tls import explained, tls_context
+from odradek.client.tls import explained, has_certificate, tls_context
 from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, TlsFailed, dial
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.negotiation import ApiVersionTable, Negotiation
@@ -152,6 +152,13 @@ class Connections:
             if each == node_id:
                 node.connection.hold(throttle_time_ms / 1000)
 
+    def without_answer(self, node: Node, error: ConnectionLost) -> ConnectionLost:
+        """What to say when a request was not answered: a broker that wants SASL answers ApiVersions and closes at the next request."""
+        if self._authenticator is not None or node.connection.answers > 2:
+            return error
+        protocol = self._config.text("security.protocol").upper()
+        return ConnectionLost(f"{node.address}: {error} at the first request; is security.protocol={protocol} what it speaks there?")
+
     def _use(self, node: Node) -> None:
         """The node is handed out: it is not closed as idle before its new owner has sent something."""
         node.connection.active_s = self._clock.monotonic()
@@ -204,8 +211,7 @@ class Connections:
                     receive_buffer=self._config.integer("receive.buffer.bytes"),
                 )
             except TlsFailed as error:
-                self.metrics.authentication_failed()
-                raise explained(error, shown(host, port)) from None
+                raise self._explained(error, shown(host, port)) from None
             except ConnectionLost as error:
                 reasons[address] = str(error)
         if len(set(reasons.values())) == 1:
@@ -227,14 +233,17 @@ class Connections:
     def _explained(self, error: BaseException, where: str) -> BaseException:
         if isinstance(error, TlsFailed):
             self.metrics.authentication_failed()
-            return explained(error, where)
+            return explained(error, where, has_certificate=has_certificate(self._config))
         if isinstance(error, AuthenticationFailed):
             self.metrics.authentication_failed()
         elif isinstance(error, ProtocolError):
             return ConnectionLost(f"{where} does not speak Kafka: {error}")
         elif isinstance(error, ConnectionLost) and not isinstance(error, RequestTimedOut):
             protocol = self._config.text("security.protocol").upper()
-            return ConnectionLost(f"{where} did not take us: {error}; is security.protocol={protocol} what it speaks there?")
+            hint = f"is security.protocol={protocol} what it speaks there"
+            if self._tls is not None and not has_certificate(self._config):
+                hint += ", and does it not demand a certificate of the client (ssl.keystore.location)"
+            return ConnectionLost(f"{where} did not take us: {error}; {hint}?")
         return error
 
     async def _negotiate(self, connection: ClientConnection) -> ApiVersionTable:
@@ -300,8 +309,10 @@ class Connections:
     async def _renew(self, node: Node) -> None:
         """Authenticates once more on the open connection. The broker takes nothing else meanwhile, so requests wait."""
         assert self._authenticator is not None
-        node.connection.pause()
         begin_s = self._clock.monotonic()
+        # Prolonging a session is no use of the connection: one that nobody needs is closed all the same.
+        used_s = begin_s if node.connection.in_flight else node.connection.active_s
+        node.connection.pause()
         try:
             lifetime_ms = await self._authenticator.authenticate(node.connection, node.versions, node.address, self._request_timeout_s)
         except (ConnectionLost, KafkaError, ProtocolError):
@@ -310,5 +321,6 @@ class Connections:
             node.connection.close()
             return
         self.metrics.reauthenticated(self._clock.monotonic() - begin_s, self._clock.monotonic())
+        node.connection.active_s = used_s
         node.connection.resume()
         self._renew_later(node, lifetime_ms)

@@ -5,6 +5,7 @@ Certificates of Java's key stores cannot be read by Python; the error says how t
 
 from __future__ import annotations
 
+import re
 import ssl
 import tempfile
 from pathlib import Path
@@ -159,11 +160,16 @@ def _refuse_password(config: ClientConfig, store: str) -> None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "no PEM").replace("_", " ").lower()
+        return (error.reason or "OpenSSL does not take it").replace("_", " ").lower()
     return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
 
 
-def explained(failed: TlsFailed, where: str) -> AuthenticationFailed:
+def has_certificate(config: ClientConfig) -> bool:
+    """Whether the client can say who it is in TLS."""
+    return config.was_given("ssl.keystore.location") or config.was_given("ssl.keystore.certificate.chain")
+
+
+def explained(failed: TlsFailed, where: str, *, has_certificate: bool) -> AuthenticationFailed:
     """What a failed handshake means, in one line: whose certificate was refused, and why."""
     error = failed.error
     reason = (error.reason or str(error)).upper()
@@ -173,7 +179,7 @@ def explained(failed: TlsFailed, where: str) -> AuthenticationFailed:
             why += " (ssl.truststore.location has to hold its certificate authority)"
         elif "ostname" in error.verify_message or "IP address" in error.verify_message:
             why += " (ssl.endpoint.identification.algorithm= switches the check of the name off)"
-    elif "CERTIFICATE_REQUIRED" in reason:
+    elif "CERTIFICATE_REQUIRED" in reason or ("ALERT_BAD_CERTIFICATE" in reason and not has_certificate):
         why = f"{where} demands a certificate of the client: ssl.keystore.location is missing"
     elif "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         what = "of the client" if "UNKNOWN_CA" not in reason else "of the client, or its certificate authority"
@@ -190,4 +196,4 @@ def explained(failed: TlsFailed, where: str) -> AuthenticationFailed:
 
 
 def _words(reason: str) -> str:
-    return reason.replace("_", " ").lower()
+    return re.sub(r"^(SSLV3|TLSV1|TLSV13)_ALERT_", "", reason).replace("_", " ").lower()

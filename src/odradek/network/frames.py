@@ -33,6 +33,16 @@ _LARGEST_POOLED = 4 * 1024 * 1024
 _OWN_REFERENCES = 3  # `_Buffer.data`, the memory exported to `_Buffer.view`, the argument of getrefcount.
 
 
+_SPOKEN = {
+    0x150301: "it speaks TLS",
+    0x150302: "it speaks TLS",
+    0x150303: "it speaks TLS",
+    0x485454: "it speaks HTTP",
+    0x535348: "it speaks SSH",
+}
+"""What the first three bytes of a frame say when they are no size: a TLS alert, `HTT`, `SSH`."""
+
+
 class FrameSizeError(ProtocolError):
     """A size prefix that is negative, zero or above the limit."""
 
@@ -265,7 +275,7 @@ class FrameReceiver:
         if end < 0:
             size: int = SIZE.unpack_from(buffer.data, start)[0]
             if size <= 0 or size > self._max_size:
-                raise FrameSizeError(f"a frame of {size} bytes (the limit is {self._max_size})")
+                raise FrameSizeError(_SPOKEN.get(size >> 8) or f"a frame of {size} bytes (the limit is {self._max_size})")
             end = self._frame_end = start + SIZE.size + size
         if end > self._end:
             return None

@@ -196,6 +196,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._pipeline.in_flight + len(self._queue)
 
     @property
+    def answers(self) -> int:
+        """How many answers have come."""
+        return self._pipeline.answered
+
+    @property
     def can_send(self) -> bool:
         """Whether a request would go out at once."""
         return not self.closed and not self._queue and self._may_write()
@@ -430,10 +435,11 @@ async def dial(
     """
     loop = loop or asyncio.get_running_loop()
     name = name or host
-    where = f"{name}:{port}"
+    where = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
     connection = ClientConnection(
         clock, client_id, max_in_flight=max_in_flight, max_queued=max_queued, max_response=max_response, where=where
     )
+    hint = "" if tls is None else "; does it speak TLS there (security.protocol)?"
     try:
         async with asyncio.timeout(timeout_s):
             if tls is None:
@@ -445,9 +451,8 @@ async def dial(
                     lambda: connection, host, port, ssl=tls, server_hostname=name, ssl_handshake_timeout=limit
                 )
     except TimeoutError:
-        raise ConnectionLost(f"{where} did not answer in {timeout_s:g} s") from None
+        raise ConnectionLost(f"{where} did not answer in {timeout_s:g} s{hint}") from None
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError) as error:
-        hint = "; does it speak TLS there (security.protocol)?" if tls is not None else ""
         raise ConnectionLost(f"cannot connect to {where}: the other side closed the connection{hint}") from error
     except ssl.SSLError as error:
         raise TlsFailed(where, error) from None
