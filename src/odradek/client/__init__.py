@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from odradek.client.admin.blocking import Admin as Admin
     from odradek.client.consumer.aio import AsyncConsumer as AsyncConsumer
     from odradek.client.consumer.blocking import Consumer as Consumer
+    from odradek.client.core.sasl import OAuthToken as OAuthToken
+    from odradek.client.failures import AuthenticationFailed as AuthenticationFailed
+    from odradek.client.metrics import MetricName as MetricName
     from odradek.client.producer.aio import AsyncProducer as AsyncProducer
     from odradek.client.producer.blocking import Producer as Producer
     from odradek.client.producer.futures import RecordFuture as RecordFuture
@@ -29,13 +32,16 @@ _HOMES = {
     "AsyncAdmin": "odradek.client.admin.aio",
     "AsyncConsumer": "odradek.client.consumer.aio",
     "AsyncProducer": "odradek.client.producer.aio",
+    "AuthenticationFailed": "odradek.client.failures",
     "ConfigChange": "odradek.client.types",
     "ConfigError": "odradek.base.errors",
     "ConfigResource": "odradek.client.types",
     "Consumer": "odradek.client.consumer.blocking",
     "ConsumerRecord": "odradek.client.types",
     "KafkaError": "odradek.base.errors",
+    "MetricName": "odradek.client.metrics",
     "NewTopic": "odradek.client.types",
+    "OAuthToken": "odradek.client.core.sasl",
     "Producer": "odradek.client.producer.blocking",
     "RecordFuture": "odradek.client.producer.futures",
     "RecordMetadata": "odradek.client.types",

@@ -62,7 +62,7 @@ class TokenSource:
 
 async def _provided(provider: TokenProvider) -> OAuthToken:
     try:
-        given = provider()
+        given: object = provider()
         if inspect.isawaitable(given):
             given = await given
     except Exception as error:
@@ -72,9 +72,8 @@ async def _provided(provider: TokenProvider) -> OAuthToken:
         return given
     if isinstance(given, str):
         return OAuthToken(given)
-    parts: object = given
-    if isinstance(parts, tuple) and len(cast("tuple[object, ...]", parts)) == 2:
-        value, expires_s = cast("tuple[object, object]", parts)
+    if isinstance(given, tuple) and len(cast("tuple[object, ...]", given)) == 2:
+        value, expires_s = cast("tuple[object, object]", given)
         if isinstance(value, str) and isinstance(expires_s, (int, float)):
             return OAuthToken(value, int(expires_s * 1000))
     raise SaslError("sasl.oauthbearer.token.provider gave neither an OAuthToken, a text, nor (text, Unix seconds of its end)")

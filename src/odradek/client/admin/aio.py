@@ -17,6 +17,7 @@ from odradek.client.cluster import Cluster, Node
 from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
 from odradek.client.core.admin_requests import alter_request, delete_records_request, deleted_records, resource_type
 from odradek.client.core.metadata import Broker, MetadataCache, TopicInfo
+from odradek.client.metrics import MetricName
 from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, FeatureLevels, NewTopic
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
@@ -59,6 +60,10 @@ class AsyncAdmin:
         if self._cluster is None:
             raise OdradekError("the admin client is not started: use `async with`, or await start()")
         return self._cluster
+
+    def metrics(self) -> dict[MetricName, float]:
+        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        return self.cluster.metrics()
 
     async def close(self) -> None:
         """Closes the connections."""

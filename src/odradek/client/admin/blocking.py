@@ -15,6 +15,7 @@ from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.config import Setting
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.loop_thread import shared_loop
+from odradek.client.metrics import MetricName
 from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, FeatureLevels, NewTopic
 
 
@@ -84,6 +85,15 @@ class Admin:
     ) -> None:
         """Finalizes these levels, all or none; raises the KafkaError of the first one that was refused. See `AsyncAdmin`."""
         self._thread.run(lambda: self._admin.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
+
+    def metrics(self) -> dict[MetricName, float]:
+        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        metrics = self._admin.metrics
+
+        async def call() -> dict[MetricName, float]:
+            return metrics()
+
+        return self._thread.run(call)
 
     def close(self) -> None:
         """Closes the connections."""

@@ -17,6 +17,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.config import CONSUMER_CONFIG, ClientConfig, Setting
 from odradek.client.consumer.engine import ConsumerEngine
 from odradek.client.core.fetcher import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Chunk
+from odradek.client.metrics import MetricName
 from odradek.client.types import ConsumerRecord, OffsetAndTimestamp
 
 NO_GROUPS_YET = "this client has no consumer groups yet: use assign() with the partitions to read"
@@ -119,6 +120,10 @@ class AsyncConsumer:
         while True:
             for record in await self.engine.poll(3600.0, None):
                 yield record
+
+    def metrics(self) -> dict[MetricName, float]:
+        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        return self.engine.cluster.metrics()
 
     async def close(self) -> None:
         """Stops and closes the connections."""

@@ -18,6 +18,7 @@ from odradek.client.config import Setting
 from odradek.client.consumer.aio import NO_GROUPS_YET, AsyncConsumer
 from odradek.client.core.fetcher import Chunk
 from odradek.client.loop_thread import shared_loop
+from odradek.client.metrics import MetricName
 from odradek.client.types import ConsumerRecord, OffsetAndTimestamp
 
 
@@ -105,6 +106,15 @@ class Consumer:
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
             yield from self.poll(3_600_000)
+
+    def metrics(self) -> dict[MetricName, float]:
+        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        metrics = self._consumer.metrics
+
+        async def call() -> dict[MetricName, float]:
+            return metrics()
+
+        return self._thread.run(call)
 
     def close(self) -> None:
         """Stops and closes the connections."""

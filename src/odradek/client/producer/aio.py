@@ -13,6 +13,7 @@ from typing import Self, cast
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
+from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
 from odradek.client.types import Content, HeadersInput, RecordMetadata
@@ -125,6 +126,10 @@ class AsyncProducer:
     async def flush(self) -> None:
         """Sends what waits at once and returns when all of it is acknowledged or failed."""
         await self.engine.flush()
+
+    def metrics(self) -> dict[MetricName, float]:
+        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        return self.engine.cluster.metrics()
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""

@@ -14,6 +14,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.loop_thread import shared_loop
+from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
 from odradek.client.types import Content, HeadersInput
@@ -97,6 +98,15 @@ class Producer:
     def flush(self) -> None:
         """Sends what waits at once and returns when all of it is acknowledged or failed."""
         self._thread.run(self._engine.flush)
+
+    def metrics(self) -> dict[MetricName, float]:
+        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        metrics = self._engine.cluster.metrics
+
+        async def call() -> dict[MetricName, float]:
+            return metrics()
+
+        return self._thread.run(call)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""

@@ -1,0 +1,100 @@
+"""Writes docs/client-configuration.md from the tables of keys: `python -m odradek.client.document > docs/client-configuration.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from odradek.client.common_keys import COMMON_KEYS, SPELLINGS
+from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SERVED_YET, PRODUCER_CONFIG
+from odradek.config.definition import ConfigDef, Key
+
+_HEAD = """# Configuration of the clients
+
+Producer, consumer and admin client take Kafka's own keys: as dotted names in a mapping, as snake_case keyword arguments, or both.
+`Producer({"bootstrap.servers": "localhost:9092"}, linger_ms=20)`. A key that is not on this page is an error, in one line that names it;
+nothing is accepted and ignored. Kafka's documentation has the keys in full; [client-network.md](client-network.md) has examples of TLS
+and SASL.
+
+This page is written by `python -m odradek.client.document > docs/client-configuration.md` from the tables in `src/odradek/client/`.
+"""
+
+_COMMON = "\n## All clients\n"
+_OTHERS = "\n## Only the {}\n"
+_SPELLINGS = """
+## Other spellings
+Keys of librdkafka (with dots) and kafka-python (with underscores) that are taken for Kafka's.
+"""
+_REFUSED = """
+## Keys that are refused
+Kafka's clients have them; these say at once that they do not.
+"""
+
+KAFKAS: dict[str, tuple[str, str]] = {
+    "bootstrap.servers": ("none", "a client on the machine of its broker needs no configuration"),
+    "client.id": ("empty", "brokers name the client in their logs and quotas"),
+    "enable.metrics.push": ("true", "metrics are not pushed"),
+    "receive.buffer.bytes": ("65536 (32768 of the producer)", "the kernel's own size grows with the connection"),
+    "send.buffer.bytes": ("131072", "the kernel's own size grows with the connection"),
+    "ssl.keystore.type": ("JKS", "Python reads PEM"),
+    "ssl.truststore.type": ("JKS", "Python reads PEM"),
+}
+"""Keys whose default is not Kafka's: Kafka's, and why."""
+
+
+def document() -> str:
+    """The whole page, in Markdown."""
+    return "".join((_HEAD, *_keys(), *_defaults(), *_spellings(), *_refused()))
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"\n| {' | '.join(header)} |\n|{'---|' * len(header)}\n"
+    for row in rows:
+        yield f"| {' | '.join(row)} |\n"
+
+
+def _keys() -> Iterator[str]:
+    yield _COMMON
+    yield from _rows(COMMON_KEYS)
+    common = {key.name: key for key in COMMON_KEYS}
+    for title, definition in (("producer", PRODUCER_CONFIG), ("consumer", CONSUMER_CONFIG), ("admin client", ADMIN_CONFIG)):
+        yield _OTHERS.format(title)
+        yield from _rows(_own(definition, common))
+
+
+def _own(definition: ConfigDef, common: dict[str, Key]) -> list[Key]:
+    return [key for key in definition if common.get(key.name) is not key]
+
+
+def _rows(keys: Iterable[Key]) -> Iterator[str]:
+    rows = ((f"`{key.name}`", key.type.name.lower(), _default(key), key.doc.replace("|", "\\|")) for key in keys)
+    yield from _table(("Key", "Type", "Default", "What it does"), rows)
+
+
+def _default(key: Key) -> str:
+    return "" if key.default is None else f"`{key.default}`" if key.default else "empty"
+
+
+def _defaults() -> Iterator[str]:
+    yield "\n## Defaults that are not Kafka's\n"
+    defaults = {key.name: _default(key) for key in COMMON_KEYS}
+    yield from _table(
+        ("Key", "Default", "Kafka's", "Why"), ((f"`{name}`", defaults[name], kafka, why) for name, (kafka, why) in KAFKAS.items())
+    )
+
+
+def _spellings() -> Iterator[str]:
+    yield _SPELLINGS
+    yield from _table(("Spelling", "Key"), ((f"`{name}`", f"`{key}`") for name, key in SPELLINGS.items()))
+
+
+def _refused() -> Iterator[str]:
+    yield _REFUSED
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in sorted(NOT_SERVED_YET.items()):
+        by_reason.setdefault(reason, []).append(f"`{name}`")
+    yield from _table(("Keys", "Why"), ((", ".join(names), reason) for reason, names in by_reason.items()))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())
