@@ -387,6 +387,17 @@ def test_only_so_many_requests_are_on_the_wire() -> None:
     run(story)
 
 
+def test_a_large_answer_is_taken_from_who_speaks_kafka() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        brokers = ScriptedBrokers(loop, 1, lambda *_: brokers.metadata(leader=1, partitions=60_000))
+        client = cluster(loop)
+        view = await client.refresh([TOPIC])
+        assert len(view.topics[TOPIC].partitions) == 60_000
+        await client.close()
+
+    run(story)
+
+
 # -- metadata ---------------------------------------------------------------------------------------------------------------------------
 
 

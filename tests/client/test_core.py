@@ -43,6 +43,13 @@ def metadata(leader: int = 1, leader_epoch: int = 5, *, topic_id: UUID = FIRST, 
 
 
 class TestMetadata:
+    def test_a_question_is_unanswered_since_the_last_answer(self) -> None:
+        cache = MetadataCache(300_000)
+        assert cache.asking(1000) == 0
+        assert cache.asking(6000) == 5000
+        cache.update(metadata(), 7000)
+        assert cache.asking(500_000) == 0
+
     def test_a_late_answer_does_not_bring_back_a_former_leader(self) -> None:
         cache = MetadataCache(1000)
         cache.update(metadata(2, 6), 0)

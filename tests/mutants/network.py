@@ -433,7 +433,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "wrong-answer-is-taken",
-        "network/transport.py",
+        "network/pipeline.py",
         "if correlation_id != request.correlation_id:",
         "if correlation_id < 0:",
         "an answer is taken for that of another request",
@@ -442,16 +442,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one-more-on-the-wire",
         "network/transport.py",
-        "not self._write_paused and self._pipeline.in_flight < self._max_in_flight:\n            api_key",
-        "not self._write_paused and self._pipeline.in_flight <= self._max_in_flight:\n            api_key",
+        "full = self._pipeline.in_flight >= self._max_in_flight",
+        "full = self._pipeline.in_flight > self._max_in_flight",
         "max.in.flight.requests.per.connection is off by one",
         "network/test_transport.py",
     ),
     Mutant(
         "queue-overtaken",
         "network/transport.py",
-        "if self._queue or self._write_paused or",
-        "if self._write_paused or",
+        "if not urgent and (self._queue or not self._may_write()):",
+        "if not urgent and not self._may_write():",
         "a request overtakes those in the queue",
         "network/test_transport.py",
     ),
@@ -689,7 +689,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "mismatch-forgets-request",
-        "network/transport.py",
+        "network/pipeline.py",
         "            self._in_flight.appendleft(request)\n",
         "",
         "Whoever asked for what was answered under another number is never told that the connection is lost.",

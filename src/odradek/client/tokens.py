@@ -62,9 +62,9 @@ class TokenSource:
 
 async def _provided(provider: TokenProvider) -> OAuthToken:
     try:
-        given: object = provider()
+        given = cast(object, provider())
         if inspect.isawaitable(given):
-            given = await given
+            given = cast(object, await given)
     except Exception as error:
         # Only the kind of the error: its text may hold what the token is made of.
         raise SaslError(f"sasl.oauthbearer.token.provider failed with {type(error).__name__}") from None

@@ -1,9 +1,9 @@
-"""The client side of a connection: dialling, correlation, pipelining, time limits.
+"""The client side of a connection: dialling, pipelining, time limits.
 
 Clients, replication, Raft and forwarding all use this one. A connection that has failed stays failed: reconnecting and backing off is the
 caller's business. Responses come in the order of the requests (Kafka's promise per connection); anything else closes the connection.
 
-`RequestPipeline` is the pure core (bytes in, answers out; no IO, time as an argument), which a blocking shell can drive as well.
+`pipeline` is the pure core, which a blocking shell can drive as well.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from odradek.base.clock import READING_TURNS, Clock, TimerHandle
 from odradek.base.deferred import Deferred
-from odradek.base.errors import OdradekError, ProtocolError
-from odradek.network.frames import SIZE, BufferPool, FrameReceiver
-from odradek.protocol.headers import decode_response_header, encode_request_header
+from odradek.base.errors import ProtocolError
+from odradek.network.pipeline import EAGER_BYTES, MAX_RESPONSE, Bytes, ConnectionLost, RequestPipeline
 
 if TYPE_CHECKING:
     from odradek.protocol.schema import Message
 
-Bytes = bytes | bytearray | memoryview
+__all__ = [
+    "DEFAULT_MAX_IN_FLIGHT",
+    "MAX_RESPONSE",
+    "ClientConnection",
+    "ConnectionLost",
+    "Meter",
+    "RequestPipeline",
+    "RequestTimedOut",
+    "TlsFailed",
+    "dial",
+]
 
 DEFAULT_MAX_IN_FLIGHT = 5
 """max.in.flight.requests.per.connection."""
-
-_EAGER_BYTES = 64 * 1024 * 1024
-MAX_RESPONSE = 2**31 - 1
-"""The largest answer that a size prefix can announce, bytes."""
-_CORRELATION_MASK = 0x7FFF_FFFF
-
-
-class ConnectionLost(OdradekError):
-    """The connection could not be made, was closed or broke; requests in flight may or may not have been executed."""
 
 
 class RequestTimedOut(ConnectionLost):
@@ -61,86 +61,6 @@ class Meter(Protocol):
     def received(self, size: int, answers: int, now_s: float) -> None:
         """`size` bytes arrived; with them so many answers were complete, in the order of their requests."""
         ...
-
-
-class _InFlight:
-    __slots__ = ("api_key", "api_version", "correlation_id", "deadline", "deferred")
-
-    def __init__(self, api_key: int, api_version: int, correlation_id: int, deadline: float, deferred: Deferred[memoryview]) -> None:
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.deadline = deadline
-        self.deferred = deferred
-
-
-class RequestPipeline:
-    """Correlates requests and responses of one connection. Times are seconds of the caller's monotonic clock."""
-
-    def __init__(self, client_id: str | None, *, pool: BufferPool | None = None, max_response: int = MAX_RESPONSE) -> None:
-        self.client_id = client_id
-        self.receiver = FrameReceiver(pool or BufferPool(1 << 62), max_response, eager_bytes=min(_EAGER_BYTES, max_response))
-        self.answered = 0
-        """How many answers have come."""
-        self._correlation_id = 0
-        self._in_flight: deque[_InFlight] = deque()
-        self.error: ConnectionLost | None = None
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._in_flight)
-
-    def encode(
-        self, api_key: int, api_version: int, body: Sequence[Bytes], deadline: float, *, expect_response: bool = True
-    ) -> tuple[list[Bytes], Deferred[memoryview]]:
-        """The chunks to write for a request, and what will hold the body of its response (an empty view at once when none is expected)."""
-        correlation_id = self._correlation_id
-        self._correlation_id = (correlation_id + 1) & _CORRELATION_MASK
-        header = encode_request_header(api_key, api_version, correlation_id, self.client_id)
-        size = len(header)
-        for chunk in body:
-            size += len(chunk)
-        chunks: list[Bytes] = [SIZE.pack(size) + header, *body]
-        deferred: Deferred[memoryview] = Deferred()
-        if not expect_response:
-            deferred.complete(memoryview(b""))
-            return chunks, deferred
-        self._in_flight.append(_InFlight(api_key, api_version, correlation_id, deadline, deferred))
-        return chunks, deferred
-
-    def next_deadline(self) -> float | None:
-        """When the earliest request in flight runs out of time; None with nothing in flight."""
-        return min((request.deadline for request in self._in_flight), default=None)
-
-    def received(self, size: int) -> None:
-        """Takes in `size` bytes that were put into `receiver.space()` and completes what they answer; ProtocolError on nonsense."""
-        receiver = self.receiver
-        receiver.received(size)
-        while (frame := receiver.next_frame()) is not None:
-            self._answer(frame)
-            del frame
-        if receiver.frame_done():
-            receiver.reserve()
-
-    def _answer(self, frame: memoryview) -> None:
-        if not self._in_flight:
-            raise ProtocolError("a response nobody asked for")
-        request = self._in_flight.popleft()
-        correlation_id, offset = decode_response_header(frame, request.api_key, request.api_version)
-        if correlation_id != request.correlation_id:
-            self._in_flight.appendleft(request)
-            raise ProtocolError(f"response {correlation_id} where {request.correlation_id} was due")
-        self.answered += 1
-        request.deferred.complete(frame[offset:])
-
-    def fail(self, error: ConnectionLost) -> None:
-        """The connection is gone: everything in flight fails with `error`."""
-        if self.error is None:
-            self.error = error
-        lost, self._in_flight = self._in_flight, deque()
-        for request in lost:
-            request.deferred.fail(error)
-        self.receiver.release()
 
 
 R = TypeVar("R", bound="Message")
@@ -228,7 +148,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def limit_responses(self, size: int) -> None:
         """From now on answers of up to `size` bytes are taken."""
-        self._pipeline.receiver.limit(size, eager_bytes=min(_EAGER_BYTES, size))
+        self._pipeline.receiver.limit(size, eager_bytes=min(EAGER_BYTES, size))
 
     def on_close(self, callback: Callable[[ConnectionLost], object]) -> None:
         """Runs `callback(error)` once the connection is gone, at once when it is."""
