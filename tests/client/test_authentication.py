@@ -186,7 +186,7 @@ def test_a_session_is_prolonged_before_it_ends_and_requests_wait_meanwhile() -> 
         assert len(times) == 3
         pauses = [after - before for before, after in zip([0, *times], times, strict=False)]
         assert all(0.85 <= pause <= 0.96 for pause in pauses), pauses
-        assert len(set(pauses)) > 1, "clients do not come all at once"
+        assert max(pauses) - min(pauses) > 0.01, "clients do not come all at once"
         assert brokers.dialled == 1
         values = {name.name: value for name, value in client.metrics().items()}
         assert values["successful-reauthentication-total"] == 3

@@ -958,7 +958,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "for memory in (self._failures, self._setup_failures, self._retry_ms):",
         "for memory in (self._setup_failures, self._retry_ms):",
         "After failures long ago every new connection to a node waits as if the last one had failed.",
-        "client/test_refusals.py::test_a_node_that_is_back_is_dialled_at_once_the_next_time",
+        "client/test_node_states.py",
     ),
     Mutant(
         "corrupt-chunk-skipped",
