@@ -584,7 +584,7 @@ MISTAKES = (
     Mistake(
         "produce -t only -X transactional.id=t",
         1,
-        "odradek produce: Configuration transactional.id is not served by this client yet",
+        "odradek produce: Configuration transactional.id is refused: transactions are not served by this client yet",
     ),
     Mistake(
         "produce -t there -p 2 -l @/lines",
@@ -639,7 +639,11 @@ MISTAKES = (
         "odradek consume: UNKNOWN_TOPIC_OR_PARTITION: topic none does not exist; `odradek topics describe` shows topics and partitions",
     ),
     Mistake("consume -t there -p 9", 1, "odradek consume: topic there has partitions 0 to 1, not 9"),
-    Mistake("consume -t there -X group.id=g", 1, "odradek consume: Configuration group.id is not served by this client yet"),
+    Mistake(
+        "consume -t there -X group.id=g",
+        1,
+        "odradek consume: Configuration group.id is refused: groups of consumers are not served by this client yet",
+    ),
     # -- features ---------------------------------------------------------------------------------------------------------------------
     Mistake("features upgrade", 2, f"odradek features: Missing argument 'NAME=LEVEL...'; {SEE.format('features upgrade')}"),
     Mistake(
@@ -851,8 +855,8 @@ def test_the_port_of_a_controller_is_taken_for_one(typed: str, command: Command)
     assert answer == (
         1,
         "",
-        f"odradek {typed.split()[0]}: UNSUPPORTED_VERSION: the broker does not serve METADATA; an older broker, or a controller's port? "
-        "-b HOST:PORT names a listener for clients\n",
+        f"odradek {typed.split()[0]}: UNSUPPORTED_VERSION: the broker at {controller} does not serve METADATA; "
+        "an older broker, or a controller's port? -b HOST:PORT names a listener for clients\n",
     )
 
 
