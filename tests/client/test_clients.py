@@ -136,8 +136,8 @@ def test_a_position_outside_the_log_is_an_error_when_there_is_no_reset(bootstrap
 
 def test_administration(bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
-        (created,) = admin.create_topics([NewTopic("administered", 2, 1, {"retention.ms": "12345"})])
-        assert created.num_partitions == 2
+        created = admin.create_topics([NewTopic("administered", 2, 1, {"retention.ms": "12345"})])
+        assert created["administered"].num_partitions == 2
         with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS"):
             admin.create_topics([NewTopic("administered")])
         admin.create_partitions({"administered": 5})

@@ -359,7 +359,7 @@ class Story:
                 try:
                     if topic == "":
                         number += 1
-                        created = (await admin.create_topics([NewTopic(f"side-{number}", rng.randint(1, 3), 1)]))[0]
+                        [created] = (await admin.create_topics([NewTopic(f"side-{number}", rng.randint(1, 3), 1)])).values()
                         known[created.name] = h.TopicCreated(created.name, created.topic_id, created.num_partitions)
                         self.note(name, known[created.name])
                     elif action == "grow":

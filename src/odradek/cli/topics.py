@@ -10,7 +10,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, explained, run
 from odradek.client.admin.blocking import Admin
-from odradek.client.core.metadata import TopicInfo
+from odradek.client.admin.types.topics import TopicDescription
 from odradek.client.types import ConfigChange, ConfigResource, NewTopic
 
 SOURCE_TOPIC = 1
@@ -47,20 +47,21 @@ def create(
     failed = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
         wanted = [NewTopic(name, partitions or -1, replication_factor or -1, chosen) for name in dict.fromkeys(names)]
-        for topic in admin.try_create_topics(wanted, validate_only=validate_only):
-            if topic.error is ErrorCode.NONE:
+        for name, topic in admin.try_create_topics(wanted, validate_only=validate_only).items():
+            if not isinstance(topic, KafkaError):
                 counts = (
                     f" ({topic.num_partitions} partition{'s' if topic.num_partitions != 1 else ''})" if topic.num_partitions > 0 else ""
                 )
-                click.echo(f"{'Would create' if validate_only else 'Created'} topic {topic.name}{counts}.")
-            elif topic.error is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
-                click.echo(f"Topic {topic.name} exists already.")
+                click.echo(f"{'Would create' if validate_only else 'Created'} topic {name}{counts}.")
+            elif topic.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+                click.echo(f"Topic {name} exists already.")
+            elif topic.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION):
+                raise topic
             else:
                 failed += 1
-                error = KafkaError(topic.error, topic.message)
-                if topic.error is not ErrorCode.INVALID_TOPIC_EXCEPTION:  # whose message says what is wrong with the name
-                    error = explained(error)
-                click.echo(f"odradek topics: {topic.name}: {error}", err=True)
+                # The message of INVALID_TOPIC_EXCEPTION says what is wrong with the name.
+                error = topic if topic.code is ErrorCode.INVALID_TOPIC_EXCEPTION else explained(topic)
+                click.echo(f"odradek topics: {name}: {error}", err=True)
     return 1 if failed else 0
 
 
@@ -139,7 +140,7 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, settings: tu
     Also the configuration that is set on the topic itself. All topics when none is named.
     """
     with Admin(client_settings(bootstrap, settings)) as admin:
-        topics = list(admin.describe_topics(names).values()) if names else admin.list_topics()
+        topics = list(admin.describe_topics(names or [topic.name for topic in admin.list_topics()]).values())
         resources = [ConfigResource("topic", topic.name) for topic in topics]
         found = admin.describe_configs(resources)
     for topic, resource in zip(topics, resources, strict=True):
@@ -147,7 +148,7 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, settings: tu
         click.echo(_json_line(topic, changed) if as_json else _text(topic, changed))
 
 
-def _json_line(topic: TopicInfo, changed: dict[str, str | None]) -> str:
+def _json_line(topic: TopicDescription, changed: dict[str, str | None]) -> str:
     partitions = [
         {"partition": part.partition, "leader": part.leader, "leader_epoch": part.leader_epoch, "replicas": part.replicas, "isr": part.isr}
         for part in topic.partitions.values()
@@ -155,7 +156,7 @@ def _json_line(topic: TopicInfo, changed: dict[str, str | None]) -> str:
     return json.dumps({"topic": topic.name, "topic_id": uuid_to_string(topic.topic_id), "configs": changed, "partitions": partitions})
 
 
-def _text(topic: TopicInfo, changed: dict[str, str | None]) -> str:
+def _text(topic: TopicDescription, changed: dict[str, str | None]) -> str:
     replication = max((len(part.replicas) for part in topic.partitions.values()), default=0)
     configs = ",".join(f"{name}={value}" for name, value in changed.items())
     lines = [

@@ -17,9 +17,8 @@ from odradek.client.addresses import canonical_servers
 from odradek.client.clock import ClientClock
 from odradek.client.config import ClientConfig
 from odradek.client.connections import BOOTSTRAP, Channel, Connections, Node
-from odradek.client.core.admin_requests import controllers_as_metadata
 from odradek.client.core.backoff import Backoff
-from odradek.client.core.metadata import Broker, ClusterView, MetadataCache, TopicInfo
+from odradek.client.core.metadata import Broker, ClusterView, MetadataCache, TopicInfo, controllers_as_metadata
 from odradek.client.core.node_states import held_back_ms
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable, as_kafka_error
 from odradek.client.metrics import MetricName

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
+from odradek.client.admin.types.security import AclOperation
 from odradek.client.core.metadata import Broker, PartitionInfo, TopicInfo
 
 __all__ = [
@@ -76,18 +76,17 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What became of a topic to create; `error` NONE means created (or valid, when only validating)."""
+    """A topic that was created, or when only validating, could be; the numbers are -1 where the broker does not say."""
 
     name: str
-    error: ErrorCode
-    message: str | None
     topic_id: UUID
     num_partitions: int
     replication_factor: int
 
 
 class ConfigResource(NamedTuple):
-    """Whose configuration: `kind` is "topic" or "broker"."""
+    """Whose configuration: `kind` is "topic", "broker" (`name` its number, "" for the default of all), "broker_logger" (likewise),
+    "client_metrics" or "group"."""
 
     kind: str
     name: str
@@ -101,6 +100,14 @@ class ConfigChange(NamedTuple):
     operation: str = "set"
 
 
+class ConfigSynonym(NamedTuple):
+    """A place where a key's value may come from, and the value there; `source` as in `ConfigEntry`."""
+
+    name: str
+    value: str | None
+    source: int
+
+
 class ConfigEntry(NamedTuple):
     """One key of a resource's configuration; `source` is Kafka's DescribeConfigs number for where the value comes from."""
 
@@ -110,6 +117,10 @@ class ConfigEntry(NamedTuple):
     read_only: bool
     sensitive: bool
     documentation: str | None
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    """All places, the one that counts first; only when they were asked for."""
+    config_type: int = 0
+    """Kafka's DescribeConfigs number for the type of the value, 0 where the broker does not say."""
 
     @property
     def is_default(self) -> bool:
@@ -118,11 +129,13 @@ class ConfigEntry(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster as a broker describes it."""
+    """The cluster as a broker describes it. The ids of fenced brokers, and what the client may do, only when they were asked for."""
 
     cluster_id: str
     controller_id: int
     brokers: tuple[Broker, ...]
+    authorized_operations: frozenset[AclOperation] | None = None
+    fenced_brokers: frozenset[int] = frozenset()
 
 
 class FeatureLevels(NamedTuple):

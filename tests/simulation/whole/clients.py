@@ -191,7 +191,7 @@ async def administrate(story: Story, name: str, rng: random.Random) -> None:
                 elif topic == "":
                     number += 1
                     count = rng.randint(1, 3)
-                    (created,) = await admin.create_topics([NewTopic(f"side-{number}", count, factor)])
+                    (created,) = (await admin.create_topics([NewTopic(f"side-{number}", count, factor)])).values()
                     known[created.name] = count
                     metadata.topic_created(created.name, created.topic_id, count)
                 elif action == "grow":

@@ -329,7 +329,7 @@ class Story:
                 factor, configs = self.plan.replication_factor, dict(self.plan.topic_configs)
                 # One at a time: each has to fit into one batch of the metadata log.
                 for name, count in self.plan.topics.items():
-                    (topic,) = await admin.create_topics([NewTopic(name, count, factor, configs)])
+                    (topic,) = (await admin.create_topics([NewTopic(name, count, factor, configs)])).values()
                     self.metadata.topic_created(topic.name, topic.topic_id, topic.num_partitions)
 
     def _on(self, name: str, actor: Actor) -> asyncio.Task[None]:

@@ -6,21 +6,32 @@ with Admin(bootstrap_servers="localhost:9092") as admin:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import wraps
 from types import TracebackType
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from odradek.base.ids import TopicPartition
 from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.config import Setting
-from odradek.client.core.metadata import TopicInfo
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
-from odradek.client.types import ClusterDescription, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, FeatureLevels, NewTopic
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _blocking(method: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Admin, P], T]:
+    """The method of `AsyncAdmin`, run in the loop thread."""
+
+    @wraps(method)
+    def call(self: Admin, /, *arguments: P.args, **keywords: P.kwargs) -> T:
+        return self.run(lambda admin: method(admin, *arguments, **keywords))
+
+    return call
 
 
 class Admin:
-    """As `AsyncAdmin`, for code without an event loop."""
+    """As `AsyncAdmin`, for code without an event loop; its methods may be called from any thread."""
 
     def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
         """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
@@ -34,67 +45,141 @@ class Admin:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
-        """Creates topics; raises the KafkaError of the first one that was refused (the others may exist then)."""
-        return self._thread.run(lambda: self._admin.create_topics(topics, validate_only=validate_only))
-
-    def try_create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
-        """As `create_topics`, with the errors in the results."""
-        return self._thread.run(lambda: self._admin.try_create_topics(topics, validate_only=validate_only))
-
-    def delete_topics(self, names: Iterable[str]) -> None:
-        """Deletes topics; raises the KafkaError of the first one that was refused."""
-        self._thread.run(lambda: self._admin.delete_topics(names))
-
-    def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
-        """Raises the number of partitions of topics to these totals."""
-        self._thread.run(lambda: self._admin.create_partitions(counts, validate_only=validate_only))
-
-    def list_topics(self, *, internal: bool = False) -> list[TopicInfo]:
-        """All topics by name, Kafka's own only with `internal`."""
-        return self._thread.run(lambda: self._admin.list_topics(internal=internal))
-
-    def describe_topics(self, names: Iterable[str]) -> dict[str, TopicInfo]:
-        """Partitions and leadership of topics; KafkaError for a topic that does not exist."""
-        return self._thread.run(lambda: self._admin.describe_topics(names))
-
-    def describe_configs(
-        self, resources: Iterable[ConfigResource], *, names: Sequence[str] | None = None, documentation: bool = False
-    ) -> dict[ConfigResource, list[ConfigEntry]]:
-        """The configuration of topics and brokers, all keys or only `names`."""
-        return self._thread.run(lambda: self._admin.describe_configs(resources, names=names, documentation=documentation))
-
-    def incremental_alter_configs(self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False) -> None:
-        """Changes single keys of topics and brokers; raises the KafkaError of the first resource that was refused."""
-        self._thread.run(lambda: self._admin.incremental_alter_configs(changes, validate_only=validate_only))
-
-    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Deletes the records before these offsets (-1: all that are there) and returns the new beginnings."""
-        return self._thread.run(lambda: self._admin.delete_records(offsets))
-
-    def describe_cluster(self) -> ClusterDescription:
-        """Cluster id, controller and brokers."""
-        return self._thread.run(self._admin.describe_cluster)
-
-    def describe_features(self) -> list[FeatureLevels]:
-        """All features that a broker knows, by name."""
-        return self._thread.run(self._admin.describe_features)
-
-    def update_features(
-        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
-    ) -> None:
-        """Finalizes these levels, all or none; raises the KafkaError of the first one that was refused. See `AsyncAdmin`."""
-        self._thread.run(lambda: self._admin.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
+    def run(self, action: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
+        """Runs `action` with the asyncio client in the loop thread, for instance several calls at the same time; Ctrl-C cancels it."""
+        return self._thread.run(lambda: action(self._admin))
 
     def metrics(self) -> dict[MetricName, float]:
-        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
-        metrics = self._admin.metrics
+        """See `AsyncAdmin.metrics`."""
+        return self._thread.run(self._metrics)
 
-        async def call() -> dict[MetricName, float]:
-            return metrics()
-
-        return self._thread.run(call)
+    async def _metrics(self) -> dict[MetricName, float]:
+        return self._admin.metrics()
 
     def close(self) -> None:
         """Closes the connections."""
         self._thread.run(self._admin.close)
+
+    # -- topics ----------------------------------------------------------------------------------------------------------------------------
+
+    create_topics = _blocking(AsyncAdmin.create_topics)
+    try_create_topics = _blocking(AsyncAdmin.try_create_topics)
+    delete_topics = _blocking(AsyncAdmin.delete_topics)
+    try_delete_topics = _blocking(AsyncAdmin.try_delete_topics)
+    create_partitions = _blocking(AsyncAdmin.create_partitions)
+    try_create_partitions = _blocking(AsyncAdmin.try_create_partitions)
+    list_topics = _blocking(AsyncAdmin.list_topics)
+    describe_topics = _blocking(AsyncAdmin.describe_topics)
+    try_describe_topics = _blocking(AsyncAdmin.try_describe_topics)
+    list_offsets = _blocking(AsyncAdmin.list_offsets)
+    try_list_offsets = _blocking(AsyncAdmin.try_list_offsets)
+    delete_records = _blocking(AsyncAdmin.delete_records)
+    try_delete_records = _blocking(AsyncAdmin.try_delete_records)
+
+    # -- configurations --------------------------------------------------------------------------------------------------------------------
+
+    describe_configs = _blocking(AsyncAdmin.describe_configs)
+    try_describe_configs = _blocking(AsyncAdmin.try_describe_configs)
+    incremental_alter_configs = _blocking(AsyncAdmin.incremental_alter_configs)
+    try_incremental_alter_configs = _blocking(AsyncAdmin.try_incremental_alter_configs)
+    list_config_resources = _blocking(AsyncAdmin.list_config_resources)
+    list_client_metrics_resources = _blocking(AsyncAdmin.list_client_metrics_resources)
+
+    # -- groups ----------------------------------------------------------------------------------------------------------------------------
+
+    list_groups = _blocking(AsyncAdmin.list_groups)
+    try_list_groups = _blocking(AsyncAdmin.try_list_groups)
+    list_consumer_groups = _blocking(AsyncAdmin.list_consumer_groups)
+    describe_consumer_groups = _blocking(AsyncAdmin.describe_consumer_groups)
+    try_describe_consumer_groups = _blocking(AsyncAdmin.try_describe_consumer_groups)
+    describe_classic_groups = _blocking(AsyncAdmin.describe_classic_groups)
+    try_describe_classic_groups = _blocking(AsyncAdmin.try_describe_classic_groups)
+    delete_consumer_groups = _blocking(AsyncAdmin.delete_consumer_groups)
+    try_delete_consumer_groups = _blocking(AsyncAdmin.try_delete_consumer_groups)
+    remove_members_from_consumer_group = _blocking(AsyncAdmin.remove_members_from_consumer_group)
+    try_remove_members_from_consumer_group = _blocking(AsyncAdmin.try_remove_members_from_consumer_group)
+    list_consumer_group_offsets = _blocking(AsyncAdmin.list_consumer_group_offsets)
+    try_list_consumer_group_offsets = _blocking(AsyncAdmin.try_list_consumer_group_offsets)
+    alter_consumer_group_offsets = _blocking(AsyncAdmin.alter_consumer_group_offsets)
+    try_alter_consumer_group_offsets = _blocking(AsyncAdmin.try_alter_consumer_group_offsets)
+    delete_consumer_group_offsets = _blocking(AsyncAdmin.delete_consumer_group_offsets)
+    try_delete_consumer_group_offsets = _blocking(AsyncAdmin.try_delete_consumer_group_offsets)
+
+    # -- share and streams groups ----------------------------------------------------------------------------------------------------------
+
+    describe_share_groups = _blocking(AsyncAdmin.describe_share_groups)
+    try_describe_share_groups = _blocking(AsyncAdmin.try_describe_share_groups)
+    list_share_group_offsets = _blocking(AsyncAdmin.list_share_group_offsets)
+    try_list_share_group_offsets = _blocking(AsyncAdmin.try_list_share_group_offsets)
+    alter_share_group_offsets = _blocking(AsyncAdmin.alter_share_group_offsets)
+    try_alter_share_group_offsets = _blocking(AsyncAdmin.try_alter_share_group_offsets)
+    delete_share_group_offsets = _blocking(AsyncAdmin.delete_share_group_offsets)
+    try_delete_share_group_offsets = _blocking(AsyncAdmin.try_delete_share_group_offsets)
+    delete_share_groups = _blocking(AsyncAdmin.delete_share_groups)
+    try_delete_share_groups = _blocking(AsyncAdmin.try_delete_share_groups)
+    describe_streams_groups = _blocking(AsyncAdmin.describe_streams_groups)
+    try_describe_streams_groups = _blocking(AsyncAdmin.try_describe_streams_groups)
+    list_streams_group_offsets = _blocking(AsyncAdmin.list_streams_group_offsets)
+    try_list_streams_group_offsets = _blocking(AsyncAdmin.try_list_streams_group_offsets)
+    alter_streams_group_offsets = _blocking(AsyncAdmin.alter_streams_group_offsets)
+    try_alter_streams_group_offsets = _blocking(AsyncAdmin.try_alter_streams_group_offsets)
+    delete_streams_group_offsets = _blocking(AsyncAdmin.delete_streams_group_offsets)
+    try_delete_streams_group_offsets = _blocking(AsyncAdmin.try_delete_streams_group_offsets)
+    delete_streams_groups = _blocking(AsyncAdmin.delete_streams_groups)
+    try_delete_streams_groups = _blocking(AsyncAdmin.try_delete_streams_groups)
+
+    # -- replicas --------------------------------------------------------------------------------------------------------------------------
+
+    describe_log_dirs = _blocking(AsyncAdmin.describe_log_dirs)
+    try_describe_log_dirs = _blocking(AsyncAdmin.try_describe_log_dirs)
+    describe_replica_log_dirs = _blocking(AsyncAdmin.describe_replica_log_dirs)
+    try_describe_replica_log_dirs = _blocking(AsyncAdmin.try_describe_replica_log_dirs)
+    alter_replica_log_dirs = _blocking(AsyncAdmin.alter_replica_log_dirs)
+    try_alter_replica_log_dirs = _blocking(AsyncAdmin.try_alter_replica_log_dirs)
+    elect_leaders = _blocking(AsyncAdmin.elect_leaders)
+    try_elect_leaders = _blocking(AsyncAdmin.try_elect_leaders)
+    alter_partition_reassignments = _blocking(AsyncAdmin.alter_partition_reassignments)
+    try_alter_partition_reassignments = _blocking(AsyncAdmin.try_alter_partition_reassignments)
+    list_partition_reassignments = _blocking(AsyncAdmin.list_partition_reassignments)
+
+    # -- transactions ----------------------------------------------------------------------------------------------------------------------
+
+    describe_producers = _blocking(AsyncAdmin.describe_producers)
+    try_describe_producers = _blocking(AsyncAdmin.try_describe_producers)
+    describe_transactions = _blocking(AsyncAdmin.describe_transactions)
+    try_describe_transactions = _blocking(AsyncAdmin.try_describe_transactions)
+    list_transactions = _blocking(AsyncAdmin.list_transactions)
+    try_list_transactions = _blocking(AsyncAdmin.try_list_transactions)
+    abort_transaction = _blocking(AsyncAdmin.abort_transaction)
+    fence_producers = _blocking(AsyncAdmin.fence_producers)
+    try_fence_producers = _blocking(AsyncAdmin.try_fence_producers)
+    force_terminate_transaction = _blocking(AsyncAdmin.force_terminate_transaction)
+
+    # -- the cluster -----------------------------------------------------------------------------------------------------------------------
+
+    describe_cluster = _blocking(AsyncAdmin.describe_cluster)
+    unregister_broker = _blocking(AsyncAdmin.unregister_broker)
+    describe_features = _blocking(AsyncAdmin.describe_features)
+    update_features = _blocking(AsyncAdmin.update_features)
+    describe_metadata_quorum = _blocking(AsyncAdmin.describe_metadata_quorum)
+    add_raft_voter = _blocking(AsyncAdmin.add_raft_voter)
+    remove_raft_voter = _blocking(AsyncAdmin.remove_raft_voter)
+
+    # -- security --------------------------------------------------------------------------------------------------------------------------
+
+    describe_acls = _blocking(AsyncAdmin.describe_acls)
+    create_acls = _blocking(AsyncAdmin.create_acls)
+    try_create_acls = _blocking(AsyncAdmin.try_create_acls)
+    delete_acls = _blocking(AsyncAdmin.delete_acls)
+    try_delete_acls = _blocking(AsyncAdmin.try_delete_acls)
+    describe_user_scram_credentials = _blocking(AsyncAdmin.describe_user_scram_credentials)
+    try_describe_user_scram_credentials = _blocking(AsyncAdmin.try_describe_user_scram_credentials)
+    alter_user_scram_credentials = _blocking(AsyncAdmin.alter_user_scram_credentials)
+    try_alter_user_scram_credentials = _blocking(AsyncAdmin.try_alter_user_scram_credentials)
+    create_delegation_token = _blocking(AsyncAdmin.create_delegation_token)
+    renew_delegation_token = _blocking(AsyncAdmin.renew_delegation_token)
+    expire_delegation_token = _blocking(AsyncAdmin.expire_delegation_token)
+    describe_delegation_token = _blocking(AsyncAdmin.describe_delegation_token)
+    describe_client_quotas = _blocking(AsyncAdmin.describe_client_quotas)
+    alter_client_quotas = _blocking(AsyncAdmin.alter_client_quotas)
+    try_alter_client_quotas = _blocking(AsyncAdmin.try_alter_client_quotas)

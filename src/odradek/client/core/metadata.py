@@ -8,6 +8,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, code_of
 from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.protocol.messages.describe_cluster import DescribeClusterResponse
 from odradek.protocol.messages.metadata import MetadataResponse
 
 
@@ -179,6 +180,13 @@ class MetadataCache:
             before = known.partitions.get(part.partition_index) if known is not None and same_topic else None
             partitions[info.partition] = before if before is not None and before.leader_epoch > info.leader_epoch >= 0 else info
         return TopicInfo(name, answered.topic_id or ZERO_UUID, answered.is_internal, code_of(answered.error_code), partitions)
+
+
+def controllers_as_metadata(answer: DescribeClusterResponse) -> MetadataResponse:
+    """What DescribeCluster says of the controllers, in the form of an answer to Metadata without topics (KIP-919)."""
+    each = MetadataResponse.MetadataResponseBroker
+    nodes = [each(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack) for node in answer.brokers]
+    return MetadataResponse(brokers=nodes, cluster_id=answer.cluster_id, controller_id=answer.controller_id, topics=[])
 
 
 LEADERSHIP_ERRORS = frozenset(

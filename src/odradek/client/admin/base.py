@@ -1,0 +1,145 @@
+"""What all subjects of the asyncio admin client share: the connections, and the strategies with their time limit."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin.asking import AnyNode, Ask, AtBrokers, AtController, AtCoordinators, AtLeaders, Peer, Route, settle
+from odradek.client.cluster import Cluster
+from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
+from odradek.client.coordinators import CoordinatorKind
+from odradek.client.core.admin_items import CONTROLLER_ERRORS, COORDINATOR_ERRORS, NOTHING, RETRIABLE_ERRORS, K, Outcomes, V
+from odradek.client.core.metadata import Broker
+from odradek.client.metrics import MetricName
+
+T = TypeVar("T")
+
+
+class AdminBase:
+    """A started client has a cluster; its calls ask by one of the strategies of `asking`."""
+
+    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
+        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+        self._config = ClientConfig(ADMIN_CONFIG, config, **settings)
+        self._cluster: Cluster | None = None
+
+    async def start(self) -> Self:
+        """Makes the client ready; connections are made when they are needed."""
+        if self._cluster is None:
+            self._cluster = Cluster(self._config)
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The connections; OdradekError before `start`."""
+        if self._cluster is None:
+            raise OdradekError("the admin client is not started: use `async with`, or await start()")
+        return self._cluster
+
+    def metrics(self) -> dict[MetricName, float]:
+        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        return self.cluster.metrics()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    # -- strategies: several items ----------------------------------------------------------------------------------------------------
+
+    async def _settle(
+        self, keys: Iterable[K], route: Route[K], ask: Ask[K, V], retried: Collection[ErrorCode], name: Callable[[K], str]
+    ) -> Outcomes[K, V]:
+        limit = self._config.integer("default.api.timeout.ms")
+        return await settle(self.cluster, keys, route, ask, retried=retried, name=name, timeout_ms=limit)
+
+    async def _at_controller(self, keys: Iterable[K], ask: Ask[K, V], *, name: Callable[[K], str] = str) -> Outcomes[K, V]:
+        return await self._settle(keys, AtController[K](), ask, CONTROLLER_ERRORS, name)
+
+    async def _at_any_broker(
+        self, keys: Iterable[K], ask: Ask[K, V], *, retried: Collection[ErrorCode] = NOTHING, name: Callable[[K], str] = str
+    ) -> Outcomes[K, V]:
+        return await self._settle(keys, AnyNode[K](), ask, retried, name)
+
+    async def _at_leaders(
+        self,
+        keys: Iterable[K],
+        ask: Ask[K, V],
+        *,
+        partition_of: Callable[[K], TopicPartition],
+        retried: Collection[ErrorCode] = RETRIABLE_ERRORS,
+        name: Callable[[K], str] = str,
+    ) -> Outcomes[K, V]:
+        return await self._settle(keys, AtLeaders[K](partition_of), ask, retried, name)
+
+    async def _at_coordinators(
+        self,
+        kind: CoordinatorKind,
+        keys: Iterable[K],
+        ask: Ask[K, V],
+        *,
+        id_of: Callable[[K], str] = str,
+        retried: Collection[ErrorCode] = COORDINATOR_ERRORS,
+        name: Callable[[K], str] = str,
+    ) -> Outcomes[K, V]:
+        return await self._settle(keys, AtCoordinators[K](kind, id_of), ask, retried, name)
+
+    async def _at_brokers(
+        self,
+        keys: Iterable[K],
+        ask: Ask[K, V],
+        *,
+        broker_of: Callable[[K], int],
+        retried: Collection[ErrorCode] = NOTHING,
+        name: Callable[[K], str] = str,
+    ) -> Outcomes[K, V]:
+        return await self._settle(keys, AtBrokers[K](broker_of), ask, retried, name)
+
+    async def _all_brokers(self) -> list[int]:
+        """The ids of the brokers that are in the cluster now."""
+
+        async def attempt() -> list[int]:
+            return sorted((await self.cluster.refresh([])).brokers)
+
+        return await self.cluster.retrying("the brokers of the cluster", attempt)
+
+    async def _broker_info(self, node_id: int) -> Broker:
+        """Where the broker is."""
+        view = self.cluster.view
+        if node_id not in view.brokers:
+            view = await self.cluster.refresh([])
+        return view.brokers.get(node_id) or Broker(node_id, "", -1)
+
+    # -- strategies: one question -----------------------------------------------------------------------------------------------------
+
+    async def _controller(self, what: str, ask: Callable[[Peer], Awaitable[T]]) -> T:
+        """One question to the controller; its KafkaError is raised."""
+        return _only(await self._at_controller([what], _one(ask)))
+
+    async def _any_broker(self, what: str, ask: Callable[[Peer], Awaitable[T]]) -> T:
+        """One question to any broker; its KafkaError is raised."""
+        return _only(await self._at_any_broker([what], _one(ask)))
+
+
+def _one(ask: Callable[[Peer], Awaitable[T]]) -> Ask[str, T]:
+    async def asked(peer: Peer, keys: Collection[str]) -> dict[str, T | KafkaError]:
+        return dict.fromkeys(keys, await ask(peer))
+
+    return asked
+
+
+def _only(outcomes: Outcomes[str, T]) -> T:
+    (answer,) = outcomes.values()
+    if isinstance(answer, KafkaError):
+        raise answer
+    return answer

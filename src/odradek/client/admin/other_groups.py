@@ -1,0 +1,130 @@
+"""Share groups (KIP-932) and streams groups (KIP-1071).
+
+The offsets of a streams group are committed as those of a group of consumers are; its calls are named apart as in Kafka's Admin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from odradek.base.ids import TopicPartition
+from odradek.client.admin.asking import Peer
+from odradek.client.admin.base import AdminBase
+from odradek.client.admin.faces import raising, raising_only
+from odradek.client.admin.groups import GroupCalls
+from odradek.client.admin.types.groups import ShareGroupDescription, SharePartitionOffsetInfo, StreamsGroupDescription
+from odradek.client.coordinators import CoordinatorKind
+from odradek.client.core.admin_items import Outcomes, results
+from odradek.client.core.admin_other_groups import (
+    ShareOffsets,
+    alter_share_offsets_request,
+    altered_share_offsets,
+    delete_share_offsets_request,
+    deleted_share_offsets,
+    described_share_groups,
+    described_share_offsets,
+    described_streams_groups,
+    share_offsets_request,
+)
+from odradek.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+from odradek.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from odradek.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
+from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+
+
+class ShareGroupCalls(AdminBase):
+    """The part of `AsyncAdmin` that is about share groups."""
+
+    async def try_describe_share_groups(
+        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
+    ) -> Outcomes[str, ShareGroupDescription]:
+        """State, members and assignments of share groups; GROUP_ID_NOT_FOUND for one that is not there, or is of another type."""
+
+        async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, ShareGroupDescription]:
+            request = ShareGroupDescribeRequest(group_ids=list(ids), include_authorized_operations=include_authorized_operations)
+            response = await peer.call(request, ShareGroupDescribeResponse)
+            return described_share_groups(response, await self._broker_info(peer.node_id))
+
+        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=_group)
+
+    describe_share_groups = raising(try_describe_share_groups)
+
+    async def try_list_share_group_offsets(self, groups: Mapping[str, Iterable[TopicPartition] | None]) -> Outcomes[str, ShareOffsets]:
+        """Where share groups begin to read: in all partitions that they know (None), or in these.
+
+        A partition in which a group has not begun has None; one whose offset cannot be told has its KafkaError.
+        """
+        wanted = {group_id: None if partitions is None else list(partitions) for group_id, partitions in groups.items()}
+
+        async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, ShareOffsets]:
+            request = share_offsets_request({each: wanted[each] for each in ids})
+            return described_share_offsets(await peer.call(request, DescribeShareGroupOffsetsResponse))
+
+        return await self._at_coordinators(CoordinatorKind.GROUP, wanted, ask, name=_group)
+
+    async def list_share_group_offsets(
+        self, groups: Mapping[str, Iterable[TopicPartition] | None]
+    ) -> dict[str, dict[TopicPartition, SharePartitionOffsetInfo | None]]:
+        """Where share groups begin to read: in all partitions that they know (None), or in these; None where a group has not begun.
+
+        Raises the KafkaError of the first group or partition that failed.
+        """
+        found = results(await self.try_list_share_group_offsets(groups))
+        return {group_id: results(offsets) for group_id, offsets in found.items()}
+
+    async def try_alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> Outcomes[TopicPartition, None]:
+        """Lets a share group without members begin at these offsets; NON_EMPTY_GROUP."""
+
+        async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
+            request = alter_share_offsets_request(group_id, {each: offsets[each] for each in asked})
+            return altered_share_offsets(await peer.call(request, AlterShareGroupOffsetsResponse), asked)
+
+        return await self._at_coordinators(CoordinatorKind.GROUP, offsets, ask, id_of=lambda _: group_id)
+
+    alter_share_group_offsets = raising_only(try_alter_share_group_offsets)
+
+    async def try_delete_share_group_offsets(self, group_id: str, topics: Iterable[str]) -> Outcomes[str, None]:
+        """Lets a share group without members forget topics; NON_EMPTY_GROUP."""
+
+        async def ask(peer: Peer, asked: Sequence[str]) -> Outcomes[str, None]:
+            response = await peer.call(delete_share_offsets_request(group_id, asked), DeleteShareGroupOffsetsResponse)
+            return deleted_share_offsets(response, asked)
+
+        return await self._at_coordinators(CoordinatorKind.GROUP, topics, ask, id_of=lambda _: group_id)
+
+    delete_share_group_offsets = raising_only(try_delete_share_group_offsets)
+
+
+class OtherGroupCalls(ShareGroupCalls, GroupCalls):
+    """The part of `AsyncAdmin` that is about share and streams groups."""
+
+    delete_share_groups = GroupCalls.delete_consumer_groups
+    try_delete_share_groups = GroupCalls.try_delete_consumer_groups
+
+    async def try_describe_streams_groups(
+        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
+    ) -> Outcomes[str, StreamsGroupDescription]:
+        """State, topology, members and tasks of streams groups; GROUP_ID_NOT_FOUND for one that is not there, or is of another type."""
+
+        async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, StreamsGroupDescription]:
+            request = StreamsGroupDescribeRequest(group_ids=list(ids), include_authorized_operations=include_authorized_operations)
+            response = await peer.call(request, StreamsGroupDescribeResponse)
+            return described_streams_groups(response, await self._broker_info(peer.node_id))
+
+        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=_group)
+
+    describe_streams_groups = raising(try_describe_streams_groups)
+
+    list_streams_group_offsets = GroupCalls.list_consumer_group_offsets
+    try_list_streams_group_offsets = GroupCalls.try_list_consumer_group_offsets
+    alter_streams_group_offsets = GroupCalls.alter_consumer_group_offsets
+    try_alter_streams_group_offsets = GroupCalls.try_alter_consumer_group_offsets
+    delete_streams_group_offsets = GroupCalls.delete_consumer_group_offsets
+    try_delete_streams_group_offsets = GroupCalls.try_delete_consumer_group_offsets
+    delete_streams_groups = GroupCalls.delete_consumer_groups
+    try_delete_streams_groups = GroupCalls.try_delete_consumer_groups
+
+
+def _group(group_id: str) -> str:
+    return f"group {group_id}"

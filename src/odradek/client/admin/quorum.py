@@ -1,0 +1,123 @@
+"""The cluster as a whole: its nodes, features, and the quorum of its controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from odradek import __version__
+from odradek.client.admin.asking import Peer
+from odradek.client.admin.base import AdminBase
+from odradek.client.admin.types.cluster import QuorumInfo, RaftVoterEndpoint
+from odradek.client.core.admin_quorum import (
+    describe_quorum_request,
+    described_cluster,
+    described_features,
+    described_quorum,
+    raise_error,
+    raise_features_error,
+    update_features_request,
+    voter_listeners,
+)
+from odradek.client.types import ClusterDescription, FeatureLevels
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.protocol.messages.describe_quorum import DescribeQuorumResponse
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from odradek.protocol.messages.update_features import UpdateFeaturesResponse
+
+
+class QuorumCalls(AdminBase):
+    """The part of `AsyncAdmin` that is about the cluster as a whole."""
+
+    async def describe_cluster(
+        self, *, include_authorized_operations: bool = False, include_fenced_brokers: bool = False
+    ) -> ClusterDescription:
+        """Cluster id, controller and brokers; fenced brokers, too, if asked for (KIP-1073)."""
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=include_authorized_operations, include_fenced_brokers=include_fenced_brokers
+        )
+
+        async def ask(peer: Peer) -> ClusterDescription:
+            return described_cluster(await peer.call(request, DescribeClusterResponse))
+
+        return await self._any_broker("describing the cluster", ask)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Takes a broker that will not come back out of the cluster's metadata; BROKER_ID_NOT_REGISTERED."""
+
+        async def ask(peer: Peer) -> None:
+            response = await peer.call(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)
+            raise_error(response.error_code, response.error_message, f"broker {broker_id}")
+
+        await self._controller(f"unregistering broker {broker_id}", ask)
+
+    # -- features ---------------------------------------------------------------------------------------------------------------------
+
+    async def describe_features(self) -> list[FeatureLevels]:
+        """All features that a broker supports, and those finalized at a level that it does not support (with the range 0 to 0), by name."""
+        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
+
+        async def ask(peer: Peer) -> list[FeatureLevels]:
+            return described_features(await peer.call(request, ApiVersionsResponse))
+
+        return await self._any_broker("describing features", ask)
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
+    ) -> None:
+        """Finalizes these levels, all or none: upward, or with `downgrade` downward. `unsafe`: even if the broker has to drop metadata.
+
+        Raises the KafkaError of the first one that was refused.
+        """
+        kind = 1 if not downgrade else 3 if unsafe else 2
+
+        async def ask(peer: Peer) -> None:
+            request = update_features_request(levels, kind, peer.timeout_ms, validate_only)
+            raise_features_error(await peer.call(request, UpdateFeaturesResponse))
+
+        await self._controller("changing features", ask)
+
+    # -- the quorum -------------------------------------------------------------------------------------------------------------------
+
+    async def describe_metadata_quorum(self) -> QuorumInfo:
+        """Leader, voters and observers of the metadata log, and how far each of them is."""
+
+        async def ask(peer: Peer) -> QuorumInfo:
+            return described_quorum(await peer.call(describe_quorum_request(), DescribeQuorumResponse))
+
+        return await self._any_broker("describing the quorum", ask)
+
+    async def add_raft_voter(
+        self, voter_id: int, voter_directory_id: UUID, endpoints: Iterable[RaftVoterEndpoint], *, cluster_id: str | None = None
+    ) -> None:
+        """Makes a controller that follows the metadata log a voter (KIP-853); it has to be caught up.
+
+        DUPLICATE_VOTER; INCONSISTENT_CLUSTER_ID when `cluster_id` is given and another; UNSUPPORTED_VERSION while kraft.version is 0.
+        """
+        listeners = voter_listeners(endpoints)
+
+        async def ask(peer: Peer) -> None:
+            request = AddRaftVoterRequest(
+                cluster_id=cluster_id,
+                timeout_ms=peer.timeout_ms,
+                voter_id=voter_id,
+                voter_directory_id=voter_directory_id,
+                listeners=listeners,
+            )
+            response = await peer.call(request, AddRaftVoterResponse)
+            raise_error(response.error_code, response.error_message, f"adding voter {voter_id}")
+
+        await self._controller(f"adding voter {voter_id}", ask)
+
+    async def remove_raft_voter(self, voter_id: int, voter_directory_id: UUID, *, cluster_id: str | None = None) -> None:
+        """Takes a voter out of the quorum (KIP-853); VOTER_NOT_FOUND, and the errors of `add_raft_voter`."""
+        request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=voter_directory_id)
+
+        async def ask(peer: Peer) -> None:
+            response = await peer.call(request, RemoveRaftVoterResponse)
+            raise_error(response.error_code, response.error_message, f"removing voter {voter_id}")
+
+        await self._controller(f"removing voter {voter_id}", ask)

@@ -1,0 +1,183 @@
+"""Topics, their partitions, offsets and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin.asking import Peer
+from odradek.client.admin.base import AdminBase
+from odradek.client.admin.faces import raising, raising_only
+from odradek.client.admin.types.topics import ListOffsetsResultInfo, NewPartitions, OffsetSpec, TopicDescription
+from odradek.client.core.admin_items import RETRIABLE_ERRORS, Outcomes
+from odradek.client.core.admin_topics import (
+    METADATA_BY_ID_SINCE,
+    TopicKey,
+    TopicPages,
+    creatable,
+    create_partitions_request,
+    created_partitions,
+    created_topics,
+    delete_records_request,
+    delete_topics_request,
+    deleted_records,
+    deleted_topics,
+    described_topics,
+    offset_infos,
+    too_old_for,
+    topic_label,
+    topics_request,
+)
+from odradek.client.core.data_requests import list_offsets_request
+from odradek.client.core.metadata import MetadataCache, TopicInfo
+from odradek.client.types import CreatedTopic, NewTopic
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.create_partitions import CreatePartitionsResponse
+from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.delete_records import DeleteRecordsResponse
+from odradek.protocol.messages.delete_topics import DeleteTopicsResponse
+from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
+from odradek.protocol.messages.list_offsets import ListOffsetsResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+# A description is about the present: waiting for a topic that is not there would be wrong.
+_RETRIED_DESCRIBING = RETRIABLE_ERRORS - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+PAGE_SIZE = 2000
+"""Partitions that one answer describes at most, as Java's client asks."""
+
+
+class TopicCalls(AdminBase):
+    """The part of `AsyncAdmin` that is about topics."""
+
+    async def try_create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Outcomes[str, CreatedTopic]:
+        """Creates topics, or with `validate_only` says whether they could be; TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR, ..."""
+        wanted: dict[str, NewTopic] = {}
+        for topic in topics:
+            wanted.setdefault(topic.name, topic)
+
+        async def ask(peer: Peer, names: Sequence[str]) -> Outcomes[str, CreatedTopic]:
+            creations = [creatable(wanted[name]) for name in names]
+            request = CreateTopicsRequest(topics=creations, timeout_ms=peer.timeout_ms, validate_only=validate_only)
+            return created_topics(await peer.call(request, CreateTopicsResponse))
+
+        return await self._at_controller(wanted, ask, name=topic_label)
+
+    create_topics = raising(try_create_topics)
+
+    async def try_delete_topics(self, topics: Iterable[TopicKey]) -> Outcomes[TopicKey, None]:
+        """Deletes topics by name or by id; UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID for what is not there."""
+
+        async def ask(peer: Peer, asked: Sequence[TopicKey]) -> Outcomes[TopicKey, None]:
+            request = delete_topics_request(asked, peer.version(ApiKey.DELETE_TOPICS), peer.timeout_ms)
+            found = deleted_topics(await peer.call(request, DeleteTopicsResponse), asked)
+            for topic, error in found.items():
+                if error is None and isinstance(topic, str):
+                    self.cluster.metadata.forget(topic)
+            return found
+
+        return await self._at_controller(topics, ask, name=topic_label)
+
+    delete_topics = raising_only(try_delete_topics)
+
+    async def try_create_partitions(self, counts: Mapping[str, int | NewPartitions], *, validate_only: bool = False) -> Outcomes[str, None]:
+        """Raises the number of partitions of topics to these totals; INVALID_PARTITIONS for a total that is not more."""
+
+        async def ask(peer: Peer, names: Sequence[str]) -> Outcomes[str, None]:
+            request = create_partitions_request(counts, names, peer.timeout_ms, validate_only)
+            return created_partitions(await peer.call(request, CreatePartitionsResponse))
+
+        return await self._at_controller(counts, ask, name=topic_label)
+
+    create_partitions = raising_only(try_create_partitions)
+
+    async def list_topics(self, *, internal: bool = False) -> list[TopicInfo]:
+        """All topics by name, Kafka's own only with `internal`."""
+
+        async def ask(peer: Peer) -> list[TopicInfo]:
+            response = await peer.call(MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse)
+            topics = MetadataCache(0).update(response, 0).topics
+            return [topics[name] for name in sorted(topics) if internal or not topics[name].is_internal]
+
+        return await self._any_broker("listing topics", ask)
+
+    async def try_describe_topics(
+        self, topics: Iterable[TopicKey], *, include_authorized_operations: bool = False, page_size: int = PAGE_SIZE
+    ) -> Outcomes[TopicKey, TopicDescription]:
+        """Partitions and leadership of topics by name or by id; UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID for what is not there.
+
+        Names are asked for by pages of `page_size` partitions, and so know eligible leaders (KIP-966), where the broker can do that.
+        """
+
+        async def ask(peer: Peer, asked: Sequence[TopicKey]) -> Outcomes[TopicKey, TopicDescription]:
+            names = [each for each in asked if isinstance(each, str)]
+            pages = TopicPages(names, page_size, include_authorized_operations)
+            paged = await self._described_by_pages(peer, pages) if names else None
+            left = [each for each in asked if paged is None or not isinstance(each, str)]
+            found: Outcomes[TopicKey, TopicDescription] = {}
+            if paged is not None:
+                found.update(paged)
+            if left:
+                found |= await self._described_at_once(peer, left, include_authorized_operations)
+            return found
+
+        return await self._at_any_broker(topics, ask, retried=_RETRIED_DESCRIBING, name=topic_label)
+
+    describe_topics = raising(try_describe_topics)
+
+    async def _described_by_pages(self, peer: Peer, pages: TopicPages) -> Outcomes[str, TopicDescription] | None:
+        """None when the broker has no pages."""
+        try:
+            while pages.answered(await peer.call(pages.request(), DescribeTopicPartitionsResponse)):
+                pass
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                return None
+            raise
+        return pages.found
+
+    async def _described_at_once(self, peer: Peer, asked: Sequence[TopicKey], authorized: bool) -> Outcomes[TopicKey, TopicDescription]:
+        by_name = all(isinstance(each, str) for each in asked)
+        if not by_name and peer.version(ApiKey.METADATA) < METADATA_BY_ID_SINCE:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker cannot describe topics by id: it is older than Kafka 3.1")
+        return described_topics(await peer.call(topics_request(asked, authorized), MetadataResponse), asked)
+
+    # -- offsets and records ----------------------------------------------------------------------------------------------------------
+
+    async def try_list_offsets(
+        self, specs: Mapping[TopicPartition, OffsetSpec | int], *, read_committed: bool = False
+    ) -> Outcomes[TopicPartition, ListOffsetsResultInfo]:
+        """Offsets of partitions: those of an OffsetSpec, or the first ones at or after a timestamp (Unix milliseconds).
+
+        With `read_committed` LATEST is the last stable offset. A partition that does not exist is waited for, and fails with
+        UNKNOWN_TOPIC_OR_PARTITION in the end; UNSUPPORTED_VERSION for a spec that the leader does not know.
+        """
+        wanted = {partition: int(spec) for partition, spec in specs.items()}
+
+        async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, ListOffsetsResultInfo]:
+            found = too_old_for({each: wanted[each] for each in asked}, peer.version(ApiKey.LIST_OFFSETS))
+            left = {each: wanted[each] for each in asked if each not in found}
+            if left:
+                request = list_offsets_request(left, 1 if read_committed else 0, peer.timeout_ms)
+                found |= offset_infos(await peer.call(request, ListOffsetsResponse))
+            return found
+
+        return await self._at_leaders(wanted, ask, partition_of=_itself)
+
+    list_offsets = raising(try_list_offsets)
+
+    async def try_delete_records(self, offsets: Mapping[TopicPartition, int]) -> Outcomes[TopicPartition, int]:
+        """Deletes the records before these offsets (-1: all that are there) and gives the new beginnings; OFFSET_OUT_OF_RANGE."""
+
+        async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, int]:
+            request = delete_records_request({each: offsets[each] for each in asked}, peer.timeout_ms)
+            return deleted_records(await peer.call(request, DeleteRecordsResponse))
+
+        return await self._at_leaders(offsets, ask, partition_of=_itself)
+
+    delete_records = raising(try_delete_records)
+
+
+def _itself(partition: TopicPartition) -> TopicPartition:
+    return partition

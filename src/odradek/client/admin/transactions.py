@@ -1,0 +1,148 @@
+"""Transactions and producers: what is open, since when, and how to end what hangs (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin.asking import Peer, one_by_one
+from odradek.client.admin.base import AdminBase
+from odradek.client.admin.faces import raising
+from odradek.client.admin.types.transactions import (
+    AbortTransactionSpec,
+    ProducerIdAndEpoch,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
+from odradek.client.coordinators import CoordinatorKind
+from odradek.client.core.admin_items import COORDINATOR_ERRORS, Outcomes, results
+from odradek.client.core.admin_terms import known
+from odradek.client.core.admin_transactions import (
+    abort_request,
+    aborted,
+    describe_producers_request,
+    described_producers,
+    described_transactions,
+    fenced_producer,
+    listed_transactions,
+)
+from odradek.protocol.messages.describe_producers import DescribeProducersResponse
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
+
+
+class TransactionCalls(AdminBase):
+    """The part of `AsyncAdmin` that is about transactions."""
+
+    async def try_describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+    ) -> Outcomes[TopicPartition, list[ProducerState]]:
+        """The producers that wrote to partitions, as the leaders know them, or the replicas on one broker."""
+
+        async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, list[ProducerState]]:
+            return described_producers(await peer.call(describe_producers_request(asked), DescribeProducersResponse))
+
+        if broker_id is not None:
+            return await self._at_brokers(partitions, ask, broker_of=lambda _: broker_id)
+        return await self._at_leaders(partitions, ask, partition_of=lambda each: each)
+
+    describe_producers = raising(try_describe_producers)
+
+    async def try_describe_transactions(self, transactional_ids: Iterable[str]) -> Outcomes[str, TransactionDescription]:
+        """State, producer and partitions of transactional ids; TRANSACTIONAL_ID_NOT_FOUND."""
+
+        async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, TransactionDescription]:
+            request = DescribeTransactionsRequest(transactional_ids=list(ids))
+            return described_transactions(await peer.call(request, DescribeTransactionsResponse), peer.node_id)
+
+        return await self._at_coordinators(CoordinatorKind.TRANSACTION, transactional_ids, ask, name=_transactional_id)
+
+    describe_transactions = raising(try_describe_transactions)
+
+    async def try_list_transactions(
+        self,
+        *,
+        states: Iterable[TransactionState | str] = (),
+        producer_ids: Iterable[int] = (),
+        duration_ms: int = -1,
+        transactional_id_pattern: str | None = None,
+    ) -> Outcomes[int, list[TransactionListing]]:
+        """The transactional ids that each broker coordinates, by broker id; only those in these states, of these producer ids, with a
+        transaction open for longer than `duration_ms` (KIP-994), whose id matches the pattern as a whole (RE2/J, KIP-1152).
+
+        Filters that are left out let all pass; ValueError for a state that there is not.
+        """
+        request = ListTransactionsRequest(
+            state_filters=[known(TransactionState, each) for each in states],
+            producer_id_filters=list(producer_ids),
+            duration_filter=duration_ms,
+            transactional_id_pattern=transactional_id_pattern,
+        )
+
+        async def ask(peer: Peer, brokers: Sequence[int]) -> Outcomes[int, list[TransactionListing]]:
+            listed = listed_transactions(await peer.call(request, ListTransactionsResponse))
+            return dict.fromkeys(brokers, listed)
+
+        return await self._at_brokers(
+            await self._all_brokers(), ask, broker_of=int, retried=COORDINATOR_ERRORS, name=lambda each: f"broker {each}"
+        )
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[TransactionState | str] = (),
+        producer_ids: Iterable[int] = (),
+        duration_ms: int = -1,
+        transactional_id_pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """The transactional ids of the cluster, sorted; filters as in `try_list_transactions`.
+
+        Raises the KafkaError of the first broker that failed; `try_list_transactions` has the others'.
+        """
+        found = results(
+            await self.try_list_transactions(
+                states=states, producer_ids=producer_ids, duration_ms=duration_ms, transactional_id_pattern=transactional_id_pattern
+            )
+        )
+        return sorted(each for listed in found.values() for each in listed)
+
+    async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
+        """Writes an abort marker to a partition in which a transaction hangs that no coordinator knows.
+
+        INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED when the partition knows better.
+        """
+
+        async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
+            return aborted(await peer.call(abort_request(spec), WriteTxnMarkersResponse))
+
+        results(await self._at_leaders([spec.topic_partition], ask, partition_of=lambda each: each))
+
+    async def try_fence_producers(self, transactional_ids: Iterable[str]) -> Outcomes[str, ProducerIdAndEpoch]:
+        """Turns away the producers that use these transactional ids, and aborts what they have open."""
+        # The timeout is that of the next transaction, which no producer will begin with it.
+        timeout_ms = self._config.integer("request.timeout.ms")
+
+        async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, ProducerIdAndEpoch]:
+            async def one(transactional_id: str) -> ProducerIdAndEpoch | KafkaError:
+                request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+                return fenced_producer(transactional_id, await peer.call(request, InitProducerIdResponse))
+
+            return await one_by_one(ids, one)
+
+        retried = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS}
+        return await self._at_coordinators(CoordinatorKind.TRANSACTION, transactional_ids, ask, retried=retried, name=_transactional_id)
+
+    fence_producers = raising(try_fence_producers)
+
+    async def force_terminate_transaction(self, transactional_id: str) -> None:
+        """Aborts the transaction of a transactional id, also one that is prepared for two-phase commit (KIP-939)."""
+        results(await self.try_fence_producers([transactional_id]))
+
+
+def _transactional_id(text: str) -> str:
+    return f"transactional id {text}"

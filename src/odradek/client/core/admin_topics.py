@@ -1,0 +1,265 @@
+"""Topics and partitions: from what the admin client wants to messages, and from responses back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError, code_of
+from odradek.base.ids import TopicPartition, uuid_to_string
+from odradek.client.admin.types.topics import ListOffsetsResultInfo, NewPartitions, OffsetSpec, TopicDescription, TopicPartitionInfo
+from odradek.client.core.admin_items import Outcomes, outcome
+from odradek.client.core.admin_terms import authorized_operations, by_topic, present
+from odradek.client.core.data_requests import listed_offsets
+from odradek.client.types import CreatedTopic, NewTopic
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from odradek.protocol.messages.list_offsets import ListOffsetsResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+TopicKey = str | UUID
+"""A topic by its name or its id."""
+
+DELETE_BY_ID_SINCE = 6
+METADATA_BY_ID_SINCE = 12
+"""Versions; an answer of Metadata may lack the name since 12 only."""
+
+_SINCE = {OffsetSpec.MAX_TIMESTAMP: 7, OffsetSpec.EARLIEST_LOCAL: 8, OffsetSpec.LATEST_TIERED: 9, OffsetSpec.EARLIEST_PENDING_UPLOAD: 11}
+"""Versions of ListOffsets."""
+
+
+def _topic_error(code: int, topic: TopicKey) -> KafkaError | None:
+    missing = code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+    return outcome(code, None, topic_label(topic) + (" does not exist" if missing else ""))
+
+
+def topic_label(topic: TopicKey) -> str:
+    """The topic, for people."""
+    return f"topic {topic}" if isinstance(topic, str) else f"topic id {uuid_to_string(topic)}"
+
+
+# -- created, deleted, widened ------------------------------------------------------------------------------------------------------------
+
+
+def creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
+    """A topic to create."""
+    return CreateTopicsRequest.CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.assignments else topic.num_partitions,
+        replication_factor=-1 if topic.assignments else topic.replication_factor,
+        assignments=[
+            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+            for partition, brokers in topic.assignments.items()
+        ],
+        configs=[CreateTopicsRequest.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+def created_topics(response: CreateTopicsResponse) -> Outcomes[str, CreatedTopic]:
+    """What became of every topic."""
+    found: Outcomes[str, CreatedTopic] = {}
+    for topic in response.topics:
+        error = outcome(topic.error_code, topic.error_message, f"topic {topic.name}")
+        found[topic.name] = error or CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor)
+    return found
+
+
+def delete_topics_request(topics: Sequence[TopicKey], version: int, timeout_ms: int) -> DeleteTopicsRequest:
+    """KafkaError(UNSUPPORTED_VERSION) for ids where the broker only knows names."""
+    if version >= DELETE_BY_ID_SINCE:
+        state = DeleteTopicsRequest.DeleteTopicState
+        wanted = [state(name=each) if isinstance(each, str) else state(topic_id=each) for each in topics]
+        return DeleteTopicsRequest(topics=wanted, timeout_ms=timeout_ms)
+    names = [each for each in topics if isinstance(each, str)]
+    if len(names) < len(topics):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker cannot delete topics by id: it is older than Kafka 2.8")
+    return DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
+
+
+def deleted_topics(response: DeleteTopicsResponse, asked: Iterable[TopicKey]) -> Outcomes[TopicKey, None]:
+    """What became of every topic, by what it was asked by: an answer to an id may have the name beside it."""
+    ids = {each for each in asked if isinstance(each, UUID)}
+    found: Outcomes[TopicKey, None] = {}
+    for result in response.responses:
+        key: TopicKey = result.topic_id if result.topic_id in ids else result.name or ""
+        found[key] = outcome(result.error_code, result.error_message, topic_label(key))
+    return found
+
+
+def create_partitions_request(
+    counts: Mapping[str, int | NewPartitions], names: Sequence[str], timeout_ms: int, validate_only: bool
+) -> CreatePartitionsRequest:
+    """New totals of topics."""
+    topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = []
+    for name in names:
+        wanted = counts[name]
+        total = wanted if isinstance(wanted, NewPartitions) else NewPartitions(wanted)
+        assignments = (
+            None
+            if total.assignments is None
+            else [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=list(each)) for each in total.assignments]
+        )
+        topics.append(CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total.total_count, assignments=assignments))
+    return CreatePartitionsRequest(topics=topics, timeout_ms=timeout_ms, validate_only=validate_only)
+
+
+def created_partitions(response: CreatePartitionsResponse) -> Outcomes[str, None]:
+    """What became of every topic."""
+    return {each.name: outcome(each.error_code, each.error_message, f"topic {each.name}") for each in response.results}
+
+
+# -- described ----------------------------------------------------------------------------------------------------------------------------
+
+
+class TopicPages:
+    """DescribeTopicPartitions page by page (KIP-966): `request` asks for the next page, `answered` says whether there is one more."""
+
+    def __init__(self, names: Iterable[str], page_size: int, include_authorized_operations: bool) -> None:
+        self._authorized = include_authorized_operations
+        self._left = sorted(names)
+        self._page_size = page_size
+        self._cursor: DescribeTopicPartitionsResponse.Cursor | None = None
+        self.found: Outcomes[str, TopicDescription] = {}
+
+    def request(self) -> DescribeTopicPartitionsRequest:
+        """For the topics that are not read to their ends."""
+        cursor = self._cursor
+        return DescribeTopicPartitionsRequest(
+            topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in self._left],
+            response_partition_limit=self._page_size,
+            cursor=None
+            if cursor is None
+            else DescribeTopicPartitionsRequest.Cursor(topic_name=cursor.topic_name, partition_index=cursor.partition_index),
+        )
+
+    def answered(self, response: DescribeTopicPartitionsResponse) -> bool:
+        """Takes a page over; KafkaError when the next one would begin where this one did."""
+        for topic in response.topics:
+            self._add(topic)
+        before, self._cursor = self._cursor, response.next_cursor
+        if self._cursor is None:
+            return False
+        if self._cursor == before:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker answers the same page of partitions again and again")
+        first = self._cursor.topic_name
+        self._left = [name for name in self._left if name >= first]
+        return True
+
+    def _add(self, topic: DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic) -> None:
+        name = topic.name or ""
+        error = _topic_error(topic.error_code, name)
+        if error is not None:
+            self.found[name] = error
+            return
+        known = self.found.get(name)
+        partitions = dict(known.partitions) if isinstance(known, TopicDescription) else {}
+        for part in topic.partitions:
+            partitions[part.partition_index] = TopicPartitionInfo(
+                part.partition_index,
+                part.leader_id,
+                part.leader_epoch,
+                tuple(part.replica_nodes),
+                tuple(part.isr_nodes),
+                tuple(part.offline_replicas),
+                tuple(part.eligible_leader_replicas or ()),
+                tuple(part.last_known_elr or ()),
+            )
+        # They come unasked.
+        operations = authorized_operations(topic.topic_authorized_operations) if self._authorized else None
+        self.found[name] = TopicDescription(name, topic.topic_id, topic.is_internal, partitions, operations)
+
+
+def topics_request(topics: Sequence[TopicKey], include_authorized_operations: bool) -> MetadataRequest:
+    """Metadata of topics by name or by id."""
+    entry = MetadataRequest.MetadataRequestTopic
+    return MetadataRequest(
+        topics=[entry(name=each) if isinstance(each, str) else entry(topic_id=each, name=None) for each in topics],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=include_authorized_operations,
+    )
+
+
+def described_topics(response: MetadataResponse, asked: Iterable[TopicKey]) -> Outcomes[TopicKey, TopicDescription]:
+    """Topics by what they were asked by."""
+    ids = {each for each in asked if isinstance(each, UUID)}
+    found: Outcomes[TopicKey, TopicDescription] = {}
+    for topic in response.topics:
+        key: TopicKey = topic.topic_id if topic.topic_id in ids else topic.name or ""
+        error = _topic_error(topic.error_code, key)
+        found[key] = error or TopicDescription(
+            topic.name or "",
+            topic.topic_id,
+            topic.is_internal,
+            {part.partition_index: _partition(part) for part in topic.partitions},
+            authorized_operations(topic.topic_authorized_operations),
+        )
+    return found
+
+
+def _partition(part: MetadataResponse.MetadataResponsePartition) -> TopicPartitionInfo:
+    return TopicPartitionInfo(
+        part.partition_index,
+        part.leader_id,
+        part.leader_epoch,
+        tuple(part.replica_nodes),
+        tuple(part.isr_nodes),
+        tuple(part.offline_replicas),
+        None,
+        None,
+    )
+
+
+# -- offsets and records ------------------------------------------------------------------------------------------------------------------
+
+
+def too_old_for(specs: Mapping[TopicPartition, int], version: int) -> Outcomes[TopicPartition, ListOffsetsResultInfo]:
+    """The partitions whose spec the leader does not know in this version of ListOffsets, with their errors."""
+    return {
+        partition: KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"the broker serves LIST_OFFSETS up to {version}, {OffsetSpec(spec).name} of {partition} needs version {since}",
+        )
+        for partition, spec in specs.items()
+        if version < (since := _SINCE.get(spec, 0))  # type: ignore[call-overload]
+    }
+
+
+def offset_infos(response: ListOffsetsResponse) -> Outcomes[TopicPartition, ListOffsetsResultInfo]:
+    """The offset of every partition."""
+    return {
+        partition: KafkaError(each.error, f"offset of {partition}")
+        if each.error is not ErrorCode.NONE
+        else ListOffsetsResultInfo(each.offset, each.timestamp, present(each.leader_epoch))
+        for partition, each in listed_offsets(response).items()
+    }
+
+
+def delete_records_request(offsets: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
+    """For partitions of one leader."""
+    topics = [
+        DeleteRecordsRequest.DeleteRecordsTopic(
+            name=name,
+            partitions=[
+                DeleteRecordsRequest.DeleteRecordsPartition(partition_index=number, offset=offsets[TopicPartition(name, number)])
+                for number in numbers
+            ],
+        )
+        for name, numbers in by_topic(offsets).items()
+    ]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+def deleted_records(response: DeleteRecordsResponse) -> Outcomes[TopicPartition, int]:
+    """The low watermark of every partition."""
+    return {
+        (partition := TopicPartition(topic.name, result.partition_index)): KafkaError(
+            code_of(result.error_code), f"deleting records of {partition}"
+        )
+        if result.error_code
+        else result.low_watermark
+        for topic in response.topics
+        for result in topic.partitions
+    }
