@@ -65,6 +65,14 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int
 
 
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: of the next record to read. `leader_epoch` is that of the last record read, None where it is not known."""
+
+    offset: int
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+
 class NewTopic(NamedTuple):
     """A topic to create; -1 leaves the number to the broker. `assignments` (partition -> broker ids) excludes the two numbers."""
 

@@ -88,7 +88,7 @@ class QuorumCalls(AdminBase):
         async def ask(peer: Peer) -> QuorumInfo:
             return described_quorum(await peer.call(describe_quorum_request(), DescribeQuorumResponse))
 
-        return await self._any_broker("describing the quorum", ask)
+        return await self._controller("describing the quorum", ask)
 
     async def add_raft_voter(
         self, voter_id: int, voter_directory_id: UUID, endpoints: Iterable[RaftVoterEndpoint], *, cluster_id: str | None = None

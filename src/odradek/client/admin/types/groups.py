@@ -9,6 +9,7 @@ from typing import NamedTuple
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.types.security import AclOperation
 from odradek.client.core.metadata import Broker
+from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
 
 
 class GroupType(StrEnum):
@@ -97,14 +98,6 @@ class ClassicGroupDescription(NamedTuple):
     def is_simple_consumer_group(self) -> bool:
         """Whether it only has offsets that somebody committed without being a member."""
         return not self.protocol
-
-
-class OffsetAndMetadata(NamedTuple):
-    """A committed offset: of the next record to read. `leader_epoch` is that of the last record read, None where it is not known."""
-
-    offset: int
-    leader_epoch: int | None = None
-    metadata: str = ""
 
 
 class MemberToRemove(NamedTuple):
