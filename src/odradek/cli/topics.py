@@ -59,8 +59,9 @@ def create(
                 raise topic
             else:
                 failed += 1
-                # The message of INVALID_TOPIC_EXCEPTION says what is wrong with the name.
-                error = topic if topic.code is ErrorCode.INVALID_TOPIC_EXCEPTION else explained(topic)
+                error = topic
+                if topic.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:  # whose message says what is wrong with the name
+                    error = explained(topic)
                 click.echo(f"odradek topics: {name}: {error}", err=True)
     return 1 if failed else 0
 
