@@ -80,8 +80,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="coordinator-error-spoils-all",
         path=ASKING,
-        before="                    errors[each] = found\n",
-        after="                    raise found\n",
+        before="        return {key: found[self._id_of(key)] for key in keys}",
+        after="        return dict.fromkeys(keys, max(found.values(), key=lambda each: isinstance(each, KafkaError)))",
         breaks="One group whose coordinator may not be known fails the others.",
         tests=WORLD,
     ),

@@ -151,15 +151,13 @@ class AtCoordinators(Generic[K]):
         self._known: dict[str, int] = {}
 
     async def find(self, cluster: Cluster, keys: Sequence[K]) -> Mapping[K, int | KafkaError]:
-        missing = [each for each in dict.fromkeys(map(self._id_of, keys)) if each not in self._known]
-        errors: dict[str, KafkaError] = {}
+        ids = dict.fromkeys(map(self._id_of, keys))
+        found: dict[str, int | KafkaError] = {each: self._known[each] for each in ids if each in self._known}
+        missing = [each for each in ids if each not in found]
         if missing:
-            for each, found in (await find_coordinators(cluster, self._kind, missing)).items():
-                if isinstance(found, KafkaError):
-                    errors[each] = found
-                else:
-                    self._known[each] = found
-        return {key: errors[each] if (each := self._id_of(key)) in errors else self._known[each] for key in keys}
+            found |= await find_coordinators(cluster, self._kind, missing)
+            self._known |= {each: node_id for each, node_id in found.items() if isinstance(node_id, int)}
+        return {key: found[self._id_of(key)] for key in keys}
 
     def doubt(self, cluster: Cluster, keys: Sequence[K], node_id: int, error: KafkaError) -> None:
         if error.code in COORDINATOR_MOVED or isinstance(error, NotHeard):
