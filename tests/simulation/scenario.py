@@ -264,7 +264,7 @@ class Story:
         with on_host("admin"):
             async with SimulatedAdmin(self.clock, self.rng("setup"), bootstrap_servers=self.broker.bootstrap_servers) as admin:
                 for name, count in self.topics.items():
-                    for topic in await admin.create_topics([NewTopic(name, count, 1, self.topic_configs)]):
+                    for topic in (await admin.create_topics([NewTopic(name, count, 1, self.topic_configs)])).values():
                         self.note("admin", h.TopicCreated(topic.name, topic.topic_id, topic.num_partitions))
 
     async def _produce(self, name: str, rng: random.Random) -> None:
