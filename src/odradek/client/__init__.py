@@ -15,13 +15,18 @@ if TYPE_CHECKING:
     from odradek.client.admin.blocking import Admin as Admin
     from odradek.client.consumer.aio import AsyncConsumer as AsyncConsumer
     from odradek.client.consumer.blocking import Consumer as Consumer
+    from odradek.client.consumer.listeners import RebalanceListener as RebalanceListener
+    from odradek.client.core.offsets import CommitFailed as CommitFailed
+    from odradek.client.core.subscription import SubscriptionPattern as SubscriptionPattern
     from odradek.client.producer.aio import AsyncProducer as AsyncProducer
     from odradek.client.producer.blocking import Producer as Producer
     from odradek.client.producer.futures import RecordFuture as RecordFuture
     from odradek.client.types import ConfigChange as ConfigChange
     from odradek.client.types import ConfigResource as ConfigResource
+    from odradek.client.types import ConsumerGroupMetadata as ConsumerGroupMetadata
     from odradek.client.types import ConsumerRecord as ConsumerRecord
     from odradek.client.types import NewTopic as NewTopic
+    from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
     from odradek.client.types import RecordMetadata as RecordMetadata
 
 _HOMES = {
@@ -29,16 +34,21 @@ _HOMES = {
     "AsyncAdmin": "odradek.client.admin.aio",
     "AsyncConsumer": "odradek.client.consumer.aio",
     "AsyncProducer": "odradek.client.producer.aio",
+    "CommitFailed": "odradek.client.core.offsets",
     "ConfigChange": "odradek.client.types",
     "ConfigError": "odradek.base.errors",
     "ConfigResource": "odradek.client.types",
     "Consumer": "odradek.client.consumer.blocking",
+    "ConsumerGroupMetadata": "odradek.client.types",
     "ConsumerRecord": "odradek.client.types",
     "KafkaError": "odradek.base.errors",
     "NewTopic": "odradek.client.types",
+    "OffsetAndMetadata": "odradek.client.types",
     "Producer": "odradek.client.producer.blocking",
+    "RebalanceListener": "odradek.client.consumer.listeners",
     "RecordFuture": "odradek.client.producer.futures",
     "RecordMetadata": "odradek.client.types",
+    "SubscriptionPattern": "odradek.client.core.subscription",
     "TopicPartition": "odradek.base.ids",
 }
 
@@ -47,16 +57,21 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "CommitFailed",
     "ConfigChange",
     "ConfigError",
     "ConfigResource",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "KafkaError",
     "NewTopic",
+    "OffsetAndMetadata",
     "Producer",
+    "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 

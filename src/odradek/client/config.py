@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from odradek.base.errors import ConfigError
+from odradek.client.core.reset_policy import ResetPolicy
 from odradek.config.definition import (
     BOOLEAN,
     HIGH,
@@ -93,8 +94,8 @@ CONSUMER_KEYS: tuple[Key, ...] = (
         STRING,
         "latest",
         MEDIUM,
-        "Where to start without a position: earliest, latest, or none to raise.",
-        OneOf("earliest", "latest", "none"),
+        "Where to start without a position: earliest, latest, so long before now (by_duration:PT1H), or none to raise.",
+        ResetPolicy(),
     ),
     Key("fetch.min.bytes", INT, "1", HIGH, "The broker answers once it has this many bytes.", at_least(0)),
     Key("fetch.max.bytes", INT, "52428800", MEDIUM, "Most bytes in one answer.", at_least(0)),
@@ -112,6 +113,30 @@ CONSUMER_KEYS: tuple[Key, ...] = (
     Key("check.crcs", BOOLEAN, "true", LOW, "Verify the checksum of every batch."),
     Key("client.rack", STRING, "", LOW, "Rack of this client, for reading from the nearest replica."),
     Key("allow.auto.create.topics", BOOLEAN, "true", MEDIUM, "Whether asking for an unknown topic may create it."),
+    Key("group.id", STRING, None, HIGH, "The consumer group; needed for subscribe() and for commits."),
+    Key("group.instance.id", STRING, None, MEDIUM, "Makes the consumer a static member, which may restart without a rebalance."),
+    Key(
+        "group.protocol",
+        STRING,
+        "classic",
+        HIGH,
+        "Who assigns the partitions: a member (classic) or the coordinator (consumer, KIP-848).",
+        OneOf("classic", "consumer", ignore_case=True),
+    ),
+    Key("group.remote.assignor", STRING, None, MEDIUM, "The coordinator's assignor, with group.protocol=consumer: uniform or range."),
+    Key(
+        "partition.assignment.strategy",
+        LIST,
+        "range,cooperative-sticky",
+        MEDIUM,
+        "Assignors by preference, with group.protocol=classic: range, roundrobin, sticky, cooperative-sticky, or Java's class names.",
+    ),
+    Key("heartbeat.interval.ms", INT, "3000", HIGH, "Time between heartbeats of a classic member, milliseconds.", at_least(1)),
+    Key("session.timeout.ms", INT, "45000", HIGH, "How long a classic member may be silent, milliseconds.", at_least(1)),
+    Key("max.poll.interval.ms", INT, "300000", MEDIUM, "How long after a poll() the next may come, milliseconds.", at_least(1)),
+    Key("enable.auto.commit", BOOLEAN, "true", MEDIUM, "Commit what poll() has handed out without being asked, if there is a group.id."),
+    Key("auto.commit.interval.ms", INT, "5000", LOW, "Time between automatic commits, milliseconds.", at_least(0)),
+    Key("exclude.internal.topics", BOOLEAN, "true", MEDIUM, "Whether a subscribed pattern passes over Kafka's own topics."),
 )
 
 PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
@@ -121,16 +146,13 @@ ADMIN_CONFIG = ConfigDef(COMMON_KEYS)
 # fmt: off
 NOT_SERVED_YET = frozenset(
     {
-        "auto.commit.interval.ms", "auto.include.jmx.reporter", "bootstrap.controllers", "client.dns.lookup", "config.providers",
-        "connections.max.idle.ms", "enable.auto.commit", "enable.metrics.push", "exclude.internal.topics", "group.id",
-        "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "interceptor.classes",
-        "internal.leave.group.on.close", "key.deserializer", "key.serializer", "max.poll.interval.ms", "metadata.max.idle.ms",
-        "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples",
-        "metrics.recording.level", "metrics.sample.window.ms", "partition.assignment.strategy",
-        "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "partitioner.class",
-        "partitioner.ignore.keys", "receive.buffer.bytes", "security.providers", "send.buffer.bytes", "session.timeout.ms",
-        "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms", "transaction.two.phase.commit.enable", "transactional.id",
-        "value.deserializer", "value.serializer",
+        "auto.include.jmx.reporter", "bootstrap.controllers", "client.dns.lookup", "config.providers", "connections.max.idle.ms",
+        "enable.metrics.push", "interceptor.classes", "internal.leave.group.on.close", "key.deserializer", "key.serializer",
+        "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
+        "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms", "partitioner.class", "partitioner.ignore.keys", "receive.buffer.bytes",
+        "security.providers", "send.buffer.bytes", "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms",
+        "transaction.two.phase.commit.enable", "transactional.id", "value.deserializer", "value.serializer",
     }
 )
 # fmt: on

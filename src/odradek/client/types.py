@@ -15,9 +15,11 @@ __all__ = [
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "HeadersInput",
     "NewTopic",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionInfo",
     "RecordMetadata",
@@ -63,6 +65,25 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: of the next record to read. `leader_epoch` is that of the last record read, None where it is not known."""
+
+    offset: int
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """Who commits offsets of a group (org.apache.kafka.clients.consumer.ConsumerGroupMetadata). `generation_id` is the member epoch of
+    KIP-848 groups, -1 where nobody joined.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
 
 
 class NewTopic(NamedTuple):
