@@ -42,6 +42,33 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaError |
 T = TypeVar("T", CommitOutcome, CommittedOutcome)
 
 
+class _Turn:
+    """A place in the order of commits, from the moment at which somebody asked for one."""
+
+    def __init__(self, before: _Turn | None) -> None:
+        self._before = None if before is None else before.over
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> None:
+        if self._before is not None:
+            try:
+                await asyncio.shield(self._before)
+            except BaseException:
+                self.end()
+                raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Lets the next one go, once those before have."""
+        if self._before is None or self._before.done():
+            if not self.over.done():
+                self.over.set_result(None)
+        else:
+            self._before.add_done_callback(lambda _: self.end())
+
+
 class Committer:
     """The offsets of one group, as one consumer commits them. Belongs to the loop."""
 
@@ -63,7 +90,7 @@ class Committer:
         self.auto = AutoCommit(auto_commit_interval_ms, cluster.now_ms()) if auto_commit_interval_ms is not None else None
         self.callbacks: deque[Call] = deque()
         """Calls of what was given to commit_async: they are made within the application's next calls."""
-        self._turn = asyncio.Lock()
+        self._last_turn: _Turn | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def leave_group(self) -> None:
@@ -80,14 +107,14 @@ class Committer:
         if not offsets:
             return
         limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
-        await self._committing(offsets, limit, again=True)
+        await self._committing(offsets, limit, self._take_turn(), again=True)
 
     def commit_soon(self, offsets: Offsets, callback: CommitCallback | None) -> None:
         """Commits once, without waiting; a failure that may heal is told, too: the next commit has newer offsets."""
-        taken = dict(offsets)
+        taken, turn = dict(offsets), self._take_turn()
 
         async def commit() -> None:
-            error = await self._attempted(taken)
+            error = await self._attempted(taken, turn)
             if callback is not None:
                 self.callbacks.append(Call(callback, (taken, error)))
                 self.news()
@@ -107,9 +134,10 @@ class Committer:
             auto.ended(now_ms)
             return
         auto.began()
+        turn = self._take_turn()
 
         async def commit() -> None:
-            error = await self._attempted(offsets)
+            error = await self._attempted(offsets, turn)
             if error is not None:
                 _LOG.warning("group %s: automatic commit failed: %s", self._coordinator.key, error)
             auto.ended(self._cluster.now_ms(), self._cluster.backoff.delay_ms(1) if error is not None and error.code.retriable else None)
@@ -122,18 +150,22 @@ class Committer:
             return
         try:
             limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_s is None else int(timeout_s * 1000)
-            await self._committing(offsets, limit, again=True, in_rebalance=True)
+            await self._committing(offsets, limit, self._take_turn(), again=True, in_rebalance=True)
         except OdradekError as error:
             _LOG.warning("group %s: the commit before partitions are given up failed: %s", self._coordinator.key, error)
 
-    async def _attempted(self, offsets: Offsets) -> KafkaError | None:
+    def _take_turn(self) -> _Turn:
+        self._last_turn = _Turn(self._last_turn)
+        return self._last_turn
+
+    async def _attempted(self, offsets: Offsets, turn: _Turn) -> KafkaError | None:
         try:
-            await self._committing(offsets, int(self._cluster.request_timeout_s * 1000), again=False)
+            await self._committing(offsets, int(self._cluster.request_timeout_s * 1000), turn, again=False)
         except OdradekError as error:
             return as_kafka_error(error)
         return None
 
-    async def _committing(self, offsets: Offsets, timeout_ms: int, *, again: bool, in_rebalance: bool = False) -> None:
+    async def _committing(self, offsets: Offsets, timeout_ms: int, turn: _Turn, *, again: bool, in_rebalance: bool = False) -> None:
         held = {partition: self.held(partition) for partition in offsets}
         began_as = self.member()
 
@@ -155,7 +187,7 @@ class Committer:
                 return CommitOutcome(Verdict.AGAIN if again else Verdict.FAILED, outcome.error)
             return outcome
 
-        await self._insist("commit", attempt, timeout_ms, again=again, turn=self._turn)
+        await self._insist("commit", attempt, timeout_ms, again=again, turn=turn)
         if self.auto is not None:
             self.auto.note(offsets)
 
@@ -177,7 +209,7 @@ class Committer:
         return dict((await self._insist("committed offsets", attempt, limit, again=True)).offsets)
 
     async def _insist(
-        self, what: str, attempt: Callable[[], Awaitable[T]], timeout_ms: int, *, again: bool, turn: asyncio.Lock | None = None
+        self, what: str, attempt: Callable[[], Awaitable[T]], timeout_ms: int, *, again: bool, turn: _Turn | None = None
     ) -> T:
         """Repeats what may heal until `timeout_ms` are over; raises the error of what does not."""
         last: list[KafkaError] = []
