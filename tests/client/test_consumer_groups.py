@@ -358,6 +358,19 @@ def test_a_duration_before_now_is_where_reading_begins(bootstrap: str, topic: st
         assert consumer.position(TopicPartition(topic, 1)) == 0
 
 
+def test_how_far_behind_a_member_is(bootstrap: str, topic: str) -> None:
+    fill(bootstrap, topic, 30, partitions=1)
+    zero = TopicPartition(topic, 0)
+    member = Member(bootstrap, topic, [topic], max_poll_records=10)
+    poll_until([member], lambda: len(member.seen) >= 10)
+    assert member.consumer.current_lag(zero) == 30 - len(member.seen)
+    poll_until([member], lambda: len(member.seen) == 30)
+    assert member.consumer.current_lag(zero) == 0
+    with pytest.raises(ValueError, match="not assigned"):
+        member.consumer.current_lag(TopicPartition(topic, 77))
+    member.consumer.close()
+
+
 def test_without_a_policy_a_group_without_offsets_is_told(bootstrap: str, topic: str) -> None:
     with Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="none") as consumer:
         consumer.subscribe([topic])

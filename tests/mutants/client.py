@@ -387,8 +387,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="back-off-never-shrinks",
         path="client/core/fetcher.py",
-        before="        position.failures = position.retry_at_ms = 0\n        if not answer.records",
-        after="        if not answer.records",
+        before="        position.failures = position.retry_at_ms = 0\n        if answer.end_offset",
+        after="        if answer.end_offset",
         breaks="After a success the next failure waits as long as if nothing had succeeded.",
         tests="client/test_fetcher.py",
     ),

@@ -222,4 +222,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A commit that is tried again after a rebalance moves the group back behind the new owner.",
         "client/test_offsets.py",
     ),
+    Mutant(
+        "far-replicas-for-ever",
+        "client/core/fetcher.py",
+        "                    position.preferred = answer.preferred_replica\n",
+        "",
+        "A consumer whose rack has a replica is sent there by the leader, again and again, and reads nothing.",
+        "client/test_nearest_replica.py",
+    ),
+    Mutant(
+        "followers-judge-ranges",
+        "client/core/fetcher.py",
+        "                position.preferred = None\n                stale =",
+        "                stale =",
+        "A follower that is behind is asked for ever for what it does not have.",
+        "client/test_nearest_replica.py",
+    ),
+    Mutant(
+        "nearer-for-ever",
+        "client/core/fetcher.py",
+        "if now_ms >= position.preferred_until_ms or position",
+        "if position",
+        "A replica that is nearer since is never noticed.",
+        "client/test_nearest_replica.py",
+    ),
 )

@@ -140,6 +140,10 @@ class AsyncConsumer:
         """Offset of the next record that will be handed out."""
         return await self.engine.position(partition)
 
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""
+        return self.engine.current_lag(partition)
+
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
         return await self.engine.partitions_for(topic)

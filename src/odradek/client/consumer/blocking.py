@@ -125,6 +125,10 @@ class Consumer:
         """Offset of the next record that will be handed out."""
         return self._thread.run(lambda: self._consumer.position(partition))
 
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""
+        return self._consumer.current_lag(partition)
+
     def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
         return self._thread.run(lambda: self._consumer.partitions_for(topic))

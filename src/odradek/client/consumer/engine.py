@@ -55,6 +55,7 @@ class ConsumerEngine:
             partition_max_bytes=config.integer("max.partition.fetch.bytes"),
             reset_policy=config.text("auto.offset.reset"),
             backoff=self.cluster.backoff,
+            preference_ms=config.integer("metadata.max.age.ms"),
         )
         self._records: list[ConsumerRecord] = []
         self._read = 0
@@ -266,6 +267,14 @@ class ConsumerEngine:
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
         return self.fetcher.positions[partition].epoch
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the application is behind, None where that is not known."""
+        if partition not in self.fetcher.positions:
+            raise ValueError(f"{partition} is not assigned to this consumer")
+        end = self.fetcher.positions[partition].end_offset
+        handed_out = self.consumed().get(partition)
+        return None if end < 0 or handed_out is None else max(end - handed_out.offset, 0)
 
     def _drop_records(self, dropped: Callable[[TopicPartition], bool]) -> None:
         left = [record for record in self._records[self._read :] if not dropped(TopicPartition(record.topic, record.partition))]

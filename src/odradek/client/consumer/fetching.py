@@ -9,7 +9,7 @@ from typing import Any
 from odradek.base.errors import KafkaError
 from odradek.client.cluster import Cluster, NoBrokersAvailable, Node, as_kafka_error
 from odradek.client.core.data_requests import LAST_FETCH_BY_NAME, FetchSettings, fetch_answers, fetch_request, topic_ids
-from odradek.client.core.fetcher import FetchedPartition, Fetcher, FetchPlan
+from odradek.client.core.fetcher import READ_COMMITTED, FetchedPartition, Fetcher, FetchPlan
 from odradek.client.core.metadata import FOREVER
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
@@ -113,7 +113,7 @@ class FetchLoop:
         request = fetch_request(plan.targets, self._settings, ids)
         timeout = self.cluster.request_timeout_s + self._settings.max_wait_ms / 1000
         response = await self.cluster.call(node, request, FetchResponse, at_most=at_most, timeout_s=timeout)
-        return fetch_answers(plan.targets, response, by_id)
+        return fetch_answers(plan.targets, response, by_id, read_committed=self._settings.isolation == READ_COMMITTED)
 
     def _keep(self, tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
         """Runs a coroutine as a task, and keeps a reference until it is done; its error is raised by the next poll."""

@@ -54,6 +54,10 @@ class FetchedPartition(NamedTuple):
     aborted: Sequence[tuple[int, int]]
     """(producer id, first offset) of aborted transactions that reach into the records."""
     records: memoryview
+    end_offset: int = -1
+    """After the last record that may be read (high watermark, or last stable offset), -1 where the answer does not say."""
+    preferred_replica: int = -1
+    """The broker that is nearer to this client (KIP-392), -1 where there is none."""
 
 
 class Chunk(NamedTuple):
@@ -73,6 +77,7 @@ class Position:
 
     __slots__ = (
         "chunks",
+        "end_offset",
         "epoch",
         "failures",
         "fetch_offset",
@@ -81,6 +86,8 @@ class Position:
         "offset",
         "offset_epoch",
         "paused",
+        "preferred",
+        "preferred_until_ms",
         "reset_to",
         "retry_at_ms",
         "suspended",
@@ -104,6 +111,11 @@ class Position:
         self.paused = False
         self.suspended = False
         """Whether it is about to be given up: nothing more is handed out."""
+        self.end_offset = -1
+        """After the last record that may be read, as the last answer said."""
+        self.preferred: int | None = None
+        """The replica that the leader told this client to read from, until `preferred_until_ms`."""
+        self.preferred_until_ms = 0
         self.in_flight = False
         self.chunks: deque[Chunk] = deque()
         self.failures = 0
@@ -125,9 +137,11 @@ class OffsetOutOfRange(KafkaError):
 class Fetcher:
     """Decides what to fetch and keeps what arrived."""
 
-    __slots__ = ("_backoff", "_busy_nodes", "_generation", "_partition_max_bytes", "_reset_to", "errors", "positions")
+    __slots__ = ("_backoff", "_busy_nodes", "_generation", "_partition_max_bytes", "_preference_ms", "_reset_to", "errors", "positions")
 
-    def __init__(self, *, partition_max_bytes: int, reset_policy: str, backoff: Backoff) -> None:
+    def __init__(self, *, partition_max_bytes: int, reset_policy: str, backoff: Backoff, preference_ms: int = 300_000) -> None:
+        """`preference_ms`: how long a nearer replica is read from before the leader is asked again (metadata.max.age.ms)."""
+        self._preference_ms = preference_ms
         self._partition_max_bytes = partition_max_bytes
         self._reset_to = reset_of(reset_policy)
         self._backoff = backoff
@@ -242,7 +256,9 @@ class Fetcher:
             leader = view.leader(topic_partition)
             if leader is None or self._is_deposed(view, topic_partition, position):
                 needs_metadata = True
-            elif leader not in self._busy_nodes:
+                continue
+            node = self._nearest(view, position, leader, now_ms)
+            if node not in self._busy_nodes:
                 target = FetchTarget(
                     topic_partition,
                     position.fetch_offset,
@@ -251,13 +267,23 @@ class Fetcher:
                     self._partition_max_bytes,
                     view.topics[topic_partition.topic].topic_id,
                 )
-                targets.setdefault(leader, []).append(target)
+                targets.setdefault(node, []).append(target)
         plans = [FetchPlan(node, tuple(chosen)) for node, chosen in targets.items()]
         for plan in plans:
             self._busy_nodes.add(plan.node_id)
             for target in plan.targets:
                 self.positions[target.topic_partition].in_flight = True
         return plans, needs_metadata, wake
+
+    @staticmethod
+    def _nearest(view: ClusterView, position: Position, leader: int, now_ms: int) -> int:
+        """The replica that the leader preferred, for a while; then the leader is asked again."""
+        if position.preferred is None:
+            return leader
+        if now_ms >= position.preferred_until_ms or position.preferred not in view.brokers:
+            position.preferred = None
+            return leader
+        return position.preferred
 
     def _is_deposed(self, view: ClusterView, topic_partition: TopicPartition, position: Position) -> bool:
         """Whether the leader that is known is one of before the position's epoch."""
@@ -283,6 +309,15 @@ class Fetcher:
                 continue
             if answer.error is ErrorCode.NONE:
                 self._take(target, position, answer)
+                if answer.preferred_replica >= 0:
+                    position.preferred = answer.preferred_replica
+                    position.preferred_until_ms = now_ms + self._preference_ms
+            elif position.preferred is not None and position.preferred == plan.node_id:
+                # What a follower refuses the leader may have: it is asked next, and judges.
+                position.preferred = None
+                stale = stale or answer.error in LEADERSHIP_ERRORS
+                if answer.error is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._refused(target, position, answer.error, now_ms)
             else:
                 stale = stale or answer.error in LEADERSHIP_ERRORS
                 self._refused(target, position, answer.error, now_ms)
@@ -295,6 +330,8 @@ class Fetcher:
 
     def _take(self, target: FetchTarget, position: Position, answer: FetchedPartition) -> None:
         position.failures = position.retry_at_ms = 0
+        if answer.end_offset >= 0:
+            position.end_offset = answer.end_offset
         if not answer.records:
             return
         end, next_offset, epoch = whole_batches(answer.records, target.offset)
