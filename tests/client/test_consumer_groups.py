@@ -334,6 +334,30 @@ def test_a_coroutine_listener_is_refused_by_the_blocking_consumer(bootstrap: str
             consumer.poll(10_000)
 
 
+def test_a_listener_cannot_poll(bootstrap: str, topic: str) -> None:
+    class Listener:
+        def on_partitions_assigned(self, _: list[TopicPartition]) -> None:
+            consumer.poll(10)
+
+    with Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
+        consumer.subscribe([topic], Listener())
+        with pytest.raises(OdradekError, match="cannot be called by a rebalance listener"):
+            consumer.poll(10_000)
+        assert len(consumer.assignment()) == 3
+        assert consumer.poll(50) == []
+
+
+def test_what_nobody_expected_in_a_membership_is_raised_by_poll(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    with Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
+        monkeypatch.setattr("odradek.client.core.membership_classic.ClassicMembership._on_joined", broken)
+        consumer.subscribe([topic])
+        with pytest.raises(ZeroDivisionError, match="on purpose"):
+            poll_for_ever(consumer)
+
+
 def test_an_interrupted_callback_is_over(bootstrap: str, topic: str) -> None:
     class Listener:
         def on_partitions_assigned(self, _: list[TopicPartition]) -> None:

@@ -188,6 +188,7 @@ class AsyncConsumer:
             if not isinstance(outcome, Call):
                 return outcome
             try:
+                self.engine.calling = True
                 await outcome.make_async()
             finally:
                 self.engine.called(outcome)
@@ -206,6 +207,7 @@ class AsyncConsumer:
         try:
             while (call := await engine.prepare_close(max(deadline - loop.time(), 0.0), leave_group)) is not None:
                 try:
+                    engine.calling = True
                     await call.make_async()
                 except Exception as error:
                     failure = failure or error

@@ -196,6 +196,7 @@ class Consumer:
 
     def _make(self, call: Call) -> None:
         try:
+            self._consumer.engine.calling = True
             call.make()
         finally:
             self._do(lambda: self._consumer.engine.called(call))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import length_hint
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import ClientClosed, Cluster
 from odradek.client.config import ClientConfig
@@ -63,6 +63,8 @@ class ConsumerEngine:
         self._fetching = FetchLoop(self.cluster, self.fetcher, settings, self._news.set, auto_create=self._auto_create)
         self._iterated: tuple[list[ConsumerRecord], Iterator[ConsumerRecord]] | None = None
         self._closed = False
+        self.calling = False
+        """Whether a function of the application is being called."""
         self._config = config
         self.subscription = Subscription(exclude_internal=config.flag("exclude.internal.topics"))
         self.group: GroupDriver | None = None
@@ -147,6 +149,7 @@ class ConsumerEngine:
 
     def called(self, call: Call) -> None:
         """The application's function has been called."""
+        self.calling = False
         if self.group is not None:
             self.group.called(call)
 
@@ -331,6 +334,8 @@ class ConsumerEngine:
 
     async def _serve(self, deadline: float) -> Call | None:
         """What the group wants before records are handed out."""
+        if self.calling:
+            raise OdradekError("poll() cannot be called by a rebalance listener or a callback")
         if self.committer is None:
             return None
         if self.group is not None:

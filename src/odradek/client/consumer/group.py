@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError, ProtocolError
 from odradek.base.ids import TopicPartition
 from odradek.client.assignors.spec import Topics
 from odradek.client.cluster import Cluster, as_kafka_error
@@ -83,7 +83,9 @@ class GroupDriver:
         committer.member = membership.metadata
         committer.obstacle = self._obstacle
         committer.refused = self._commit_refused
+        self._unexpected: list[BaseException] = []
         self._timer = asyncio.create_task(self._keep_time())
+        self._timer.add_done_callback(self._ended)
 
     # -- what the application asks --------------------------------------------------------------------------------------------------
 
@@ -105,7 +107,8 @@ class GroupDriver:
     def attention(self) -> bool:
         """Whether the application has something to do before it gets more records."""
         membership = self.membership
-        return membership.work is not None or self._open is not None or membership.has_error or bool(self._committer.callbacks)
+        told = membership.has_error or self._unexpected or self._committer.callbacks
+        return membership.work is not None or self._open is not None or bool(told)
 
     async def serve(self, deadline_s: float) -> Call | None:
         """At the beginning of each poll: the next function of the application that is due, None when it can go on reading.
@@ -114,7 +117,7 @@ class GroupDriver:
         """
         self.membership.poll_began(self._cluster.now_ms())
         self._flush()
-        error = self.membership.take_error()
+        error = self._unexpected.pop() if self._unexpected else self.membership.take_error()
         if error is not None:
             raise error
         if self._committer.callbacks:
@@ -265,7 +268,14 @@ class GroupDriver:
     def _start(self, action: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(action)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """What nobody expected is raised by the next poll."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._unexpected.append(error)
+            self._news()
 
     async def _keep_time(self) -> None:
         while True:
@@ -283,11 +293,11 @@ class GroupDriver:
     async def _send(self, send: Send) -> None:
         try:
             response = await self._coordinator.call(send.request, send.response, timeout_s=send.timeout_ms / 1000)
-        except (ConnectionLost, KafkaError) as error:
-            failure: KafkaError | None = as_kafka_error(error)
-            response = None
         except ProtocolError as error:
-            failure, response = KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the coordinator is too old for this: {error}"), None
+            failure: KafkaError | None = KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the coordinator cannot be asked: {error}")
+            response = None
+        except (ConnectionLost, OdradekError) as error:
+            failure, response = as_kafka_error(error), None
         else:
             failure = None
         if send.ticket is None:
