@@ -395,6 +395,23 @@ def test_how_far_behind_a_member_is(bootstrap: str, topic: str) -> None:
     member.consumer.close()
 
 
+@pytest.mark.parametrize("protocol", ["range", "consumer"])
+def test_how_a_member_fares(bootstrap: str, topic: str, protocol: str) -> None:
+    fill(bootstrap, topic, 30)
+    member = Member(bootstrap, topic, [topic], protocol)
+    before = member.consumer.health()
+    assert (before.assigned, before.coordinator, before.last_poll_ms) == (0, None, None)
+    poll_until([member], lambda: len(member.seen) == 30 and member.consumer.health().state == "stable")
+    health = member.consumer.health()
+    assert (health.assigned, health.lag, health.failing, health.coordinator) == (3, 0, 0, 1)
+    assert health.last_poll_ms is not None
+    assert 0 <= health.last_poll_ms < 10_000
+    fill(bootstrap, topic, 9)
+    poll_until([member], lambda: len(member.seen) == 39)
+    member.consumer.close()
+    assert member.consumer.health().state == "closed"
+
+
 def test_without_a_policy_a_group_without_offsets_is_told(bootstrap: str, topic: str) -> None:
     with Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="none") as consumer:
         consumer.subscribe([topic])

@@ -246,4 +246,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A replica that is nearer since is never noticed.",
         "client/test_nearest_replica.py",
     ),
+    Mutant(
+        "unreadable-records-passed-over",
+        "client/consumer/engine.py",
+        "                self.fetcher.seek(chunk.topic_partition, unreadable.offset, chunk.leader_epoch)\n",
+        "",
+        "A record that its deserializer cannot read is told once, or not at all, and the rest of its chunk is lost.",
+        "client/test_deserializers.py",
+    ),
+    Mutant(
+        "listeners-that-poll",
+        "client/consumer/engine.py",
+        "        if self.calling:\n",
+        "        if False:\n",
+        "A listener that polls calls itself until the stack is full.",
+        f"{_GROUPS} -k listener_cannot_poll",
+    ),
+    Mutant(
+        "silent-death-of-heartbeats",
+        "client/consumer/group.py",
+        "            self._unexpected.append(error)\n",
+        "",
+        "A consumer whose membership broke polls for ever and says nothing.",
+        f"{_GROUPS} -k nobody_expected",
+    ),
 )

@@ -147,12 +147,12 @@ ADMIN_CONFIG = ConfigDef(COMMON_KEYS)
 NOT_SERVED_YET = frozenset(
     {
         "auto.include.jmx.reporter", "bootstrap.controllers", "client.dns.lookup", "config.providers", "connections.max.idle.ms",
-        "enable.metrics.push", "interceptor.classes", "internal.leave.group.on.close", "key.deserializer", "key.serializer",
+        "enable.metrics.push", "interceptor.classes", "internal.leave.group.on.close", "key.serializer",
         "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
         "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "partitioner.adaptive.partitioning.enable",
         "partitioner.availability.timeout.ms", "partitioner.class", "partitioner.ignore.keys", "receive.buffer.bytes",
         "security.providers", "send.buffer.bytes", "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms",
-        "transaction.two.phase.commit.enable", "transactional.id", "value.deserializer", "value.serializer",
+        "transaction.two.phase.commit.enable", "transactional.id", "value.serializer",
     }
 )
 # fmt: on

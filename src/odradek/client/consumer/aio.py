@@ -12,19 +12,20 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from odradek.base.errors import OdradekError
+from odradek.base.errors import ConfigError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.config import CONSUMER_CONFIG, ClientConfig, Setting
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
+from odradek.client.consumer.deserializers import Deserializer, take_deserializers
 from odradek.client.consumer.engine import ConsumerEngine
 from odradek.client.consumer.listeners import Call, RebalanceListener
 from odradek.client.consumer.settings import check_group_settings
 from odradek.client.core.fetcher import Chunk
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.client.core.subscription import SubscriptionPattern
-from odradek.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 T = TypeVar("T")
 CLOSE_TIMEOUT_MS = 30_000
@@ -33,9 +34,18 @@ CLOSE_TIMEOUT_MS = 30_000
 class AsyncConsumer:
     """Reads partitions that it is assigned, by hand or as a member of a consumer group. To be used by one task at a time."""
 
-    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
-        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
-        self._config = ClientConfig(CONSUMER_CONFIG, config, **settings)
+    def __init__(self, config: Mapping[str, Setting | Deserializer] | None = None, /, **settings: Setting | Deserializer) -> None:
+        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit.
+
+        key.deserializer and value.deserializer are functions of bytes, or names: bytes, string, json, short, integer, long, float, double.
+        """
+        given: dict[str, Any] = {}
+        for name, value in [*(config or {}).items(), *settings.items()]:
+            if name in given:
+                raise ConfigError(f"Configuration {name} is given twice")
+            given[name] = value
+        self._deserializers = take_deserializers(given)
+        self._config = ClientConfig(CONSUMER_CONFIG, given)
         check_group_settings(self._config)
         self._engine: ConsumerEngine | None = None
 
@@ -43,6 +53,7 @@ class AsyncConsumer:
         """Makes the consumer ready; connections are made when they are needed."""
         if self._engine is None:
             self._engine = ConsumerEngine(self._config)
+            self._engine.deserializers = self._deserializers
         return self
 
     async def __aenter__(self) -> Self:
@@ -139,6 +150,10 @@ class AsyncConsumer:
     async def position(self, partition: TopicPartition) -> int:
         """Offset of the next record that will be handed out."""
         return await self.engine.position(partition)
+
+    def health(self) -> ConsumerHealth:
+        """State of the membership, lag, time since the last poll; asks no broker."""
+        return self.engine.health()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""

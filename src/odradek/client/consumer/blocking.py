@@ -18,11 +18,12 @@ from odradek.base.ids import TopicPartition
 from odradek.client.config import Setting
 from odradek.client.consumer.aio import CLOSE_TIMEOUT_MS, AsyncConsumer
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
+from odradek.client.consumer.deserializers import Deserializer
 from odradek.client.consumer.listeners import Call, RebalanceListener
 from odradek.client.core.fetcher import Chunk
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.loop_thread import shared_loop
-from odradek.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 T = TypeVar("T")
 
@@ -32,8 +33,8 @@ class Consumer:
     thread that calls poll(), unsubscribe() or close(). To be used by one thread at a time.
     """
 
-    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
-        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+    def __init__(self, config: Mapping[str, Setting | Deserializer] | None = None, /, **settings: Setting | Deserializer) -> None:
+        """Keys as `AsyncConsumer` has them; ConfigError names one that does not fit."""
         self._consumer = AsyncConsumer(config, **settings)
         self._thread = shared_loop()
         self._thread.run(self._consumer.start)
@@ -124,6 +125,10 @@ class Consumer:
     def position(self, partition: TopicPartition) -> int:
         """Offset of the next record that will be handed out."""
         return self._thread.run(lambda: self._consumer.position(partition))
+
+    def health(self) -> ConsumerHealth:
+        """State of the membership, lag, time since the last poll; asks no broker."""
+        return self._consumer.health()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""

@@ -12,6 +12,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.cluster import ClientClosed, Cluster
 from odradek.client.config import ClientConfig
 from odradek.client.consumer.commits import CommitCallback, Committer, OffsetsGiven
+from odradek.client.consumer.deserializers import Deserializers
 from odradek.client.consumer.fetching import FetchLoop
 from odradek.client.consumer.group import GroupDriver
 from odradek.client.consumer.listeners import Call
@@ -24,11 +25,12 @@ from odradek.client.core.fetcher import (
     READ_UNCOMMITTED,
     Chunk,
     Fetcher,
+    Position,
     decode_chunk,
 )
 from odradek.client.core.subscription import Subscription, SubscriptionPattern
 from odradek.client.offsets import list_offsets
-from odradek.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 _MOMENT_S = 0.2
 """How long a member of a group waits for positions before it looks whether the group wants something."""
@@ -63,6 +65,8 @@ class ConsumerEngine:
         self._fetching = FetchLoop(self.cluster, self.fetcher, settings, self._news.set, auto_create=self._auto_create)
         self._iterated: tuple[list[ConsumerRecord], Iterator[ConsumerRecord]] | None = None
         self._closed = False
+        self.deserializers: Deserializers | None = None
+        self._polled_ms: int | None = None
         self.calling = False
         """Whether a function of the application is being called."""
         self._config = config
@@ -271,13 +275,30 @@ class ConsumerEngine:
             raise ValueError(f"{partition} is not assigned to this consumer")
         return self.fetcher.positions[partition].epoch
 
+    def health(self) -> ConsumerHealth:
+        """How it fares now."""
+        handed_out = self.consumed()
+        lags = [self._lag(position, handed_out.get(partition)) for partition, position in self.fetcher.positions.items()]
+        known = [lag for lag in lags if lag is not None]
+        state = "alone" if self.group is None else self.group.membership.state
+        return ConsumerHealth(
+            state="closed" if self._closed else state,
+            coordinator=None if self._coordinator is None else self._coordinator.node_id,
+            assigned=len(lags),
+            lag=sum(known) if len(known) == len(lags) else None,
+            last_poll_ms=None if self._polled_ms is None else self.cluster.now_ms() - self._polled_ms,
+            failing=sum(position.failures > 0 for position in self.fetcher.positions.values()),
+        )
+
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets the application is behind, None where that is not known."""
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
-        end = self.fetcher.positions[partition].end_offset
-        handed_out = self.consumed().get(partition)
-        return None if end < 0 or handed_out is None else max(end - handed_out.offset, 0)
+        return self._lag(self.fetcher.positions[partition], self.consumed().get(partition))
+
+    @staticmethod
+    def _lag(position: Position, handed_out: OffsetAndMetadata | None) -> int | None:
+        return None if position.end_offset < 0 or handed_out is None else max(position.end_offset - handed_out.offset, 0)
 
     def _drop_records(self, dropped: Callable[[TopicPartition], bool]) -> None:
         left = [record for record in self._records[self._read :] if not dropped(TopicPartition(record.topic, record.partition))]
@@ -311,6 +332,7 @@ class ConsumerEngine:
         """
         limit = max_records or self.max_poll_records
         deadline = self._loop.time() + timeout_s
+        self._polled_ms = self.cluster.now_ms()
         try:
             while True:
                 call = await self._serve(deadline)
@@ -355,6 +377,13 @@ class ConsumerEngine:
             # The damaged chunk must not be skipped: the next poll raises the error again, unless somebody seeks past it.
             self.fetcher.seek(chunk.topic_partition, chunk.offset)
             raise
+        if self.deserializers is not None:
+            self._records, unreadable = self.deserializers.apply(self._records)
+            if unreadable is not None:
+                # What comes before it is handed out first; the next chunk begins with it.
+                self.fetcher.seek(chunk.topic_partition, unreadable.offset, chunk.leader_epoch)
+                if not self._records:
+                    raise unreadable
         self._read = 0
 
     async def next_chunk(self, timeout_s: float) -> Chunk | Call | None:
@@ -362,6 +391,7 @@ class ConsumerEngine:
         `poll`.
         """
         deadline = self._loop.time() + timeout_s
+        self._polled_ms = self.cluster.now_ms()
         try:
             while True:
                 call = await self._serve(deadline)

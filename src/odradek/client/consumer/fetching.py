@@ -113,7 +113,7 @@ class FetchLoop:
         request = fetch_request(plan.targets, self._settings, ids)
         timeout = self.cluster.request_timeout_s + self._settings.max_wait_ms / 1000
         response = await self.cluster.call(node, request, FetchResponse, at_most=at_most, timeout_s=timeout)
-        return fetch_answers(plan.targets, response, by_id, read_committed=self._settings.isolation == READ_COMMITTED)
+        return fetch_answers(plan.targets, response, by_id, self._settings.isolation == READ_COMMITTED)
 
     def _keep(self, tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
         """Runs a coroutine as a task, and keeps a reference until it is done; its error is raised by the next poll."""

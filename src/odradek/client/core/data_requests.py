@@ -109,7 +109,7 @@ def fetch_request(targets: Sequence[FetchTarget], settings: FetchSettings, ids: 
 
 
 def fetch_answers(
-    targets: Sequence[FetchTarget], response: FetchResponse, ids: Mapping[str, UUID] | None, *, read_committed: bool = False
+    targets: Sequence[FetchTarget], response: FetchResponse, ids: Mapping[str, UUID] | None, read_committed: bool = False
 ) -> list[FetchedPartition | None]:
     """What came for each target, in order; KafkaError when the whole request was refused."""
     if response.error_code:
