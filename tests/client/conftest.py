@@ -9,10 +9,21 @@ import pytest
 from interop.peers import OdradekBroker
 from odradek.client import Admin, NewTopic
 
+CONFIG = {
+    "num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
+}
+"""Groups that begin at once, and whose members soon hear of one another."""
+
 
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    broker = OdradekBroker(tmp_path_factory.mktemp("broker"), {"num.partitions": "2"})
+    broker = OdradekBroker(tmp_path_factory.mktemp("broker"), CONFIG)
     broker.start()
     yield broker.bootstrap
     broker.stop()

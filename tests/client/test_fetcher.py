@@ -12,8 +12,6 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.fetcher import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Chunk,
@@ -24,6 +22,7 @@ from odradek.client.core.fetcher import (
     decode_chunk,
 )
 from odradek.client.core.metadata import FOREVER, Broker, ClusterView, PartitionInfo, TopicInfo
+from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.records.batch import encode_batch
 
 A, B, C = (TopicPartition("t", number) for number in range(3))

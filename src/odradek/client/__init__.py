@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from odradek.client.admin.blocking import Admin as Admin
     from odradek.client.consumer.aio import AsyncConsumer as AsyncConsumer
     from odradek.client.consumer.blocking import Consumer as Consumer
+    from odradek.client.consumer.listeners import RebalanceListener as RebalanceListener
+    from odradek.client.core.offsets import CommitFailed as CommitFailed
     from odradek.client.core.sasl import OAuthToken as OAuthToken
+    from odradek.client.core.subscription import SubscriptionPattern as SubscriptionPattern
     from odradek.client.failures import AuthenticationFailed as AuthenticationFailed
     from odradek.client.metrics import MetricName as MetricName
     from odradek.client.producer.aio import AsyncProducer as AsyncProducer
@@ -23,8 +26,10 @@ if TYPE_CHECKING:
     from odradek.client.producer.futures import RecordFuture as RecordFuture
     from odradek.client.types import ConfigChange as ConfigChange
     from odradek.client.types import ConfigResource as ConfigResource
+    from odradek.client.types import ConsumerGroupMetadata as ConsumerGroupMetadata
     from odradek.client.types import ConsumerRecord as ConsumerRecord
     from odradek.client.types import NewTopic as NewTopic
+    from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
     from odradek.client.types import RecordMetadata as RecordMetadata
 
 _HOMES = {
@@ -33,18 +38,23 @@ _HOMES = {
     "AsyncConsumer": "odradek.client.consumer.aio",
     "AsyncProducer": "odradek.client.producer.aio",
     "AuthenticationFailed": "odradek.client.failures",
+    "CommitFailed": "odradek.client.core.offsets",
     "ConfigChange": "odradek.client.types",
     "ConfigError": "odradek.base.errors",
     "ConfigResource": "odradek.client.types",
     "Consumer": "odradek.client.consumer.blocking",
+    "ConsumerGroupMetadata": "odradek.client.types",
     "ConsumerRecord": "odradek.client.types",
     "KafkaError": "odradek.base.errors",
     "MetricName": "odradek.client.metrics",
     "NewTopic": "odradek.client.types",
     "OAuthToken": "odradek.client.core.sasl",
+    "OffsetAndMetadata": "odradek.client.types",
     "Producer": "odradek.client.producer.blocking",
+    "RebalanceListener": "odradek.client.consumer.listeners",
     "RecordFuture": "odradek.client.producer.futures",
     "RecordMetadata": "odradek.client.types",
+    "SubscriptionPattern": "odradek.client.core.subscription",
     "TopicPartition": "odradek.base.ids",
 }
 
@@ -53,16 +63,21 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "CommitFailed",
     "ConfigChange",
     "ConfigError",
     "ConfigResource",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "KafkaError",
     "NewTopic",
+    "OffsetAndMetadata",
     "Producer",
+    "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 

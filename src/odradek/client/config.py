@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from odradek.base.errors import ConfigError
 from odradek.client.common_keys import ADMIN_KEYS, CALLABLES, COMMON_KEYS, METADATA_MAX_IDLE, REFUSED, SPELLINGS
+from odradek.client.core.reset_policy import ResetPolicy
 from odradek.config.definition import (
     BOOLEAN,
     HIGH,
     INT,
+    LIST,
     LONG,
     LOW,
     MEDIUM,
@@ -73,8 +75,8 @@ CONSUMER_KEYS: tuple[Key, ...] = (
         STRING,
         "latest",
         MEDIUM,
-        "Where to start without a position: earliest, latest, or none to raise.",
-        OneOf("earliest", "latest", "none"),
+        "Where to start without a position: earliest, latest, so long before now (by_duration:PT1H), or none to raise.",
+        ResetPolicy(),
     ),
     Key("fetch.min.bytes", INT, "1", HIGH, "The broker answers once it has this many bytes.", at_least(0)),
     Key("fetch.max.bytes", INT, "52428800", MEDIUM, "Most bytes in one answer.", at_least(0)),
@@ -92,13 +94,44 @@ CONSUMER_KEYS: tuple[Key, ...] = (
     Key("check.crcs", BOOLEAN, "true", LOW, "Verify the checksum of every batch."),
     Key("client.rack", STRING, "", LOW, "Rack of this client, for reading from the nearest replica."),
     Key("allow.auto.create.topics", BOOLEAN, "true", MEDIUM, "Whether asking for an unknown topic may create it."),
+    Key("group.id", STRING, None, HIGH, "The consumer group; needed for subscribe() and for commits."),
+    Key("group.instance.id", STRING, None, MEDIUM, "Makes the consumer a static member, which may restart without a rebalance."),
+    Key(
+        "group.protocol",
+        STRING,
+        "classic",
+        HIGH,
+        "Who assigns the partitions: a member (classic) or the coordinator (consumer, KIP-848).",
+        OneOf("classic", "consumer", ignore_case=True),
+    ),
+    Key("group.remote.assignor", STRING, None, MEDIUM, "The coordinator's assignor, with group.protocol=consumer: uniform or range."),
+    Key(
+        "partition.assignment.strategy",
+        LIST,
+        "range,cooperative-sticky",
+        MEDIUM,
+        "Assignors by preference, with group.protocol=classic: range, roundrobin, sticky, cooperative-sticky, or Java's class names.",
+    ),
+    Key("heartbeat.interval.ms", INT, "3000", HIGH, "Time between heartbeats of a classic member, milliseconds.", at_least(1)),
+    Key("session.timeout.ms", INT, "45000", HIGH, "How long a classic member may be silent, milliseconds.", at_least(1)),
+    Key("max.poll.interval.ms", INT, "300000", MEDIUM, "How long after a poll() the next may come, milliseconds.", at_least(1)),
+    Key("enable.auto.commit", BOOLEAN, "true", MEDIUM, "Commit what poll() has handed out without being asked, if there is a group.id."),
+    Key("auto.commit.interval.ms", INT, "5000", LOW, "Time between automatic commits, milliseconds.", at_least(0)),
+    Key("exclude.internal.topics", BOOLEAN, "true", MEDIUM, "Whether a subscribed pattern passes over Kafka's own topics."),
+    Key(
+        "key.deserializer",
+        STRING,
+        "bytes",
+        HIGH,
+        "What keys are made into: a function of bytes, or a name: bytes, string, json, long, ...",
+    ),
+    Key("value.deserializer", STRING, "bytes", HIGH, "What values are made into, as key.deserializer."),
 )
 
 PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
 CONSUMER_CONFIG = ConfigDef(CONSUMER_KEYS)
 ADMIN_CONFIG = ConfigDef(COMMON_KEYS, ADMIN_KEYS)
 
-_GROUPS = "groups of consumers are not served by this client yet"
 _TRANSACTIONS = "transactions are not served by this client yet"
 _SERIALIZERS = "serializers are not served by this client yet: it takes and gives bytes and text"
 _PARTITIONERS = "other partitioners are not served by this client yet: send() takes a partition"
@@ -106,23 +139,10 @@ _SHARE = "share groups are not served by this client"
 
 NOT_SERVED_YET: dict[str, str] = {
     **REFUSED,
-    "auto.commit.interval.ms": _GROUPS,
-    "enable.auto.commit": _GROUPS,
-    "group.id": _GROUPS,
-    "group.instance.id": _GROUPS,
-    "group.protocol": _GROUPS,
-    "group.remote.assignor": _GROUPS,
-    "heartbeat.interval.ms": _GROUPS,
-    "internal.leave.group.on.close": _GROUPS,
-    "internal.throw.on.fetch.stable.offset.unsupported": _GROUPS,
-    "max.poll.interval.ms": _GROUPS,
-    "partition.assignment.strategy": _GROUPS,
-    "session.timeout.ms": _GROUPS,
-    "exclude.internal.topics": "subscriptions by pattern are not served by this client yet",
+    "internal.leave.group.on.close": "it is internal: close(leave_group=False) leaves no group",
+    "internal.throw.on.fetch.stable.offset.unsupported": "it is internal",
     "interceptor.classes": "interceptors are not served by this client yet",
-    "key.deserializer": _SERIALIZERS,
     "key.serializer": _SERIALIZERS,
-    "value.deserializer": _SERIALIZERS,
     "value.serializer": _SERIALIZERS,
     "partitioner.adaptive.partitioning.enable": _PARTITIONERS,
     "partitioner.availability.timeout.ms": _PARTITIONERS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
@@ -15,9 +15,12 @@ __all__ = [
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
+    "ConsumerGroupMetadata",
+    "ConsumerHealth",
     "ConsumerRecord",
     "HeadersInput",
     "NewTopic",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionInfo",
     "RecordMetadata",
@@ -45,15 +48,17 @@ class RecordMetadata(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as read. `timestamp` is Unix milliseconds, `timestamp_type` 0 for the producer's and 1 for the broker's clock."""
+    """A record as read. `timestamp` is Unix milliseconds, `timestamp_type` 0 for the producer's and 1 for the broker's clock. `key` and
+    `value` are bytes or None, unless the consumer has deserializers.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
     timestamp_type: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: tuple[tuple[str, bytes | None], ...]
 
 
@@ -71,6 +76,34 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     leader_epoch: int | None = None
     metadata: str = ""
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """Who commits offsets of a group (org.apache.kafka.clients.consumer.ConsumerGroupMetadata). `generation_id` is the member epoch of
+    KIP-848 groups, -1 where nobody joined.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class ConsumerHealth(NamedTuple):
+    """How a consumer fares, for a readiness probe or a metric. Nothing is asked of a broker for it."""
+
+    state: str
+    """Of the membership, e.g. "stable", "joining" or "fenced"; "alone" without a group, "closed" after close()."""
+    coordinator: int | None
+    """The broker that coordinates the group, None while it is not known."""
+    assigned: int
+    """Partitions that are read."""
+    lag: int | None
+    """Offsets that the application is behind, over all partitions; None while a partition's is not known."""
+    last_poll_ms: int | None
+    """Milliseconds since the last poll began, None before the first."""
+    failing: int
+    """Partitions whose last Fetch was refused or got no answer."""
 
 
 class NewTopic(NamedTuple):

@@ -43,6 +43,7 @@ class SimulatedConsumer(AsyncConsumer):
     async def start(self) -> Self:
         if self._engine is None:
             self._engine = ConsumerEngine(self._config, Cluster(self._config, clock=self._clock, rng=self._rng))
+            self._engine.deserializers = self._deserializers
         return self
 
 

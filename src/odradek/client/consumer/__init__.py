@@ -1,1 +1,1 @@
-"""Consumers: `blocking.Consumer` and `aio.AsyncConsumer` on one engine; without groups so far."""
+"""Consumers: `blocking.Consumer` and `aio.AsyncConsumer` on one engine, alone or as members of groups."""

@@ -1,40 +1,60 @@
-"""The asyncio consumer, without groups so far.
+"""The asyncio consumer.
 
-async with AsyncConsumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
-    consumer.assign([TopicPartition("topic", 0)])
+async with AsyncConsumer(bootstrap_servers="localhost:9092", group_id="group", auto_offset_reset="earliest") as consumer:
+    consumer.subscribe(["topic"])
     async for record in consumer:
         ...
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Never, Self
+from typing import Any, Self, TypeVar
 
-from odradek.base.errors import OdradekError
+from odradek.base.errors import ConfigError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.config import CONSUMER_CONFIG, ClientConfig, Setting
+from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
+from odradek.client.consumer.deserializers import Deserializer, take_deserializers
 from odradek.client.consumer.engine import ConsumerEngine
-from odradek.client.core.fetcher import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Chunk
+from odradek.client.consumer.listeners import Call, RebalanceListener
+from odradek.client.consumer.settings import check_group_settings
+from odradek.client.core.fetcher import Chunk
+from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.metrics import MetricName
-from odradek.client.types import ConsumerRecord, OffsetAndTimestamp
+from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
-NO_GROUPS_YET = "this client has no consumer groups yet: use assign() with the partitions to read"
+T = TypeVar("T")
+CLOSE_TIMEOUT_MS = 30_000
 
 
 class AsyncConsumer:
-    """Reads assigned partitions from positions of its own."""
+    """Reads partitions that it is assigned, by hand or as a member of a consumer group. To be used by one task at a time."""
 
-    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
-        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
-        self._config = ClientConfig(CONSUMER_CONFIG, config, **settings)
+    def __init__(self, config: Mapping[str, Setting | Deserializer] | None = None, /, **settings: Setting | Deserializer) -> None:
+        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit.
+
+        key.deserializer and value.deserializer are functions of bytes, or names: bytes, string, json, short, integer, long, float, double.
+        """
+        given: dict[str, Any] = {}
+        for name, value in [*(config or {}).items(), *settings.items()]:
+            if name in given:
+                raise ConfigError(f"Configuration {name} is given twice")
+            given[name] = value
+        self._deserializers = take_deserializers(given)
+        self._config = ClientConfig(CONSUMER_CONFIG, given)
+        check_group_settings(self._config)
         self._engine: ConsumerEngine | None = None
 
     async def start(self) -> Self:
         """Makes the consumer ready; connections are made when they are needed."""
         if self._engine is None:
             self._engine = ConsumerEngine(self._config)
+            self._engine.deserializers = self._deserializers
         return self
 
     async def __aenter__(self) -> Self:
@@ -50,9 +70,49 @@ class AsyncConsumer:
             raise OdradekError("the consumer is not started: use `async with`, or await start()")
         return self._engine
 
-    def subscribe(self, *_topics: Any) -> Never:
-        """Not there yet: OdradekError."""
-        raise OdradekError(NO_GROUPS_YET)
+    def subscribe(
+        self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: RebalanceListener | object | None = None
+    ) -> None:
+        """Reads the topics as a member of the group `group.id`, which it joins with the next poll; replaces what it read before.
+
+        A compiled pattern is matched here against whole names, whenever metadata is refreshed (metadata.max.age.ms). A SubscriptionPattern
+        is matched by the broker (group.protocol=consumer). `listener`: see RebalanceListener; its methods may be coroutines.
+        """
+        self.engine.subscribe(topics, listener)
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to, those that the pattern matched if it was one."""
+        return set(self.engine.subscription.topics)
+
+    async def unsubscribe(self) -> None:
+        """Gives up all partitions and leaves the group."""
+        await self._calling(lambda: self.engine.unsubscribe(CLOSE_TIMEOUT_MS / 1000))
+
+    def enforce_rebalance(self, reason: str = "rebalance enforced by the application") -> None:
+        """Makes the group rebalance, with the next poll; without effect under group.protocol=consumer, as in Kafka."""
+        if self.engine.group is None:
+            raise OdradekError("enforce_rebalance() needs subscribe() first")
+        self.engine.group.enforce_rebalance(reason)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is to its group: for the offsets that a transactional producer sends."""
+        return self.engine.group_metadata()
+
+    async def commit(self, offsets: OffsetsGiven | None = None, timeout_ms: int | None = None) -> None:
+        """Commits the offsets given (of the next record to read), or what was handed out, and waits for it (commitSync).
+
+        What may heal is tried again for `timeout_ms` (default.api.timeout.ms). CommitFailed when this consumer is no member any more;
+        KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
+        """
+        await self.engine.commit(offsets, None if timeout_ms is None else timeout_ms / 1000)
+
+    def commit_async(self, offsets: OffsetsGiven | None = None, callback: CommitCallback | None = None) -> None:
+        """Commits without waiting, once. `callback(offsets, error)` is called in a later poll() or close(). Commits keep their order."""
+        self.engine.commit_soon(offsets, callback)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets; None where there is none. Waits for those that an open transaction may still change."""
+        return await self.engine.committed(partitions)
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Replaces the assignment; partitions that stay keep their position."""
@@ -92,6 +152,14 @@ class AsyncConsumer:
         """Offset of the next record that will be handed out."""
         return await self.engine.position(partition)
 
+    def health(self) -> ConsumerHealth:
+        """State of the membership, lag, time since the last poll; asks no broker."""
+        return self.engine.health()
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""
+        return self.engine.current_lag(partition)
+
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
         return await self.engine.partitions_for(topic)
@@ -109,23 +177,63 @@ class AsyncConsumer:
         return await self.engine.offsets_for_times(times)
 
     async def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any."""
-        return await self.engine.poll(timeout_ms / 1000, max_records)
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any.
+
+        A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
+        """
+        return await self._polling(timeout_ms, lambda left: self.engine.poll(left, max_records))
 
     async def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
-        return await self.engine.next_chunk(timeout_ms / 1000)
+        return await self._polling(timeout_ms, self.engine.next_chunk)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:
-            for record in await self.engine.poll(3600.0, None):
+            for record in self.engine.iterate(await self.poll(3_600_000)):
                 yield record
 
     def metrics(self) -> dict[MetricName, float]:
         """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
         return self.engine.cluster.metrics()
 
-    async def close(self) -> None:
-        """Stops and closes the connections."""
-        if self._engine is not None:
-            await self._engine.close()
+    async def _polling(self, timeout_ms: int, step: Callable[[float], Awaitable[T | Call]]) -> T:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        return await self._calling(lambda: step(max(deadline - loop.time(), 0.0)))
+
+    async def _calling(self, step: Callable[[], Awaitable[T | Call]]) -> T:
+        """Repeats `step` until it gives no more functions of the application to call."""
+        while True:
+            outcome = await step()
+            if not isinstance(outcome, Call):
+                return outcome
+            try:
+                self.engine.calling = True
+                await outcome.make_async()
+            finally:
+                self.engine.called(outcome)
+
+    async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
+        """Commits what was handed out if that is automatic, gives up the partitions, leaves the group, and closes the connections.
+
+        `leave_group` (KIP-1092): False stays a member until the session runs out, True leaves also where a static member would stay.
+        What a listener raises is raised when all is closed.
+        """
+        if self._engine is None or self._engine.closed:
+            return
+        engine, loop = self._engine, asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        failure: Exception | None = None
+        try:
+            while (call := await engine.prepare_close(max(deadline - loop.time(), 0.0), leave_group)) is not None:
+                try:
+                    engine.calling = True
+                    await call.make_async()
+                except Exception as error:
+                    failure = failure or error
+                finally:
+                    engine.called(call)
+        finally:
+            await engine.close()
+        if failure is not None:
+            raise failure

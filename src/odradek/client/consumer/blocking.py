@@ -1,32 +1,41 @@
-"""The blocking consumer, without groups so far.
+"""The blocking consumer.
 
-with Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
-    consumer.assign([TopicPartition("topic", 0)])
+with Consumer(bootstrap_servers="localhost:9092", group_id="group", auto_offset_reset="earliest") as consumer:
+    consumer.subscribe(["topic"])
     for record in consumer:
         ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Never, Self
+from typing import Self, TypeVar
 
-from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.config import Setting
-from odradek.client.consumer.aio import NO_GROUPS_YET, AsyncConsumer
+from odradek.client.consumer.aio import CLOSE_TIMEOUT_MS, AsyncConsumer
+from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
+from odradek.client.consumer.deserializers import Deserializer
+from odradek.client.consumer.listeners import Call, RebalanceListener
 from odradek.client.core.fetcher import Chunk
+from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
-from odradek.client.types import ConsumerRecord, OffsetAndTimestamp
+from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+
+T = TypeVar("T")
 
 
 class Consumer:
-    """As `AsyncConsumer`, for code without an event loop."""
+    """As `AsyncConsumer`, for code without an event loop. Heartbeats are sent by a thread of the client; listeners and callbacks run in the
+    thread that calls poll(), unsubscribe() or close(). To be used by one thread at a time.
+    """
 
-    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
-        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+    def __init__(self, config: Mapping[str, Setting | Deserializer] | None = None, /, **settings: Setting | Deserializer) -> None:
+        """Keys as `AsyncConsumer` has them; ConfigError names one that does not fit."""
         self._consumer = AsyncConsumer(config, **settings)
         self._thread = shared_loop()
         self._thread.run(self._consumer.start)
@@ -37,9 +46,48 @@ class Consumer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def subscribe(self, *_topics: Any) -> Never:
-        """Not there yet: OdradekError."""
-        raise OdradekError(NO_GROUPS_YET)
+    def subscribe(
+        self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: RebalanceListener | object | None = None
+    ) -> None:
+        """Reads the topics as a member of the group `group.id`, which it joins with the next poll; replaces what it read before.
+
+        A compiled pattern is matched here against whole names, whenever metadata is refreshed (metadata.max.age.ms). A SubscriptionPattern
+        is matched by the broker (group.protocol=consumer). `listener`: see RebalanceListener.
+        """
+        self._do(lambda: self._consumer.subscribe(topics, listener))
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to, those that the pattern matched if it was one."""
+        return self._consumer.subscription()
+
+    def unsubscribe(self) -> None:
+        """Gives up all partitions and leaves the group."""
+        engine = self._consumer.engine
+        self._calling(lambda: engine.unsubscribe(CLOSE_TIMEOUT_MS / 1000))
+
+    def enforce_rebalance(self, reason: str = "rebalance enforced by the application") -> None:
+        """Makes the group rebalance, with the next poll; without effect under group.protocol=consumer, as in Kafka."""
+        self._do(lambda: self._consumer.enforce_rebalance(reason))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is to its group: for the offsets that a transactional producer sends."""
+        return self._consumer.group_metadata()
+
+    def commit(self, offsets: OffsetsGiven | None = None, timeout_ms: int | None = None) -> None:
+        """Commits the offsets given (of the next record to read), or what was handed out, and waits for it (commitSync).
+
+        What may heal is tried again for `timeout_ms` (default.api.timeout.ms). CommitFailed when this consumer is no member any more;
+        KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
+        """
+        self._thread.run(lambda: self._consumer.commit(offsets, timeout_ms))
+
+    def commit_async(self, offsets: OffsetsGiven | None = None, callback: CommitCallback | None = None) -> None:
+        """Commits without waiting, once. `callback(offsets, error)` is called in a later poll() or close(). Commits keep their order."""
+        self._do(lambda: self._consumer.commit_async(offsets, callback))
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets; None where there is none. Waits for those that an open transaction may still change."""
+        return self._thread.run(lambda: self._consumer.committed(partitions))
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Replaces the assignment; partitions that stay keep their position."""
@@ -79,6 +127,14 @@ class Consumer:
         """Offset of the next record that will be handed out."""
         return self._thread.run(lambda: self._consumer.position(partition))
 
+    def health(self) -> ConsumerHealth:
+        """State of the membership, lag, time since the last poll; asks no broker."""
+        return self._consumer.health()
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""
+        return self._consumer.current_lag(partition)
+
     def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
         return self._thread.run(lambda: self._consumer.partitions_for(topic))
@@ -96,16 +152,20 @@ class Consumer:
         return self._thread.run(lambda: self._consumer.offsets_for_times(times))
 
     def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any."""
-        return self._thread.run(lambda: self._consumer.poll(timeout_ms, max_records))
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any.
+
+        A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
+        """
+        engine = self._consumer.engine
+        return self._polling(timeout_ms, lambda left: engine.poll(left, max_records))
 
     def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
-        return self._thread.run(lambda: self._consumer.next_chunk(timeout_ms))
+        return self._polling(timeout_ms, self._consumer.engine.next_chunk)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
-            yield from self.poll(3_600_000)
+            yield from self._consumer.engine.iterate(self.poll(3_600_000))
 
     def metrics(self) -> dict[MetricName, float]:
         """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
@@ -116,9 +176,45 @@ class Consumer:
 
         return self._thread.run(call)
 
-    def close(self) -> None:
-        """Stops and closes the connections."""
-        self._thread.run(self._consumer.close)
+    def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
+        """Commits what was handed out if that is automatic, gives up the partitions, leaves the group, and closes the connections.
+
+        `leave_group` (KIP-1092): False stays a member until the session runs out, True leaves also where a static member would stay.
+        What a listener raises is raised when all is closed.
+        """
+        engine, failure = self._consumer.engine, None
+        if engine.closed:
+            return
+        deadline = time.monotonic() + timeout_ms / 1000
+        try:
+            while call := self._thread.run(lambda: engine.prepare_close(max(deadline - time.monotonic(), 0.0), leave_group)):
+                try:
+                    self._make(call)
+                except Exception as error:
+                    failure = failure or error
+        finally:
+            self._thread.run(engine.close)
+        if failure is not None:
+            raise failure
+
+    def _polling(self, timeout_ms: int, step: Callable[[float], Awaitable[T | Call]]) -> T:
+        deadline = time.monotonic() + timeout_ms / 1000
+        return self._calling(lambda: step(max(deadline - time.monotonic(), 0.0)))
+
+    def _calling(self, step: Callable[[], Awaitable[T | Call]]) -> T:
+        """Repeats `step` until it gives no more functions of the application to call."""
+        while True:
+            outcome = self._thread.run(step)
+            if not isinstance(outcome, Call):
+                return outcome
+            self._make(outcome)
+
+    def _make(self, call: Call) -> None:
+        try:
+            self._consumer.engine.calling = True
+            call.make()
+        finally:
+            self._do(lambda: self._consumer.engine.called(call))
 
     def _do(self, action: Callable[[], None]) -> None:
         async def call() -> None:

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import length_hint
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import ClientClosed, Cluster, NoBrokersAvailable, Node, as_kafka_error
+from odradek.client.cluster import ClientClosed, Cluster
 from odradek.client.config import ClientConfig
-from odradek.client.core.data_requests import LAST_FETCH_BY_NAME, FetchSettings, fetch_answers, fetch_request, topic_ids
+from odradek.client.consumer.commits import CommitCallback, Committer, OffsetsGiven
+from odradek.client.consumer.deserializers import Deserializers
+from odradek.client.consumer.fetching import FetchLoop
+from odradek.client.consumer.group import GroupDriver
+from odradek.client.consumer.listeners import Call
+from odradek.client.consumer.positions import PositionFinder
+from odradek.client.consumer.settings import new_membership, optional_text, uses_consumer_protocol
+from odradek.client.coordinators import Coordinator, CoordinatorKind
+from odradek.client.core.data_requests import FetchSettings
 from odradek.client.core.fetcher import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Chunk,
-    FetchedPartition,
     Fetcher,
-    FetchPlan,
+    Position,
     decode_chunk,
 )
-from odradek.client.core.metadata import FOREVER
+from odradek.client.core.subscription import Subscription, SubscriptionPattern
 from odradek.client.offsets import list_offsets
-from odradek.client.types import ConsumerRecord, OffsetAndTimestamp
-from odradek.network.transport import ConnectionLost
-from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.messages.fetch import FetchResponse
+from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+
+_MOMENT_S = 0.2
+"""How long a member of a group waits for positions before it looks whether the group wants something."""
 
 
 class ConsumerEngine:
@@ -38,7 +46,7 @@ class ConsumerEngine:
         self.check_crcs = config.flag("check.crcs")
         self.isolation = READ_COMMITTED if config.text("isolation.level") == "read_committed" else READ_UNCOMMITTED
         self._auto_create = config.flag("allow.auto.create.topics")
-        self._settings = FetchSettings(
+        settings = FetchSettings(
             max_wait_ms=config.integer("fetch.max.wait.ms"),
             min_bytes=config.integer("fetch.min.bytes"),
             max_bytes=config.integer("fetch.max.bytes"),
@@ -49,25 +57,166 @@ class ConsumerEngine:
             partition_max_bytes=config.integer("max.partition.fetch.bytes"),
             reset_policy=config.text("auto.offset.reset"),
             backoff=self.cluster.backoff,
+            preference_ms=config.integer("metadata.max.age.ms"),
         )
         self._records: list[ConsumerRecord] = []
         self._read = 0
         self._news = asyncio.Event()
-        self._wake = asyncio.Event()
-        self._failures = 0
-        self._refreshing = False
-        self._task: asyncio.Task[None] | None = None
+        self._fetching = FetchLoop(self.cluster, self.fetcher, settings, self._news.set, auto_create=self._auto_create)
+        self._iterated: tuple[list[ConsumerRecord], Iterator[ConsumerRecord]] | None = None
         self._closed = False
+        self.deserializers: Deserializers | None = None
+        self._polled_ms: int | None = None
+        self.calling = False
+        """Whether a function of the application is being called."""
+        self._config = config
+        self.subscription = Subscription(exclude_internal=config.flag("exclude.internal.topics"))
+        self.group: GroupDriver | None = None
+        self._group_id = optional_text(config, "group.id")
+        self._coordinator: Coordinator | None = None
+        self.committer: Committer | None = None
+        if self._group_id is not None:
+            self._coordinator = Coordinator(self.cluster, CoordinatorKind.GROUP, self._group_id)
+            interval = config.integer("auto.commit.interval.ms") if config.flag("enable.auto.commit") else None
+            self.committer = Committer(self.cluster, self._coordinator, interval, optional_text(config, "group.instance.id"))
+            self.committer.held = self.fetcher.position_of
+            self.committer.news = self._news.set
+        self._positions = PositionFinder(self.cluster, self.fetcher, self.isolation, self.committer)
 
     # -- assignment -----------------------------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replaces the assignment; partitions that stay keep their position."""
         chosen = [TopicPartition(*partition) for partition in partitions]
+        self.subscription.assign()
+        self.reassign(chosen)
+        if not chosen:
+            self.subscription.clear()
+
+    def reassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """As `assign`, whoever says so. New partitions begin at the group's committed offsets, if there is a group."""
+        chosen = dict.fromkeys(partitions)
         self._drop_records(lambda partition: partition not in chosen)
-        self.cluster.metadata.want(partition.topic for partition in chosen)
-        self.fetcher.assign(chosen)
+        self.cluster.metadata.want({partition.topic for partition in chosen})
+        self.fetcher.assign(chosen, committed=self.committer is not None)
         self.wake()
+
+    def suspend(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hands out nothing more of them; they keep their positions."""
+        for partition in partitions:
+            if partition in self.fetcher.positions:
+                self._put_back(partition)
+                self.fetcher.suspend(partition)
+
+    # -- the group ------------------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: object | None) -> None:
+        """Joins the group with the next poll; KafkaError without a group.id."""
+        committer, coordinator = self._committer(), self._coordinator
+        assert coordinator is not None
+        if self._closed:
+            raise ClientClosed("the consumer is closed")
+        if isinstance(topics, SubscriptionPattern) and not uses_consumer_protocol(self._config):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, "a SubscriptionPattern needs group.protocol=consumer; use re.compile() with classic"
+            )
+        self.subscription.subscribe(topics)
+        if self.group is None:
+            membership = new_membership(self._config, self.cluster)
+            self.group = GroupDriver(self.cluster, coordinator, membership, self.subscription, committer, self, self._news.set)
+        self.group.listener = listener
+        self.group.subscription_changed()
+
+    async def unsubscribe(self, timeout_s: float, *, reason: str = "unsubscribe", stay: bool | None = None) -> Call | None:
+        """Gives up all partitions and leaves the group, in steps: a function of the application that is due, None when it is over."""
+        if self.group is not None:
+            call = await self.group.depart(self._loop.time() + timeout_s, reason=reason, stay=stay)
+            if call is not None:
+                return call
+            self.group = None
+        self.reassign(())
+        self.subscription.clear()
+        return None
+
+    async def prepare_close(self, timeout_s: float, leave_group: bool | None) -> Call | None:
+        """What comes before `close`: commits, leaving the group. A function of the application that is due, None when it is over."""
+        deadline = self._loop.time() + timeout_s
+        if self.committer is not None:
+            if self.group is None and self.committer.auto is not None:
+                await self.committer.commit_before_loss(self.committer.auto.changed(self.consumed()), timeout_s)
+            await self.committer.finish(deadline - self._loop.time())
+            if self.committer.callbacks:
+                return self.committer.callbacks.popleft()
+        return await self.unsubscribe(
+            timeout_s, reason="the consumer is being closed", stay=None if leave_group is None else not leave_group
+        )
+
+    def called(self, call: Call) -> None:
+        """The application's function has been called."""
+        self.calling = False
+        if self.group is not None:
+            self.group.called(call)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who commits for the group; KafkaError without a group.id."""
+        return self._committer().member()
+
+    async def commit(self, offsets: OffsetsGiven | None, timeout_s: float | None) -> None:
+        """Commits the offsets, or what was handed out."""
+        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+        await self._committer().commit(self._offsets(offsets), timeout_ms)
+
+    def commit_soon(self, offsets: OffsetsGiven | None, callback: CommitCallback | None) -> None:
+        """As `commit`, without waiting."""
+        self._committer().commit_soon(self._offsets(offsets), callback)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed."""
+        return await self._committer().committed([TopicPartition(*partition) for partition in partitions])
+
+    def _committer(self) -> Committer:
+        if self.committer is None:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group.id: groups and committed offsets need one")
+        return self.committer
+
+    def _offsets(self, given: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        if given is None:
+            return self.consumed()
+        offsets = {
+            TopicPartition(*partition): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+            for partition, offset in given.items()
+        }
+        for partition, offset in offsets.items():
+            if offset.offset < 0:
+                raise ValueError(f"the offset to commit for {partition} is {offset.offset}, below 0")
+        return offsets
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Of each partition with a position, the offset after what was handed out."""
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        for partition, position in self.fetcher.positions.items():
+            if position.offset >= 0:
+                epoch = position.offset_epoch
+                offsets[partition] = OffsetAndMetadata(position.offset, epoch if epoch >= 0 else None)
+        for waiting in self._waiting():
+            partition = TopicPartition(waiting.topic, waiting.partition)
+            if partition in offsets:
+                offsets[partition] = offsets[partition]._replace(offset=waiting.offset)
+        return offsets
+
+    def _waiting(self) -> list[ConsumerRecord]:
+        """The first record that is decoded and not handed out, and before it the first that an iteration has not come to."""
+        found: list[ConsumerRecord] = self._records[self._read : self._read + 1]
+        if self._iterated is not None:
+            records, left = self._iterated[0], length_hint(self._iterated[1])
+            found += records[len(records) - left :][:1]
+        return found
+
+    def iterate(self, records: list[ConsumerRecord]) -> Iterator[ConsumerRecord]:
+        """Hands records out one by one: what the application has not come to does not count as handed out."""
+        handed_out = iter(records)
+        self._iterated = (records, handed_out)
+        return handed_out
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
         """Continues at the offset."""
@@ -95,12 +244,17 @@ class ConsumerEngine:
             self.fetcher.positions[partition].paused = paused
         self.wake()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._closed
+
     def _put_back(self, partition: TopicPartition) -> None:
         """Records that were decoded but not handed out are fetched again later."""
         offset = self._next_decoded(partition)
         if offset is not None:
             self._drop_records(lambda other: other == partition)
-            self.fetcher.seek(partition, offset)
+            self.fetcher.seek(partition, offset, self.fetcher.positions[partition].offset_epoch)
 
     def _next_decoded(self, partition: TopicPartition) -> int | None:
         """The offset of the partition's first record that is decoded and not handed out."""
@@ -111,7 +265,7 @@ class ConsumerEngine:
         """Offset of the next record that will be handed out."""
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
-        await self._find_positions()
+        await self._positions.find()
         decoded = self._next_decoded(partition)
         return self.fetcher.positions[partition].offset if decoded is None else decoded
 
@@ -120,6 +274,31 @@ class ConsumerEngine:
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
         return self.fetcher.positions[partition].epoch
+
+    def health(self) -> ConsumerHealth:
+        """How it fares now."""
+        handed_out = self.consumed()
+        lags = [self._lag(position, handed_out.get(partition)) for partition, position in self.fetcher.positions.items()]
+        known = [lag for lag in lags if lag is not None]
+        state = "alone" if self.group is None else self.group.membership.state
+        return ConsumerHealth(
+            state="closed" if self._closed else state,
+            coordinator=None if self._coordinator is None else self._coordinator.node_id,
+            assigned=len(lags),
+            lag=sum(known) if len(known) == len(lags) else None,
+            last_poll_ms=None if self._polled_ms is None else self.cluster.now_ms() - self._polled_ms,
+            failing=sum(position.failures > 0 for position in self.fetcher.positions.values()),
+        )
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the application is behind, None where that is not known."""
+        if partition not in self.fetcher.positions:
+            raise ValueError(f"{partition} is not assigned to this consumer")
+        return self._lag(self.fetcher.positions[partition], self.consumed().get(partition))
+
+    @staticmethod
+    def _lag(position: Position, handed_out: OffsetAndMetadata | None) -> int | None:
+        return None if position.end_offset < 0 or handed_out is None else max(position.end_offset - handed_out.offset, 0)
 
     def _drop_records(self, dropped: Callable[[TopicPartition], bool]) -> None:
         left = [record for record in self._records[self._read :] if not dropped(TopicPartition(record.topic, record.partition))]
@@ -144,53 +323,92 @@ class ConsumerEngine:
             for partition, found in listed.items()
         }
 
-    async def _find_positions(self) -> None:
-        resets = self.fetcher.resets()
-        if not resets:
-            self._raise_unpositioned()
-            return
-        at_time = {partition: timestamp for partition, timestamp, _ in resets}
-        listed = await list_offsets(self.cluster, at_time, isolation=self.isolation)
-        for partition, _, generation in resets:
-            self.fetcher.positioned(partition, generation, listed[partition].offset)
-        self._raise_unpositioned()
-
-    def _raise_unpositioned(self) -> None:
-        for partition, position in self.fetcher.positions.items():
-            if position.offset < 0 and position.reset_to is None and not self.fetcher.errors:
-                raise ValueError(f"{partition} has no position and auto.offset.reset is none: seek first")
-
     # -- data -----------------------------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_s: float, max_records: int | None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` without any. KafkaError when it fails."""
+    async def poll(self, timeout_s: float, max_records: int | None) -> list[ConsumerRecord] | Call:
+        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` without any. KafkaError when it fails.
+
+        A Call is to be made by the application and told to `called`; then it polls again.
+        """
         limit = max_records or self.max_poll_records
         deadline = self._loop.time() + timeout_s
-        while self._read >= len(self._records):
-            chunk = await self.next_chunk(deadline - self._loop.time())
-            if chunk is None:
-                return []
-            try:
-                self._records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
-            except KafkaError:
-                # The damaged chunk must not be skipped: the next poll raises the error again, unless somebody seeks past it.
-                self.fetcher.seek(chunk.topic_partition, chunk.offset)
-                raise
-            self._read = 0
+        self._polled_ms = self.cluster.now_ms()
+        try:
+            while True:
+                call = await self._serve(deadline)
+                if call is not None:
+                    return call
+                if self._read < len(self._records):
+                    break
+                chunk = await self._wait_for_chunk(deadline)
+                if chunk is not None:
+                    self._decode(chunk)
+                elif self._loop.time() >= deadline:
+                    return []
+        finally:
+            if self.group is not None:
+                self.group.poll_ended()
         taken = self._records[self._read : self._read + limit]
         self._read += len(taken)
         if self._read >= len(self._records):
             self._records, self._read = [], 0
         return taken
 
-    async def next_chunk(self, timeout_s: float) -> Chunk | None:
-        """The next fetched batches as they came, None after `timeout_s` seconds without any. KafkaError for what went wrong."""
+    async def _serve(self, deadline: float) -> Call | None:
+        """What the group wants before records are handed out."""
+        if self.calling:
+            raise OdradekError("poll() cannot be called by a rebalance listener or a callback")
+        if self.committer is None:
+            return None
+        if self.group is not None:
+            call = await self.group.serve(deadline)
+            if call is not None:
+                return call
+        elif self.committer.callbacks:
+            return self.committer.callbacks.popleft()
+        self._iterated = None
+        self.committer.commit_when_due(self.consumed)
+        return None
+
+    def _decode(self, chunk: Chunk) -> None:
+        try:
+            self._records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
+        except KafkaError:
+            # The damaged chunk must not be skipped: the next poll raises the error again, unless somebody seeks past it.
+            self.fetcher.seek(chunk.topic_partition, chunk.offset)
+            raise
+        if self.deserializers is not None:
+            self._records, unreadable = self.deserializers.apply(self._records)
+            if unreadable is not None:
+                # What comes before it is handed out first; the next chunk begins with it.
+                self.fetcher.seek(chunk.topic_partition, unreadable.offset, chunk.leader_epoch)
+                if not self._records:
+                    raise unreadable
+        self._read = 0
+
+    async def next_chunk(self, timeout_s: float) -> Chunk | Call | None:
+        """The next fetched batches as they came, None after `timeout_s` seconds without any. KafkaError for what went wrong; a Call as in
+        `poll`.
+        """
+        deadline = self._loop.time() + timeout_s
+        self._polled_ms = self.cluster.now_ms()
+        try:
+            while True:
+                call = await self._serve(deadline)
+                if call is not None:
+                    return call
+                chunk = await self._wait_for_chunk(deadline)
+                if chunk is not None or self._loop.time() >= deadline:
+                    return chunk
+        finally:
+            if self.group is not None:
+                self.group.poll_ended()
+
+    async def _wait_for_chunk(self, deadline: float) -> Chunk | None:
+        """The next chunk; None at the deadline, or when the group wants something."""
         if self._closed:
             raise ClientClosed("the consumer is closed")
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
-            self._task.add_done_callback(self._ended)
-        deadline = self._loop.time() + timeout_s
+        self._fetching.start()
         while True:
             if self.fetcher.errors:
                 raise self.fetcher.errors.popleft()
@@ -198,11 +416,11 @@ class ConsumerEngine:
             if chunk is not None:
                 self.wake()
                 return chunk
-            if self.fetcher.resets() or any(position.offset < 0 for position in self.fetcher.positions.values()):
-                await self._find_positions()
-                self.wake()
             left = deadline - self._loop.time()
-            if left <= 0:
+            if self._positions.needed and not await self._positions.find(self._patience(left)):
+                return None
+            left = deadline - self._loop.time()
+            if left <= 0 or self._attention():
                 return None
             self._news.clear()
             self.wake()
@@ -212,101 +430,29 @@ class ConsumerEngine:
             except TimeoutError:
                 return None
 
+    def _patience(self, left: float) -> float | None:
+        """How long to wait for positions: a group may want something meanwhile."""
+        return None if self.committer is None else max(min(left, _MOMENT_S), 0.0)
+
+    def _attention(self) -> bool:
+        if self.group is not None:
+            return self.group.attention
+        return self.committer is not None and bool(self.committer.callbacks)
+
     def wake(self) -> None:
         """Wakes the fetching task."""
-        self._wake.set()
-
-    # -- the fetching task ----------------------------------------------------------------------------------------------------------
+        self._fetching.wake()
 
     async def close(self) -> None:
         """Stops fetching and closes the connections."""
         self._closed = True
         self._news.set()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self.group is not None:
+            await self.group.close()
+        if self.committer is not None:
+            await self.committer.close()
+        await self._positions.close()
+        if self._coordinator is not None:
+            await self._coordinator.close()
+        await self._fetching.close()
         await self.cluster.close()
-
-    async def _run(self) -> None:
-        helpers: dict[asyncio.Task[None], None] = {}
-        try:
-            while True:
-                self._wake.clear()
-                wait_ms = self._step(helpers)
-                try:
-                    async with asyncio.timeout(None if wait_ms >= FOREVER else wait_ms / 1000):
-                        await self._wake.wait()
-                except TimeoutError:
-                    continue
-        finally:
-            for task in list(helpers):
-                task.cancel()
-
-    def _step(self, helpers: dict[asyncio.Task[None], None]) -> int:
-        plans, needs_metadata, wake_ms = self.fetcher.plan(self.cluster.view, self.cluster.now_ms())
-        for plan in plans:
-            self._keep(helpers, self._fetch(plan))
-        due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
-        if (needs_metadata or due == 0) and not self._refreshing:
-            self._refreshing = True
-            self._keep(helpers, self._refresh())
-        return min(wake_ms, due) if due > 0 else wake_ms
-
-    async def _refresh(self) -> None:
-        try:
-            await self.cluster.refresh(allow_auto_create=self._auto_create)
-            self._failures = 0
-        except (ConnectionLost, KafkaError) as error:
-            self._failures += 1
-            # Brokers that answered once come back, as those of Kafka's consumers do. Where nobody ever did, the address may be wrong.
-            away = isinstance(error, NoBrokersAvailable) and self.cluster.metadata.has_answer
-            if isinstance(error, KafkaError) and not error.code.retriable and not away and self._failures > 3:
-                self.fetcher.errors.append(error)
-                self._news.set()
-        finally:
-            await asyncio.sleep(self.cluster.backoff.delay_ms(self._failures + 1) / 1000)
-            self._refreshing = False
-            self._wake.set()
-
-    async def _fetch(self, plan: FetchPlan) -> None:
-        now_ms = self.cluster.now_ms
-        try:
-            node = await self.cluster.node(plan.node_id, "data")
-            answers = await self._ask(node, plan)
-        except (ConnectionLost, KafkaError) as error:
-            self.fetcher.on_failure(plan, as_kafka_error(error), now_ms())
-            self.cluster.metadata.request_update()
-        except Exception:
-            # Whoever polls hears of it, and asks again with the next poll: the node must not count as asked for ever.
-            self.fetcher.on_response(plan, [None] * len(plan.targets), now_ms())
-            raise
-        else:
-            if self.fetcher.on_response(plan, answers, now_ms()):
-                self.cluster.metadata.request_update()
-        self._news.set()
-        self._wake.set()
-
-    async def _ask(self, node: Node, plan: FetchPlan) -> list[FetchedPartition | None]:
-        ids = topic_ids(self.cluster.view, {target.topic_partition.topic for target in plan.targets})
-        at_most = None if ids else LAST_FETCH_BY_NAME
-        by_id = ids if node.versions.choose(ApiKey.FETCH, at_most=at_most) > LAST_FETCH_BY_NAME else None
-        request = fetch_request(plan.targets, self._settings, ids)
-        timeout = self.cluster.request_timeout_s + self._settings.max_wait_ms / 1000
-        response = await self.cluster.call(node, request, FetchResponse, at_most=at_most, timeout_s=timeout)
-        return fetch_answers(plan.targets, response, by_id)
-
-    def _keep(self, tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
-        """Runs a coroutine as a task, and keeps a reference until it is done; its error is raised by the next poll."""
-
-        def ended(task: asyncio.Task[None]) -> None:
-            tasks.pop(task, None)
-            self._ended(task)
-
-        task = asyncio.create_task(action)
-        tasks[task] = None
-        task.add_done_callback(ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.fetcher.errors.append(error)
-            self._news.set()

@@ -108,7 +108,9 @@ def fetch_request(targets: Sequence[FetchTarget], settings: FetchSettings, ids: 
     )
 
 
-def fetch_answers(targets: Sequence[FetchTarget], response: FetchResponse, ids: Mapping[str, UUID] | None) -> list[FetchedPartition | None]:
+def fetch_answers(
+    targets: Sequence[FetchTarget], response: FetchResponse, ids: Mapping[str, UUID] | None, read_committed: bool = False
+) -> list[FetchedPartition | None]:
     """What came for each target, in order; KafkaError when the whole request was refused."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), "the broker refused the fetch")
@@ -117,14 +119,15 @@ def fetch_answers(targets: Sequence[FetchTarget], response: FetchResponse, ids: 
     for topic in response.responses:
         name = topic.topic or names.get(topic.topic_id, "")
         for part in topic.partitions:
-            found[TopicPartition(name, part.partition_index)] = _fetched(part)
+            found[TopicPartition(name, part.partition_index)] = _fetched(part, read_committed)
     return [found.get(target.topic_partition) for target in targets]
 
 
-def _fetched(part: FetchResponse.PartitionData) -> FetchedPartition:
+def _fetched(part: FetchResponse.PartitionData, read_committed: bool) -> FetchedPartition:
     view = records_view(part.records)
     aborted = [(entry.producer_id, entry.first_offset) for entry in part.aborted_transactions or ()]
-    return FetchedPartition(code_of(part.error_code), aborted, view)
+    end = part.last_stable_offset if read_committed else part.high_watermark
+    return FetchedPartition(code_of(part.error_code), aborted, view, end, part.preferred_read_replica)
 
 
 # -- ListOffsets ------------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,267 @@
+"""Committing offsets and asking for committed ones: requests to the coordinator, with retries, one commit after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster, as_kafka_error
+from odradek.client.consumer.listeners import Call
+from odradek.client.coordinators import Coordinator
+from odradek.client.core.offsets import (
+    LAST_BY_NAME,
+    LAST_OF_ONE_GROUP,
+    AutoCommit,
+    CommitFailed,
+    CommitOutcome,
+    CommittedOutcome,
+    Offsets,
+    Verdict,
+    commit_outcome,
+    commit_request,
+    committed_outcome,
+    committed_request,
+)
+from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
+from odradek.network.transport import ConnectionLost
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.offset_commit import OffsetCommitResponse
+from odradek.protocol.messages.offset_fetch import OffsetFetchResponse
+
+_LOG = logging.getLogger("odradek.client.groups")
+_MOMENT_MS = 10
+"""How soon a member whose epoch has just moved on tries again."""
+
+OffsetsGiven = Mapping[TopicPartition, OffsetAndMetadata | int]
+CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+T = TypeVar("T", CommitOutcome, CommittedOutcome)
+
+
+class _Turn:
+    """A place in the order of commits, from the moment at which somebody asked for one."""
+
+    def __init__(self, before: _Turn | None) -> None:
+        self._before = None if before is None else before.over
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> None:
+        if self._before is not None:
+            try:
+                await asyncio.shield(self._before)
+            except BaseException:
+                self.end()
+                raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Lets the next one go, once those before have."""
+        if self._before is None or self._before.done():
+            if not self.over.done():
+                self.over.set_result(None)
+        else:
+            self._before.add_done_callback(lambda _: self.end())
+
+
+class Committer:
+    """The offsets of one group, as one consumer commits them. Belongs to the loop."""
+
+    def __init__(self, cluster: Cluster, coordinator: Coordinator, auto_commit_interval_ms: int | None, instance_id: str | None) -> None:
+        """`auto_commit_interval_ms`: None to commit only when asked."""
+        self._cluster = cluster
+        self._coordinator = coordinator
+        self._alone = ConsumerGroupMetadata(coordinator.key, group_instance_id=instance_id)
+        self.member: Callable[[], ConsumerGroupMetadata] = lambda: self._alone
+        """Who commits; a member of the group once there is one."""
+        self.obstacle: Callable[[], KafkaError | None] = lambda: None
+        """Why nothing can be committed now."""
+        self.refused: Callable[[ErrorCode, ConsumerGroupMetadata], None] = lambda _, __: None
+        """Told of every refusal."""
+        self.held: Callable[[TopicPartition], object | None] = lambda _: None
+        """Something that stays the same as long as a partition has not been given up; None for one that is not assigned."""
+        self.news: Callable[[], None] = lambda: None
+        """Called when there is something in `callbacks`."""
+        self.auto = AutoCommit(auto_commit_interval_ms, cluster.now_ms()) if auto_commit_interval_ms is not None else None
+        self.callbacks: deque[Call] = deque()
+        """Calls of what was given to commit_async: they are made within the application's next calls."""
+        self._last_turn: _Turn | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def leave_group(self) -> None:
+        """From now on nobody commits as a member."""
+        self.member = lambda: self._alone
+        self.obstacle = lambda: None
+        self.refused = lambda _, __: None
+
+    async def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
+        """Commits after all that was to be committed before, and tries again what may heal, for default.api.timeout.ms.
+
+        CommitFailed when the group goes on without this consumer; KafkaError for other refusals.
+        """
+        if not offsets:
+            return
+        limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
+        await self._committing(offsets, limit, self._take_turn(), again=True)
+
+    def commit_soon(self, offsets: Offsets, callback: CommitCallback | None) -> None:
+        """Commits once, without waiting; a failure that may heal is told, too: the next commit has newer offsets."""
+        taken, turn = dict(offsets), self._take_turn()
+
+        async def commit() -> None:
+            error = await self._attempted(taken, turn)
+            if callback is not None:
+                self.callbacks.append(Call(callback, (taken, error)))
+                self.news()
+            elif error is not None:
+                _LOG.warning("group %s: asynchronous commit failed: %s", self._coordinator.key, error)
+
+        self._start(commit())
+
+    def commit_when_due(self, consumed: Callable[[], Offsets]) -> None:
+        """The automatic commit of what was handed out, if it is time for one."""
+        auto = self.auto
+        now_ms = self._cluster.now_ms()
+        if auto is None or not auto.due(now_ms) or self.obstacle() is not None:
+            return
+        offsets = auto.changed(consumed())
+        if not offsets:
+            auto.ended(now_ms)
+            return
+        auto.began()
+        turn = self._take_turn()
+
+        async def commit() -> None:
+            error = await self._attempted(offsets, turn)
+            if error is not None:
+                _LOG.warning("group %s: automatic commit failed: %s", self._coordinator.key, error)
+            auto.ended(self._cluster.now_ms(), self._cluster.backoff.delay_ms(1) if error is not None and error.code.retriable else None)
+
+        self._start(commit())
+
+    async def commit_before_loss(self, offsets: Offsets, timeout_s: float | None = None) -> None:
+        """The automatic commit of what is about to be given up: tried also during a rebalance; a failure is logged."""
+        if not offsets:
+            return
+        try:
+            limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_s is None else int(timeout_s * 1000)
+            await self._committing(offsets, limit, self._take_turn(), again=True, in_rebalance=True)
+        except OdradekError as error:
+            _LOG.warning("group %s: the commit before partitions are given up failed: %s", self._coordinator.key, error)
+
+    def _take_turn(self) -> _Turn:
+        self._last_turn = _Turn(self._last_turn)
+        return self._last_turn
+
+    async def _attempted(self, offsets: Offsets, turn: _Turn) -> KafkaError | None:
+        try:
+            await self._committing(offsets, int(self._cluster.request_timeout_s * 1000), turn, again=False)
+        except OdradekError as error:
+            return as_kafka_error(error)
+        return None
+
+    async def _committing(self, offsets: Offsets, timeout_ms: int, turn: _Turn, *, again: bool, in_rebalance: bool = False) -> None:
+        held = {partition: self.held(partition) for partition in offsets}
+        began_as = self.member()
+
+        async def attempt() -> CommitOutcome:
+            obstacle = self.obstacle()
+            if obstacle is not None and not (in_rebalance and obstacle.code is ErrorCode.REBALANCE_IN_PROGRESS):
+                return CommitOutcome(Verdict.FAILED, obstacle)
+            member = self.member()
+            if member != began_as and any(token is None or self.held(each) is not token for each, token in held.items()):
+                # Another generation, in which the partitions may have been with somebody else.
+                return CommitOutcome(Verdict.FAILED, CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.group_id))
+            response = await self._coordinator.call(commit_request(offsets, member), OffsetCommitResponse, at_most=LAST_BY_NAME)
+            outcome = commit_outcome(offsets, response, member.group_id)
+            if in_rebalance and outcome.error is not None and outcome.error.code is ErrorCode.REBALANCE_IN_PROGRESS:
+                return CommitOutcome(Verdict.AGAIN, outcome.error)
+            if outcome.verdict is Verdict.FAILED and outcome.error is not None:
+                self.refused(outcome.error.code, member)
+            elif outcome.verdict is Verdict.OUTDATED and self.member() == member:
+                return CommitOutcome(Verdict.AGAIN if again else Verdict.FAILED, outcome.error)
+            return outcome
+
+        await self._insist("commit", attempt, timeout_ms, again=again, turn=turn)
+        if self.auto is not None:
+            self.auto.note(offsets)
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets, None for a partition without; waits for transactions that are about to decide them."""
+        if not partitions:
+            return {}
+        limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
+
+        async def attempt() -> CommittedOutcome:
+            node = await self._coordinator.node()
+            of_one_group = node.versions.choose(ApiKey.OFFSET_FETCH, at_most=LAST_BY_NAME) <= LAST_OF_ONE_GROUP
+            request = committed_request(partitions, self.member(), of_one_group=of_one_group)
+            response = await self._coordinator.call(request, OffsetFetchResponse, at_most=LAST_BY_NAME)
+            return committed_outcome(partitions, response, self._coordinator.key)
+
+        return dict((await self._insist("committed offsets", attempt, limit, again=True)).offsets)
+
+    async def _insist(
+        self, what: str, attempt: Callable[[], Awaitable[T]], timeout_ms: int, *, again: bool, turn: _Turn | None = None
+    ) -> T:
+        """Repeats what may heal until `timeout_ms` are over; raises the error of what does not."""
+        last: list[KafkaError] = []
+
+        async def repeat() -> T:
+            failures = 0
+            while True:
+                try:
+                    outcome = await attempt()
+                except (ConnectionLost, KafkaError) as lost:
+                    error = as_kafka_error(lost)
+                    heals = error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
+                    pause_ms = None
+                else:
+                    if outcome.verdict is Verdict.DONE:
+                        return outcome
+                    assert outcome.error is not None
+                    error, heals = outcome.error, outcome.verdict is not Verdict.FAILED
+                    pause_ms = _MOMENT_MS if outcome.verdict is Verdict.OUTDATED else None
+                    if outcome.verdict is Verdict.MOVED:
+                        self._coordinator.forget()
+                if not heals or not again:
+                    raise error
+                last[:] = [error]
+                failures += 1
+                await asyncio.sleep((self._cluster.backoff.delay_ms(failures) if pause_ms is None else pause_ms) / 1000)
+
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                if turn is None:
+                    return await repeat()
+                async with turn:
+                    return await repeat()
+        except TimeoutError:
+            why = last[0] if last else None
+            code = why.code if why is not None else ErrorCode.REQUEST_TIMED_OUT
+            text = f" ({why})" if why is not None else ""
+            raise KafkaError(code, f"{what} of group {self._coordinator.key}: no success within {timeout_ms} ms{text}") from None
+
+    def _start(self, action: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(action)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Waits for the commits that are under way."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=max(timeout_s, 0.0))
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

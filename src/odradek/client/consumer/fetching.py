@@ -1,0 +1,132 @@
+"""The task that fetches: runs the fetcher's plans in an event loop, and keeps the metadata fresh meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from odradek.base.errors import KafkaError
+from odradek.client.cluster import Cluster, NoBrokersAvailable, Node, as_kafka_error
+from odradek.client.core.data_requests import LAST_FETCH_BY_NAME, FetchSettings, fetch_answers, fetch_request, topic_ids
+from odradek.client.core.fetcher import READ_COMMITTED, FetchedPartition, Fetcher, FetchPlan
+from odradek.client.core.metadata import FOREVER
+from odradek.network.transport import ConnectionLost
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.fetch import FetchResponse
+
+
+class FetchLoop:
+    """Fetches what the fetcher plans, from the first `start` until `close`. Belongs to the loop."""
+
+    def __init__(self, cluster: Cluster, fetcher: Fetcher, settings: FetchSettings, news: Callable[[], None], *, auto_create: bool) -> None:
+        """`news` is called when something came, or an error."""
+        self.cluster = cluster
+        self.fetcher = fetcher
+        self._settings = settings
+        self._news = news
+        self._auto_create = auto_create
+        self._wake = asyncio.Event()
+        self._failures = 0
+        self._refreshing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins, unless it runs already."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(self._ended)
+
+    def wake(self) -> None:
+        """There may be something to fetch."""
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Stops fetching."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        helpers: dict[asyncio.Task[None], None] = {}
+        try:
+            while True:
+                self._wake.clear()
+                wait_ms = self._step(helpers)
+                try:
+                    async with asyncio.timeout(None if wait_ms >= FOREVER else wait_ms / 1000):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            for task in list(helpers):
+                task.cancel()
+
+    def _step(self, helpers: dict[asyncio.Task[None], None]) -> int:
+        plans, needs_metadata, wake_ms = self.fetcher.plan(self.cluster.view, self.cluster.now_ms())
+        for plan in plans:
+            self._keep(helpers, self._fetch(plan))
+        due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
+        if (needs_metadata or due == 0) and not self._refreshing:
+            self._refreshing = True
+            self._keep(helpers, self._refresh())
+        return min(wake_ms, due) if due > 0 else wake_ms
+
+    async def _refresh(self) -> None:
+        try:
+            await self.cluster.refresh(allow_auto_create=self._auto_create)
+            self._failures = 0
+        except (ConnectionLost, KafkaError) as error:
+            self._failures += 1
+            # Brokers that answered once come back, as those of Kafka's consumers do. Where nobody ever did, the address may be wrong.
+            away = isinstance(error, NoBrokersAvailable) and self.cluster.metadata.has_answer
+            if isinstance(error, KafkaError) and not error.code.retriable and not away and self._failures > 3:
+                self.fetcher.errors.append(error)
+                self._news()
+        finally:
+            await asyncio.sleep(self.cluster.backoff.delay_ms(self._failures + 1) / 1000)
+            self._refreshing = False
+            self._wake.set()
+
+    async def _fetch(self, plan: FetchPlan) -> None:
+        now_ms = self.cluster.now_ms
+        try:
+            node = await self.cluster.node(plan.node_id, "data")
+            answers = await self._ask(node, plan)
+        except (ConnectionLost, KafkaError) as error:
+            self.fetcher.on_failure(plan, as_kafka_error(error), now_ms())
+            self.cluster.metadata.request_update()
+        except Exception:
+            # Whoever polls hears of it, and asks again with the next poll: the node must not count as asked for ever.
+            self.fetcher.on_response(plan, [None] * len(plan.targets), now_ms())
+            raise
+        else:
+            if self.fetcher.on_response(plan, answers, now_ms()):
+                self.cluster.metadata.request_update()
+        self._news()
+        self._wake.set()
+
+    async def _ask(self, node: Node, plan: FetchPlan) -> list[FetchedPartition | None]:
+        ids = topic_ids(self.cluster.view, {target.topic_partition.topic for target in plan.targets})
+        at_most = None if ids else LAST_FETCH_BY_NAME
+        by_id = ids if node.versions.choose(ApiKey.FETCH, at_most=at_most) > LAST_FETCH_BY_NAME else None
+        request = fetch_request(plan.targets, self._settings, ids)
+        timeout = self.cluster.request_timeout_s + self._settings.max_wait_ms / 1000
+        response = await self.cluster.call(node, request, FetchResponse, at_most=at_most, timeout_s=timeout)
+        return fetch_answers(plan.targets, response, by_id, self._settings.isolation == READ_COMMITTED)
+
+    def _keep(self, tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
+        """Runs a coroutine as a task, and keeps a reference until it is done; its error is raised by the next poll."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            tasks.pop(task, None)
+            self._ended(task)
+
+        task = asyncio.create_task(action)
+        tasks[task] = None
+        task.add_done_callback(ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fetcher.errors.append(error)
+            self._news()

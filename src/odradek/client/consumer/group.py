@@ -1,0 +1,408 @@
+"""The shell of a group membership: sends its requests, keeps its timers, and does its work when the application calls.
+
+The membership decides (`core.membership_classic`, `core.membership_consumer`); heartbeats are a matter of the loop alone. What the
+application has to do waits in `membership.work` until it calls poll, unsubscribe or close.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError, ProtocolError
+from odradek.base.ids import TopicPartition
+from odradek.client.assignors.spec import Topics
+from odradek.client.cluster import Cluster, as_kafka_error
+from odradek.client.consumer.commits import Committer
+from odradek.client.consumer.listeners import Call, listener_call
+from odradek.client.coordinators import Coordinator
+from odradek.client.core.membership import GiveUp, LookUp, LookUpNames, Loss, Membership, Send, Take, Work, in_order
+from odradek.client.core.metadata import FOREVER, ClusterView
+from odradek.client.core.offsets import CommitFailed, Offsets
+from odradek.client.core.subscription import Kind, Subscription
+from odradek.network.transport import ConnectionLost
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+_LONGEST_SLEEP_MS = 1_000
+"""How late it may be noticed that the application has left poll, or that the metadata is new."""
+_MISSING_AGAIN_MS = 1_000
+"""How often it is looked whether topics that did not exist do now."""
+
+
+class Assignable(Protocol):
+    """What reads the partitions."""
+
+    def suspend(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hands out nothing more of them; they keep their positions."""
+        ...
+
+    def reassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are to be read now; those that stay keep their positions, new ones begin at the committed offsets."""
+        ...
+
+    def consumed(self) -> Offsets:
+        """What was handed out of each partition."""
+        ...
+
+
+class GroupDriver:
+    """One membership, from subscribe to unsubscribe. Belongs to the loop."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        coordinator: Coordinator,
+        membership: Membership,
+        subscription: Subscription,
+        committer: Committer,
+        reader: Assignable,
+        news: Callable[[], None],
+    ) -> None:
+        """`news` is called when the application has something to do or to hear."""
+        self.membership = membership
+        self.listener: object | None = None
+        self._cluster = cluster
+        self._coordinator = coordinator
+        self._subscription = subscription
+        self._committer = committer
+        self._reader = reader
+        self._news = news
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._view: ClusterView | None = None
+        self._look_again_ms = 0
+        self._open: Work | None = None
+        """The work that the application is at."""
+        self._committing: asyncio.Task[None] | None = None
+        self._departing: GiveUp | None = None
+        self._departed = False
+        committer.member = membership.metadata
+        committer.obstacle = self._obstacle
+        committer.refused = self._commit_refused
+        self._unexpected: list[BaseException] = []
+        self._timer = asyncio.create_task(self._keep_time())
+        self._timer.add_done_callback(self._ended)
+
+    # -- what the application asks --------------------------------------------------------------------------------------------------
+
+    def subscription_changed(self) -> None:
+        """The subscription is another one."""
+        self._cluster.metadata.want(self._subscription.topics)
+        if self._subscription.kind is not Kind.PATTERN or self._subscription.topics:
+            self.membership.subscribe(self._subscription.subscribed(), self._cluster.now_ms())
+        self._look_again_ms = 0
+        self._flush()
+        self._wake.set()
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """The member joins again."""
+        self.membership.request_rejoin(reason, self._cluster.now_ms())
+        self._told()
+
+    @property
+    def attention(self) -> bool:
+        """Whether the application has something to do before it gets more records."""
+        membership = self.membership
+        told = membership.has_error or self._unexpected or self._committer.callbacks
+        return membership.work is not None or self._open is not None or bool(told)
+
+    async def serve(self, deadline_s: float) -> Call | None:
+        """At the beginning of each poll: the next function of the application that is due, None when it can go on reading.
+
+        `deadline_s` is of the loop's time; what cannot be done until then goes on in the next poll.
+        """
+        self.membership.poll_began(self._cluster.now_ms())
+        self._flush()
+        error = self._unexpected.pop() if self._unexpected else self.membership.take_error()
+        if error is not None:
+            raise error
+        if self._committer.callbacks:
+            return self._committer.callbacks.popleft()
+        while self._open is not None or self.membership.work is not None:
+            if self._open is None:
+                work = self.membership.work
+                assert work is not None
+                self.membership.begin(work)
+                self._open = work
+            if not await self._prepare(self._open, deadline_s):
+                return None
+            call = listener_call(self.listener, self._open)
+            if call is not None:
+                return call
+            self._finish()
+        return None
+
+    def poll_ended(self) -> None:
+        """The application has left poll."""
+        self.membership.poll_ended(self._cluster.now_ms())
+
+    def called(self, call: Call) -> None:
+        """The application's function has been called."""
+        if call.ends is not None and call.ends is self._open:
+            self._finish()
+
+    async def _prepare(self, work: Work, deadline_s: float) -> bool:
+        """What comes before the listener; False when it is not done in time."""
+        if isinstance(work, Take):
+            self._cluster.metadata.want(partition.topic for partition in work.partitions)
+            self._reader.reassign(work.partitions)
+            return True
+        self._reader.suspend(work.partitions)
+        return work.loss is Loss.LOST or await self._commit_consumed(deadline_s)
+
+    async def _commit_consumed(self, deadline_s: float) -> bool:
+        """Commits what was handed out, if that is automatic; a failure is logged, and does not stop the rebalance."""
+        auto = self._committer.auto
+        if auto is None:
+            return True
+        if self._committing is None:
+            offsets = auto.changed(self._reader.consumed())
+            if not offsets:
+                return True
+            self._committing = asyncio.create_task(self._committer.commit_before_loss(offsets))
+        await asyncio.wait({self._committing}, timeout=max(deadline_s - self._loop.time(), 0.0))
+        return self._committing.done()
+
+    def _finish(self) -> None:
+        work, self._open = self._open, None
+        self._committing = None
+        assert work is not None
+        if isinstance(work, GiveUp):
+            self._give_up(work.partitions)
+        self.membership.done(work, self._cluster.now_ms())
+        self._flush()
+        self._wake.set()
+
+    def _give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = set(partitions)
+        if self._committer.auto is not None:
+            self._committer.auto.forget(gone)
+        self._reader.reassign(in_order(self.membership.owned - gone))
+
+    # -- leaving --------------------------------------------------------------------------------------------------------------------
+
+    async def depart(self, deadline_s: float, *, reason: str, stay: bool | None) -> Call | None:
+        """Gives up what there is and leaves the group, in steps: a function of the application that is due, None when it is over."""
+        if self._departed:
+            return None
+        if self._departing is None:
+            owned = in_order(self.membership.owned)
+            loss = Loss.REVOKED if self.membership.is_member else Loss.LOST
+            self._departing = GiveUp(owned, loss)
+            self._open = None
+            self._reader.suspend(owned)
+            if loss is Loss.REVOKED:
+                # Only what the coordinator can still take is waited for.
+                await self._commit_consumed(deadline_s)
+            if owned:
+                call = listener_call(self.listener, self._departing)
+                if call is not None:
+                    return call
+        self._departed = True
+        self._give_up(self._departing.partitions)
+        await self._committer.finish(max(deadline_s - self._loop.time(), 0.0))
+        request = self.membership.leave(self._cluster.now_ms(), reason=reason, stay=stay)
+        if request is not None:
+            await self._say_goodbye(request, deadline_s)
+        await self.close()
+        return None
+
+    async def _say_goodbye(self, request: Send, deadline_s: float) -> None:
+        """Not on the coordinator's connection, where a JoinGroup may be waiting for others."""
+        node_id = self._coordinator.node_id
+        if node_id is None:
+            return
+        with contextlib.suppress(ConnectionLost, KafkaError, TimeoutError):
+            async with asyncio.timeout(max(deadline_s - self._loop.time(), 0.0)):
+                node = await self._cluster.node(node_id)
+                await self._cluster.call(node, request.request, request.response)
+
+    async def close(self) -> None:
+        """Ends the tasks. The coordinator is told nothing."""
+        self._committer.leave_group()
+        tasks = [self._timer, *self._tasks, *([self._committing] if self._committing else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- commits --------------------------------------------------------------------------------------------------------------------
+
+    def _obstacle(self) -> KafkaError | None:
+        member = self.membership.metadata()
+        if self.membership.rebalancing:
+            return KafkaError(
+                ErrorCode.REBALANCE_IN_PROGRESS, f"offsets of group {member.group_id} cannot be committed in a rebalance: call poll() first"
+            )
+        if not self.membership.is_member:
+            return CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, member.group_id)
+        return None
+
+    def _commit_refused(self, error: ErrorCode, member: object) -> None:
+        if member == self.membership.metadata():
+            self.membership.commit_refused(error, self.membership.metadata(), self._cluster.now_ms())
+            self._flush()
+
+    # -- requests and time ----------------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """Performs what the membership has left behind."""
+        if self.membership.forgets_coordinator():
+            self._coordinator.forget()
+        requests = self.membership.take_requests()
+        for request in requests:
+            if isinstance(request, Send):
+                self._start(self._send(request))
+            elif isinstance(request, LookUp):
+                self._start(self._look_up(request))
+            else:
+                self._start(self._look_up_names(request))
+        if self.attention:
+            self._news()
+        if requests:
+            self._wake.set()
+
+    def _start(self, action: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(action)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """What nobody expected is raised by the next poll."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._unexpected.append(error)
+            self._news()
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._wake.clear()
+            now_ms = self._cluster.now_ms()
+            self.membership.tick(now_ms)
+            self._watch(now_ms)
+            self._flush()
+            self._wake.clear()
+            wait_ms = min(self.membership.wake_at_ms() - now_ms, self._look_again_ms - now_ms, _LONGEST_SLEEP_MS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(wait_ms, 0) / 1000):
+                    await self._wake.wait()
+
+    async def _send(self, send: Send) -> None:
+        try:
+            response = await self._coordinator.call(send.request, send.response, timeout_s=send.timeout_ms / 1000)
+        except ProtocolError as error:
+            failure: KafkaError | None = KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the coordinator cannot be asked: {error}")
+            response = None
+        except (ConnectionLost, OdradekError) as error:
+            failure, response = as_kafka_error(error), None
+        else:
+            failure = None
+        if send.ticket is None:
+            return
+        now_ms = self._cluster.now_ms()
+        if response is not None:
+            self.membership.answered(send.ticket, response, now_ms)
+        else:
+            assert failure is not None
+            self.membership.failed(send.ticket, failure, now_ms)
+        self._told()
+
+    def _told(self) -> None:
+        self._flush()
+        self._wake.set()
+        self._news()
+
+    # -- topics ---------------------------------------------------------------------------------------------------------------------
+
+    def _watch(self, now_ms: int) -> None:
+        """Tells the membership what has become of its topics, and looks for those that do not exist yet."""
+        view = self._cluster.view
+        if self._subscription.kind is Kind.PATTERN:
+            if now_ms >= self._look_again_ms:
+                self._look_again_ms = FOREVER
+                self._start(self._match_topics())
+        else:
+            watched = self.membership.watched
+            missing = any(self._cluster.known_topic(name) is None for name in watched)
+            if not missing:
+                self._look_again_ms = FOREVER
+            elif now_ms >= self._look_again_ms:
+                self._look_again_ms = now_ms + _MISSING_AGAIN_MS
+                self._cluster.metadata.want(watched)
+                self._start(self._refresh())
+        if view is not self._view and self.membership.state == "stable":
+            self._view = view
+            self.membership.topics_changed(topics_of(view, self.membership.watched), now_ms)
+
+    async def _refresh(self) -> None:
+        with contextlib.suppress(ConnectionLost, KafkaError):
+            await self._cluster.refresh()
+        self._wake.set()
+
+    async def _match_topics(self) -> None:
+        """Asks for all topics, and applies the pattern to them."""
+        pause_ms = self._cluster.config.integer("metadata.max.age.ms")
+        try:
+            response = await self._cluster.ask_metadata(None)
+        except (ConnectionLost, KafkaError):
+            pause_ms = self._cluster.backoff.max_ms
+        else:
+            now_ms = self._cluster.now_ms()
+            view = self._cluster.metadata.update(response, now_ms)
+            listed = [view.topics[topic.name] for topic in response.topics if topic.name is not None]
+            if self._subscription.match(listed):
+                self._cluster.metadata.want(self._subscription.topics)
+            self.membership.subscribe(self._subscription.subscribed(), now_ms)
+        self._look_again_ms = self._cluster.now_ms() + pause_ms
+        self._told()
+
+    async def _look_up(self, wanted: LookUp) -> None:
+        try:
+            view = await self._cluster.refresh(wanted.topics)
+            if any(topic not in view.topics for topic in wanted.topics):
+                # That was the answer to somebody's earlier question.
+                view = await self._cluster.refresh(wanted.topics)
+        except (ConnectionLost, KafkaError) as error:
+            self.membership.failed(wanted.ticket, as_kafka_error(error), self._cluster.now_ms())
+        else:
+            self.membership.looked_up(wanted.ticket, topics_of(view, wanted.topics), self._cluster.now_ms())
+        self._told()
+
+    async def _look_up_names(self, wanted: LookUpNames) -> None:
+        names = self._known_names(wanted.ids)
+        if len(names) < len(wanted.ids):
+            with contextlib.suppress(ConnectionLost, KafkaError):
+                names |= await self._ask_names([each for each in wanted.ids if each not in names])
+        self._cluster.metadata.want(names.values())
+        self.membership.named(wanted.ticket, names, self._cluster.now_ms())
+        self._told()
+
+    def _known_names(self, ids: Iterable[UUID]) -> dict[UUID, str]:
+        chosen = set(ids)
+        return {topic.topic_id: topic.name for topic in self._cluster.view.topics.values() if topic.topic_id in chosen}
+
+    async def _ask_names(self, ids: Iterable[UUID]) -> dict[UUID, str]:
+        node = await self._cluster.any_node()
+        topics = [MetadataRequest.MetadataRequestTopic(topic_id=each, name=None) for each in ids]
+        response = await self._cluster.call(node, MetadataRequest(topics=topics, allow_auto_topic_creation=False), MetadataResponse)
+        return {topic.topic_id: topic.name for topic in response.topics if topic.name and not topic.error_code}
+
+
+def topics_of(view: ClusterView, names: Iterable[str]) -> Topics:
+    """Of the topics that exist, the racks of the replicas of each partition."""
+    racks = {node_id: broker.rack for node_id, broker in view.brokers.items()}
+    found: dict[str, list[frozenset[str]]] = {}
+    for name in sorted(names):
+        topic = view.topics.get(name)
+        if topic is None or topic.error is not ErrorCode.NONE:
+            continue
+        found[name] = [
+            frozenset(rack for replica in topic.partitions[number].replicas if (rack := racks.get(replica)))
+            if number in topic.partitions
+            else frozenset()
+            for number in range(max(topic.partitions, default=-1) + 1)
+        ]
+    return found

@@ -1,0 +1,199 @@
+"""Committed offsets: the requests, what the answers mean, and when the next automatic commit is due.
+
+Source: org.apache.kafka.clients.consumer.internals.ConsumerCoordinator (OffsetCommitResponseHandler, OffsetFetchResponseHandler).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError, code_of
+from odradek.base.ids import TopicPartition
+from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+LAST_BY_NAME = 9
+"""The last version of OffsetCommit and OffsetFetch that names topics; the next go by topic id (KIP-848)."""
+LAST_OF_ONE_GROUP = 7
+"""The last version of OffsetFetch that asks for a single group (KIP-709)."""
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class CommitFailed(KafkaError):
+    """The offsets were not committed, as this consumer is no member of the group any more: somebody else may have its partitions, and reads
+    from the last committed offsets (org.apache.kafka.clients.consumer.CommitFailedException).
+    """
+
+    def __init__(self, code: ErrorCode, group_id: str) -> None:
+        super().__init__(
+            code,
+            f"offsets of group {group_id} are not committed: the group has rebalanced and may have given the partitions to another member;"
+            " if poll() was called too seldom, raise max.poll.interval.ms or lower max.poll.records",
+        )
+
+
+class Verdict(Enum):
+    """What an answer means for a commit or a fetch of offsets."""
+
+    DONE = "done"
+    AGAIN = "again"
+    MOVED = "moved"
+    """Again, at another coordinator."""
+    OUTDATED = "outdated"
+    """The member's epoch has moved on: again under the new one."""
+    FAILED = "failed"
+
+
+class CommitOutcome(NamedTuple):
+    """What became of a commit; `error` says why it is not DONE."""
+
+    verdict: Verdict
+    error: KafkaError | None = None
+
+
+_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT})
+_AGAIN = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNSTABLE_OFFSET_COMMIT})
+_NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH})
+
+
+def commit_request(offsets: Offsets, member: ConsumerGroupMetadata) -> OffsetCommitRequest:
+    """Commits `offsets` as `member`."""
+    by_topic: defaultdict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]] = defaultdict(list)
+    for (topic, number), offset in offsets.items():
+        by_topic[topic].append(
+            OffsetCommitRequest.OffsetCommitRequestPartition(
+                partition_index=number,
+                committed_offset=offset.offset,
+                committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
+    )
+
+
+def commit_outcome(offsets: Offsets, response: OffsetCommitResponse, group_id: str) -> CommitOutcome:
+    """What the answer says of all of `offsets`: the worst of its partitions. A partition that is left out counts as failed."""
+    answered = {
+        TopicPartition(topic.name, part.partition_index): code_of(part.error_code) for topic in response.topics for part in topic.partitions
+    }
+    outcomes = [_commit_verdict(answered.get(each, ErrorCode.UNKNOWN_SERVER_ERROR), each, group_id) for each in offsets]
+    return max(outcomes, key=lambda outcome: _SEVERITY[outcome.verdict], default=CommitOutcome(Verdict.DONE))
+
+
+_SEVERITY = {verdict: rank for rank, verdict in enumerate((Verdict.DONE, Verdict.AGAIN, Verdict.OUTDATED, Verdict.MOVED, Verdict.FAILED))}
+
+
+def _commit_verdict(error: ErrorCode, partition: TopicPartition, group_id: str) -> CommitOutcome:
+    if error is ErrorCode.NONE:
+        return CommitOutcome(Verdict.DONE)
+    if error in _NO_MEMBER:
+        return CommitOutcome(Verdict.FAILED, CommitFailed(error, group_id))
+    refused = KafkaError(error, f"committing the offset of {partition} for group {group_id}")
+    if error is ErrorCode.STALE_MEMBER_EPOCH:
+        return CommitOutcome(Verdict.OUTDATED, CommitFailed(error, group_id))
+    if error in _MOVED:
+        return CommitOutcome(Verdict.MOVED, refused)
+    return CommitOutcome(Verdict.AGAIN if error in _AGAIN else Verdict.FAILED, refused)
+
+
+def committed_request(partitions: Iterable[TopicPartition], member: ConsumerGroupMetadata, *, of_one_group: bool) -> OffsetFetchRequest:
+    """Asks for the group's committed offsets. Offsets of open transactions are waited for (KIP-447)."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, number in partitions:
+        by_topic[topic].append(number)
+    if of_one_group:
+        topics = [OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers) for topic, numbers in by_topic.items()]
+        return OffsetFetchRequest(group_id=member.group_id, topics=topics, require_stable=True)
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(
+        group_id=member.group_id,
+        member_id=member.member_id or None,
+        member_epoch=member.generation_id,
+        topics=[OffsetFetchRequest.OffsetFetchRequestTopics(name=topic, partition_indexes=numbers) for topic, numbers in by_topic.items()],
+    )
+    return OffsetFetchRequest(groups=[group], require_stable=True)
+
+
+class CommittedOutcome(NamedTuple):
+    """The committed offsets (None for a partition without), once the verdict is DONE."""
+
+    verdict: Verdict
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
+    error: KafkaError | None = None
+
+
+def committed_outcome(partitions: Iterable[TopicPartition], response: OffsetFetchResponse, group_id: str) -> CommittedOutcome:
+    """What the answer says of `partitions`."""
+    group = next((group for group in response.groups if group.group_id == group_id), None)
+    error = code_of(group.error_code if group is not None else response.error_code)
+    topics = group.topics if group is not None else response.topics
+    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    name: TopicPartition | None = None
+    for topic in topics:
+        for part in topic.partitions:
+            partition = TopicPartition(topic.name, part.partition_index)
+            if part.error_code and error is ErrorCode.NONE:
+                error, name = code_of(part.error_code), partition
+            epoch = part.committed_leader_epoch if part.committed_leader_epoch >= 0 else None
+            found[partition] = OffsetAndMetadata(part.committed_offset, epoch, part.metadata or "") if part.committed_offset >= 0 else None
+    missing = [each for each in partitions if each not in found]
+    if error is ErrorCode.NONE and missing:
+        error, name = ErrorCode.UNKNOWN_SERVER_ERROR, missing[0]
+    if error is ErrorCode.NONE:
+        return CommittedOutcome(Verdict.DONE, found)
+    refused = KafkaError(error, f"committed offsets of group {group_id}" + (f", {name}" if name else ""))
+    if error in _MOVED:
+        return CommittedOutcome(Verdict.MOVED, {}, refused)
+    if error is ErrorCode.STALE_MEMBER_EPOCH:
+        return CommittedOutcome(Verdict.OUTDATED, {}, refused)
+    again = error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    return CommittedOutcome(Verdict.AGAIN if again else Verdict.FAILED, {}, refused)
+
+
+class AutoCommit:
+    """When offsets are committed without being asked (auto.commit.interval.ms), and which are known to be committed. Monotonic times."""
+
+    __slots__ = ("_at_ms", "_interval_ms", "_known", "_under_way")
+
+    def __init__(self, interval_ms: int, now_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._at_ms = now_ms + interval_ms
+        self._under_way = False
+        self._known: dict[TopicPartition, int] = {}
+
+    def due(self, now_ms: int) -> bool:
+        """Whether it is time; one at a time."""
+        return not self._under_way and now_ms >= self._at_ms
+
+    def changed(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Those that are not known to be committed."""
+        return {partition: offset for partition, offset in offsets.items() if self._known.get(partition) != offset.offset}
+
+    def began(self) -> None:
+        """A commit is on its way."""
+        self._under_way = True
+
+    def ended(self, now_ms: int, pause_ms: int | None = None) -> None:
+        """It has been answered; `pause_ms` says how soon to try again after a failure that may heal, None waits for the interval."""
+        self._under_way = False
+        self._at_ms = now_ms + (self._interval_ms if pause_ms is None else pause_ms)
+
+    def note(self, offsets: Offsets) -> None:
+        """These are committed, whoever asked for it."""
+        for partition, offset in offsets.items():
+            self._known[partition] = offset.offset
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Of these it is not known what is committed: they are given up."""
+        for partition in partitions:
+            self._known.pop(partition, None)

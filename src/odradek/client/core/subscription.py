@@ -1,0 +1,101 @@
+"""What a consumer reads: topics by name, topics by a pattern, or partitions that it was assigned; one of these at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from odradek.base.errors import OdradekError
+from odradek.client.core.membership import Subscribed
+from odradek.client.core.metadata import TopicInfo
+
+
+class SubscriptionPattern(NamedTuple):
+    """A regular expression (RE2) that the broker applies to topic names (org.apache.kafka.clients.consumer.SubscriptionPattern)."""
+
+    pattern: str
+
+
+class Kind(Enum):
+    """How a consumer came to its partitions."""
+
+    NOTHING = "nothing"
+    TOPICS = "topics"
+    PATTERN = "a pattern"
+    BROKER_PATTERN = "a pattern of the broker"
+    PARTITIONS = "partitions"
+
+
+class Subscription:
+    """The subscription of one consumer."""
+
+    __slots__ = ("_exclude_internal", "kind", "pattern", "topics")
+
+    def __init__(self, *, exclude_internal: bool) -> None:
+        self._exclude_internal = exclude_internal
+        self.clear()
+
+    def clear(self) -> None:
+        """Back to nothing."""
+        self.kind = Kind.NOTHING
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | SubscriptionPattern | None = None
+
+    @property
+    def in_group(self) -> bool:
+        """Whether partitions come from the group."""
+        return self.kind not in (Kind.NOTHING, Kind.PARTITIONS)
+
+    def assign(self) -> None:
+        """Partitions are assigned by hand."""
+        self._become(Kind.PARTITIONS)
+
+    def subscribe(self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern) -> None:
+        """Takes another subscription; OdradekError when partitions were assigned by hand or the kind is another one."""
+        if isinstance(topics, SubscriptionPattern):
+            self._become(Kind.BROKER_PATTERN)
+            self.pattern = topics
+        elif isinstance(topics, re.Pattern):
+            self._become(Kind.PATTERN)
+            if topics != self.pattern:
+                self.pattern, self.topics = topics, frozenset()
+        else:
+            names = frozenset(_names(topics))
+            self._become(Kind.TOPICS)
+            self.topics = names
+
+    def _become(self, kind: Kind) -> None:
+        if self.kind not in (Kind.NOTHING, kind):
+            raise OdradekError(
+                f"this consumer reads {self.kind.value}: topics, patterns and assigned partitions exclude one another; unsubscribe() first"
+            )
+        self.kind = kind
+
+    def match(self, topics: Iterable[TopicInfo]) -> bool:
+        """Applies the pattern, as a whole match, to the topics that there are; True when that changed what is subscribed to."""
+        if not isinstance(self.pattern, re.Pattern):
+            return False
+        found = frozenset(
+            topic.name
+            for topic in topics
+            if not topic.error and self.pattern.fullmatch(topic.name) and not (self._exclude_internal and topic.is_internal)
+        )
+        changed = found != self.topics
+        self.topics = found
+        return changed
+
+    def subscribed(self) -> Subscribed:
+        """For the group."""
+        return Subscribed(self.topics, self.pattern.pattern if isinstance(self.pattern, SubscriptionPattern) else None)
+
+
+def _names(topics: Iterable[str]) -> list[str]:
+    if isinstance(topics, str):
+        raise TypeError("subscribe() takes a list of topics: subscribe(['topic'])")
+    names = list(topics)
+    for name in names:
+        if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"a topic to subscribe to is a name, not {name!r}")
+    return names
