@@ -61,16 +61,22 @@ class CleanerManager:
             wanted = plan.cleanable_ratio > log.config.min_cleanable_dirty_ratio or (plan.overdue and plan.cleanable_bytes > 0)
             if wanted and (filthiest is None or plan.cleanable_ratio > filthiest.cleanable_ratio):
                 filthiest = plan
-        if filthiest is None:
-            return None
+        return None if filthiest is None else self._begin(filthiest)
+
+    def grab(self, log: Log, now_ms: int) -> CleaningPlan | None:
+        """As `grab_filthiest`, for this log, however little of it is dirty. None when nothing of it may be cleaned now."""
+        plan = self._plan(log, now_ms) if self._may_clean(log) else None
+        return None if plan is None or plan.total_bytes == 0 else self._begin(plan)
+
+    def _begin(self, plan: CleaningPlan) -> CleaningPlan | None:
         try:
-            filthiest.prepare()
+            plan.prepare()
         except Exception as error:
             # Whatever it is, it must not keep the other logs from being cleaned.
-            self._cannot(filthiest.log, error)
+            self._cannot(plan.log, error)
             return None
-        self._running[filthiest.topic_partition] = filthiest
-        return filthiest
+        self._running[plan.topic_partition] = plan
+        return plan
 
     def _may_clean(self, log: Log) -> bool:
         return log.config.compact and self._is_free(log.topic_partition) and not self.is_uncleanable(log)
