@@ -237,7 +237,8 @@ class ClockControl:
             steps = min(max(1, math.ceil(total / _CLUSTER_STEP_S)), _MOST_CLUSTER_STEPS)
             with ThreadPoolExecutor(len(up), "odradek-clock") as pool:
                 for _ in range(steps):
-                    list(pool.map(lambda node: node.call("advance", total / steps), up))
+                    for work in [pool.submit(node.call, "advance", total / steps) for node in up]:
+                        work.result()
                     time.sleep(_BETWEEN_STEPS_S)
         for node in nodes:
             node.ahead_s += total

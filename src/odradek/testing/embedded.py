@@ -125,7 +125,7 @@ class EmbeddedBroker(EmbeddedNode):
         self.begin()
         try:
             self.wait(timeout_s)
-            known = set(self.call("topics")) if self._topics else set()
+            known: set[str] = set(self.call("topics") if self._topics else ())
             for topic in self._topics:
                 if topic.name not in known:
                     self.create_topic(topic.name, topic.partitions, replication_factor=topic.replication_factor, configs=topic.configs)
@@ -218,7 +218,7 @@ class EmbeddedCluster:
             deadline = time.monotonic() + timeout_s
             for node in down:
                 node.wait(max(0.0, deadline - time.monotonic()))
-            known = set(self._any().call("topics")) if self._topics else set()
+            known: set[str] = set(self._any().call("topics") if self._topics else ())
             for topic in self._topics:
                 if topic.name not in known:
                     self.create_topic(topic.name, topic.partitions, replication_factor=topic.replication_factor, configs=topic.configs)

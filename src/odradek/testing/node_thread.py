@@ -12,8 +12,8 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any, Final, TypeVar, cast
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 from odradek.base.clock import READING_TURNS
 from odradek.base.disk import Disk
@@ -21,6 +21,7 @@ from odradek.storage.disk import OsDirectoryLock, OsDisk, OsFile
 from odradek.testing.node_agent import NodeAgent, NodeSpec, TestingError
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _TURNS: Final = 400
 _JOB_S: Final = 0.0005
@@ -195,8 +196,8 @@ class NodeLoop(asyncio.SelectorEventLoop):
         self._listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._jobs = 0
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-        future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)  # type: ignore[arg-type]
+    def run_in_executor(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
         self._jobs += 1
         future.add_done_callback(self._job_done)
         return future
@@ -251,7 +252,7 @@ class NodeLoop(asyncio.SelectorEventLoop):
         for listening in list(self._listening):
             listening.close()
         for transport in list(self._connections):
-            sock = getattr(transport, "_sock", None)
+            sock: socket.socket | None = getattr(transport, "_sock", None)
             if sock is not None:
                 sock.close()
         with contextlib.suppress(OSError):

@@ -67,6 +67,10 @@ def _is_topic(kind: type[Struct]) -> bool:
     return "name" in names and "topic" in kind.__name__.lower()
 
 
+def _kind(struct: Struct) -> type[Struct]:
+    return type(struct)
+
+
 def _copy(struct: Any, **changed: object) -> Any:
     return type(struct)(**{each.name: changed.get(each.name, getattr(struct, each.name)) for each in struct.FIELDS})
 
@@ -83,9 +87,9 @@ def _split(struct: Any, matches: Matches) -> tuple[Any, Any]:
             ours, others = [name for name in value if matches(name, None)], [name for name in value if not matches(name, None)]
         elif not isinstance(each.type.element, str):
             continue
-        elif _is_topic(type(value[0])):
+        elif _is_topic(_kind(value[0])):
             ours, others = _divide(value, lambda topic: _split_topic(topic, matches))
-        elif _has_topics(type(value[0])):
+        elif _has_topics(_kind(value[0])):
             ours, others = _divide(value, lambda one: _split(one, matches))
         else:
             continue
@@ -216,7 +220,7 @@ def _mirror_list(request: Any, element: type[Any], error_code: int, message: str
             continue
         entries: list[tuple[Any, bool]] = []
         if isinstance(each.type.element, str):
-            source = type(value[0])
+            source = _kind(value[0])
             alike = _is_topic(source) == _is_topic(element) and _has_topics(source) == _has_topics(element)
             is_partition = number is not None and any(hasattr(value[0], name) for name in _PARTITION)
             if alike and (_is_topic(element) or _has_topics(element) or is_partition):

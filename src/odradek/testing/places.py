@@ -164,10 +164,9 @@ class ReservedPort:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind((HOST, 0))
             self.port: int = bound.getsockname()[1]
-            if sys.platform != "linux":
-                self._held = None
-                return
-            self._held = weakref.finalize(self, os.close, bound.detach())
+            self._held: weakref.finalize[..., ReservedPort] | None = None
+            if sys.platform == "linux":
+                self._held = weakref.finalize(self, os.close, bound.detach())
 
     def release(self) -> None:
         """Anybody may have it now."""
