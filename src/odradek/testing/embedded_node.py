@@ -189,7 +189,7 @@ class EmbeddedNode:
             time.sleep(0.05)
 
     def compact(self, topic: str, partition: int | None = None) -> int:
-        """Compacts what this node has of the topic, now and however little there is to gain; how many partitions were.
+        """Compacts what this node has of the topic, now, from the start, and however little there is to gain; how many partitions were.
 
         The active segment is closed first, so that only what was written later is left out. Kafka's own limits hold: nothing from the first
         open transaction on, nothing younger than min.compaction.lag.ms, and tombstones stay for delete.retention.ms (`clock.advance`).

@@ -23,7 +23,7 @@ from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.registry import request_class, response_class
 from odradek.server.context import RequestContext
 from odradek.testing.faults import Action, Rule, RuleBook, is_node
-from odradek.testing.parts import overlay, partition_errors, split
+from odradek.testing.parts import overlay, partition_errors, says, split
 
 if TYPE_CHECKING:
     from odradek.network.connection import Answer, Connection
@@ -191,7 +191,14 @@ class Gate:
             self._services.clock.monotonic(),
             self._services,
         )
-        return self._dispatcher.refusal(context, header, frame, offset, KafkaError(ErrorCode(rule.error), rule.message))
+        refusal = self._dispatcher.refusal(context, header, frame, offset, KafkaError(ErrorCode(rule.error), rule.message))
+        if not says(self._decoded(header, refusal), rule.error):
+            # Old versions have no place for one error of all (OffsetFetch below 2): it stands with each partition then.
+            message, _ = request_class(header.api_key).decode_prefix(frame, header.api_version, offset)
+            errors = partition_errors(message, response_class(header.api_key), rule.error, rule.message)
+            if errors is not None:
+                return self._frame(header, errors)
+        return refusal
 
     def _parts(self, message: Message | None, rule: Rule) -> tuple[Message | None, Message | None]:
         """What of the request the rule is for, and the rest."""

@@ -257,7 +257,8 @@ class NodeLoop(asyncio.SelectorEventLoop):
                 sock.close()
         with contextlib.suppress(OSError):
             os.close(self._selector.fileno())  # type: ignore[attr-defined]
-        for end in (self._ssock, self._csock):  # type: ignore[attr-defined]
+        own: tuple[socket.socket, socket.socket] = (self._ssock, self._csock)  # type: ignore[attr-defined]
+        for end in own:
             end.close()
 
     def finish(self) -> None:

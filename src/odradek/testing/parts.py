@@ -178,6 +178,21 @@ def partition_errors(request: Message, response: type[M], error_code: int, messa
     return answer if placed else None
 
 
+def says(answer: Any, error_code: int) -> bool:
+    """Whether the error stands anywhere in the answer."""
+    for each in answer.FIELDS:
+        value = getattr(answer, each.name)
+        if each.name.endswith("error_code"):
+            if value == error_code:
+                return True
+        elif isinstance(each.type, str):
+            if value is not None and says(value, error_code):
+                return True
+        elif isinstance(each.type, Array) and isinstance(each.type.element, str) and any(says(entry, error_code) for entry in value or ()):
+            return True
+    return False
+
+
 def _mirror(request: Any, kind: type[Any], error_code: int, message: str | None) -> tuple[Any, bool]:
     """What answers a part of a request, and whether the error stands in it."""
     values: dict[str, object] = {}
