@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from odradek.testing.node_agent import NodeAgent, NodeSpec, TestingError
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+_LOOK_S: Final = 0.2
+"""Between two looks at whether a node that is asked has ended."""
 _TURNS: Final = 400
 _JOB_S: Final = 0.0005
 """Between two looks at whether a job has ended."""
@@ -61,13 +64,24 @@ class NodeThread:
         except RuntimeError:
             work.close()
             raise TestingError("the broker is not up") from None
-        try:
-            return future.result(timeout_s)
-        except CancelledError:
-            raise TestingError("the broker has ended meanwhile") from None
-        except TimeoutError:
-            future.cancel()
-            raise
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left_s = _LOOK_S if deadline is None else min(_LOOK_S, max(deadline - time.monotonic(), 0.0))
+            # With the thread the loop has ended, and nobody is left to answer.
+            gone = not self._thread.is_alive()
+            try:
+                return future.result(left_s)
+            except CancelledError:
+                raise TestingError("the broker has ended meanwhile") from None
+            except TimeoutError:
+                if future.done():
+                    raise
+                if gone:
+                    raise TestingError("the broker has ended meanwhile") from None
+                if deadline is not None and time.monotonic() >= deadline:
+                    with contextlib.suppress(RuntimeError):
+                        self._loop.call_soon_threadsafe(future.cancel)
+                    raise
 
     def pause(self) -> None:
         """Nothing runs on the node's loop until `resume`; returns when that is so. Its sockets go on receiving. Jobs of the disk go on."""

@@ -23,7 +23,7 @@ _TOPIC_NAMES: Final = ("name", "topic", "topic_name")
 _NAMES_OF_TOPICS: Final = ("topic_names",)
 _PARTITION: Final = ("partition_index", "index", "partition", "partition_id")
 _NUMBERS_OF_PARTITIONS: Final = ("partitions", "partition_indexes")
-_KEYS: Final = (*_TOPIC_IDS, *_TOPIC_NAMES, *_PARTITION, "group_id", "transactional_id", "key", "resource_name", "broker_id", "node_id")
+_KEYS: Final = (*_TOPIC_IDS, *_TOPIC_NAMES, *_PARTITION, "group_id", "transactional_id", "key", "resource_name")
 """What tells the entries of a list in an answer apart; zero and empty ones tell nothing."""
 _NO_ID: Final = UUID(int=0)
 _UNKNOWN: Final = dict.fromkeys(
@@ -153,23 +153,22 @@ def _overlay_lists(served: Any, errors: Any) -> dict[str, object]:
 
 
 def _overlay_entries(served: list[Any], errors: list[Any]) -> list[Any]:
-    merged = {_key(entry) or (index,): entry for index, entry in enumerate(served)}
-    for index, error in enumerate(errors):
-        key = _key(error) or (len(served) + index,)
-        own = merged.get(key)
-        deeper = {} if own is None else _overlay_lists(own, error)
-        merged[key] = _copy(own, **deeper) if deeper else error
-    return list(merged.values())
+    merged = list(served)
+    for error in errors:
+        key = _key(error)
+        place = next((index for index, entry in enumerate(merged) if key and key.items() <= _key(entry).items()), None)
+        if place is None:
+            merged.append(error)
+        else:
+            deeper = _overlay_lists(merged[place], error)
+            merged[place] = _copy(merged[place], **deeper) if deeper else error
+    return merged
 
 
-def _key(entry: Any) -> tuple[object, ...]:
-    """What an entry is about: as (field, value), so that partition 0 is a key, and an empty name is not."""
-    found: list[object] = []
-    for name in _KEYS:
-        value = getattr(entry, name, None)
-        if value is not None and value != "" and value != _NO_ID:
-            found += [name, value]
-    return tuple(found)
+def _key(entry: Any) -> dict[str, object]:
+    """What an entry is about. An answer may know a topic's id where the request has its name only."""
+    values = ((name, getattr(entry, name, None)) for name in _KEYS)
+    return {name: value for name, value in values if value is not None and value != "" and value != _NO_ID}
 
 
 def partition_errors(request: Message, response: type[M], error_code: int, message: str | None) -> M | None:

@@ -14,6 +14,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -56,6 +57,9 @@ class _Root:
         """At the end of the process that made it, and of no other."""
         if os.getpid() != self.pid:
             return
+        for pid in os.listdir(os.path.join(self.path, "pids")):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         shutil.rmtree(self.path, ignore_errors=True)
         self.let_go()
         if self.janitor:
