@@ -33,9 +33,8 @@ def test_every_partition_takes_records(odradek_broker: EmbeddedBroker, odradek_t
 
 def test_a_broker_on_the_loop_of_the_test() -> None:
     async def story() -> int:
-        async with AsyncEmbeddedBroker(topics=["t"]) as broker:
-            async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, request_timeout_ms=2000) as producer:
-                broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=1)
-                return (await producer.send_and_wait("t", b"v")).offset
+        async with AsyncEmbeddedBroker(topics=["t"]) as broker, AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=1)
+            return (await producer.send_and_wait("t", b"v")).offset
 
     assert asyncio.run(story()) == 0

@@ -138,6 +138,11 @@ def _root(base: str) -> _Root:
         return _roots[base]
 
 
+def roots() -> list[str]:
+    """The directories that this process has for its brokers."""
+    return [root.path for root in _roots.values()]
+
+
 def new_directory(*, memory: bool = False) -> str:
     """An empty directory; `memory`: on /dev/shm, which is memory, where the system has it, else as without."""
     base = MEMORY if memory and os.access(MEMORY, os.W_OK | os.X_OK) else tempfile.gettempdir()
