@@ -133,7 +133,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="        return _then(self._ask(request, rest), lambda answer: self._overlaid(header, answer, errors))\n",
         after="        return _then(self._ask(request), lambda answer: self._overlaid(header, answer, errors))\n",
         breaks="what is to fail takes effect, in requests that name something else, too",
-        tests="testing/test_faults.py -k lost_with",
+        tests="testing/test_faults.py -k no_effect_in_a_request",
     ),
     Mutant(
         name="fault-ignores-fetch-sessions",

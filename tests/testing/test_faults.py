@@ -14,6 +14,7 @@ from odradek.handlers.scopes import BROKER
 from odradek.handlers.table import APIS, Api
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
@@ -135,6 +136,17 @@ def test_the_other_partitions_and_topics_of_a_request_are_served(broker: Embedde
         }
         assert found["orders", 1].offset == -1
         assert {each.error_code for each in wire.ask(offsets_of("others"), 7).topics[0].partitions} == {0}
+
+
+def test_what_is_to_fail_takes_no_effect_in_a_request_that_is_served_otherwise(broker: EmbeddedBroker) -> None:
+    names = [broker.create_topic("kept"), broker.create_topic("deleted")]
+    broker.faults.fail("DeleteTopics", "TOPIC_DELETION_DISABLED", topic="kept")
+    states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+    with Wire(broker.port) as wire:
+        answer = wire.ask(DeleteTopicsRequest(topics=states, timeout_ms=20_000), 6)
+    assert {each.name: each.error_code for each in answer.responses} == {"kept": ErrorCode.TOPIC_DELETION_DISABLED, "deleted": 0}
+    broker.call("await_topic", "deleted", False)
+    assert set(names) & set(broker.call("topics")) == {"kept"}
 
 
 def test_a_consumer_with_a_fetch_session_meets_the_error_of_one_partition_and_reads_on(broker: EmbeddedBroker) -> None:
