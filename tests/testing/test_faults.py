@@ -20,7 +20,7 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.registry import request_class, response_class
-from odradek.testing import EmbeddedBroker, FaultError, Topic
+from odradek.testing import EmbeddedBroker, FaultError, TestingError, Topic
 from odradek.testing.faults import Action, RuleBook, new_rule
 from odradek.testing.parts import names_topics, partition_errors
 from tests.testing.wire import Wire, errors_in, sample
@@ -159,7 +159,7 @@ def test_a_consumer_with_a_fetch_session_meets_the_error_of_one_partition_and_re
 
 
 def test_a_fetch_session_that_was_there_before_the_fault_begins_anew(broker: EmbeddedBroker) -> None:
-    name = broker.create_topic("sessions", 1)
+    name = broker.create_topic("sessions", 2)
     with Wire(broker.port) as wire:
         topic_id = wire.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name)]), 12).topics[0].topic_id
         partition = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1000)
@@ -175,6 +175,13 @@ def test_a_fetch_session_that_was_there_before_the_fault_begins_anew(broker: Emb
         assert fault.hits == 0
         answer = wire.ask(fetch(0, 0, topic), 16)
         assert (answer.error_code, answer.session_id, answer.responses[0].partitions[0].error_code) == (0, 0, STRANGE)
+        broker.faults.fail("Fetch", STRANGE, topic=name, partition=1, times=1)
+        both = FetchRequest.FetchTopic(
+            topic_id=topic_id, partitions=[partition, FetchRequest.FetchPartition(partition=1, partition_max_bytes=1000)]
+        )
+        answer = wire.ask(fetch(0, 0, both), 16)
+        assert answer.session_id == 0, "a session would not know of the partition that failed"
+        assert {each.partition_index: each.error_code for each in answer.responses[0].partitions} == {0: 0, 1: STRANGE}
         assert wire.ask(fetch(0, 0, topic), 16).session_id != 0
 
 
@@ -349,10 +356,32 @@ def test_a_fault_that_cannot_be_is_refused_in_one_line(wrong: dict[str, object],
         new_rule(Action.FAIL, **{"apis": "Produce", **wrong})  # type: ignore[arg-type]
 
 
+def test_a_broker_that_is_down_has_no_faults() -> None:
+    broker = EmbeddedBroker(memory=True)
+    for verb in (lambda: broker.faults.drop("Fetch"), broker.faults.refuse_connections, broker.faults.disconnect):
+        with pytest.raises(TestingError, match="no broker is up"):
+            verb()
+    with broker:
+        fault = broker.faults.fail("Heartbeat", STRANGE)
+        broker.restart()
+        other = broker.faults.fail("Heartbeat", STRANGE, times=1)
+        fault.remove()
+        with Wire(broker.port) as wire:
+            assert wire.ask(HeartbeatRequest(group_id="none"), 4).error_code == STRANGE
+        assert (fault.hits, other.hits) == (0, 1)
+        with Wire(broker.port) as wire:
+            assert wire.ask(HeartbeatRequest(group_id="none"), 4).error_code != STRANGE
+        broker.kill()
+        broker.faults.clear()
+        fault.remove()
+        assert fault.hits == 0
+
+
 def test_rules_strike_in_their_order_and_are_used_up() -> None:
     book = RuleBook()
-    first = book.add(new_rule(Action.DROP, "Fetch", times=1))
-    second = book.add(new_rule(Action.DELAY, None, seconds=1, skip=1))
+    first, second = 3, 1
+    book.add(first, new_rule(Action.DROP, "Fetch", times=1))
+    book.add(second, new_rule(Action.DELAY, None, seconds=1, skip=1))
     struck = [book.strike(ApiKey.FETCH, "c", lambda rule: True) for _ in range(3)]
     assert [rule and rule.action for rule in struck] == [Action.DROP, None, Action.DELAY]
     assert (book.hits(first), book.hits(second)) == (1, 1)

@@ -204,6 +204,10 @@ def test_a_directory_in_memory_is_on_dev_shm_and_one_that_was_given_is_kept(tmp_
         assert _topics(broker.port) == {"kept", "new"}
         broker.stop()
         broker.start()
+    for _ in range(2):
+        with EmbeddedBroker(directory=tmp_path, process=True) as broker:
+            assert _topics(broker.port) == {"kept", "new"}
+    assert "INFO" in (tmp_path / "broker.log").read_text()
     with pytest.raises(TestingError, match="memory=True"):
         EmbeddedBroker(directory=tmp_path, memory=True)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import odradek
 from odradek.testing import EmbeddedBroker
 from odradek.testing.cluster import SimulatedCluster
 from odradek.testing.controls import Faults
@@ -25,7 +26,7 @@ WARNINGS = ["-W", "error"]
 @pytest.mark.parametrize(("page", "code"), EXAMPLES, ids=[f"{name}-{number}" for number, (name, _) in enumerate(EXAMPLES)])
 def test_examples_run(page: str, code: str, tmp_path: Path) -> None:
     """Each by itself in a process of its own; a module of tests by pytest."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(odradek.__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     if name := re.match(r"# (test_\w+\.py)\n", code):
         (tmp_path / name[1]).write_text(code)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "odradek.testing.pytest_plugin", "-p", "no:cacheprovider"]

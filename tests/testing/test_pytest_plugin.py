@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import odradek
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "examples" / "testing"
 
@@ -21,7 +23,7 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(Path(odradek.__file__).parents[1])},
         capture_output=True,
         text=True,
         timeout=200,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from odradek.testing.faults import Action, ApiName, Rule, new_rule
+from odradek.testing.node_agent import TestingError
 
 if TYPE_CHECKING:
     from odradek.base.errors import ErrorCode
@@ -19,6 +21,10 @@ _CLUSTER_STEP_S: Final = 0.5
 _MOST_CLUSTER_STEPS: Final = 1_000
 _BETWEEN_STEPS_S: Final = 0.004
 """For the nodes to hear of one another."""
+
+
+_numbers = itertools.count(1)
+"""Of faults: one that ended with its broker's life must not be taken for another of the next life."""
 
 
 class Controlled(Protocol):
@@ -35,19 +41,20 @@ class Controlled(Protocol):
 class Fault:
     """A fault that was made; it ends with `remove`, at the end of a `with` block, when it was used up, and with the broker's life."""
 
-    def __init__(self, made: Sequence[tuple[Controlled, int]]) -> None:
-        self._made = made
+    def __init__(self, nodes: Sequence[Controlled], number: int) -> None:
+        self._nodes = nodes
+        self._number = number
 
     @property
     def hits(self) -> int:
         """How many requests it has struck, over all nodes that are up."""
-        return sum([node.call("hits", number) for node, number in self._made if node.is_up])
+        return sum([node.call("hits", self._number) for node in self._nodes if node.is_up])
 
     def remove(self) -> None:
         """It strikes no more; no error when it is gone already."""
-        for node, number in self._made:
+        for node in self._nodes:
             if node.is_up:
-                node.call("remove_rule", number)
+                node.call("remove_rule", self._number)
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +71,8 @@ class Faults:
     - `client_id`: only clients of that id, in which `*` and `?` stand for anything. Without it: all but the cluster's own nodes.
     - `times`: so many requests (on each node), then no more. `skip`: so many are let through first.
 
-    A request is struck by the first fault that is for it, in the order in which they were made. FaultError for what cannot be.
+    A request is struck by the first fault that is for it, in the order in which they were made. FaultError for what cannot be,
+    TestingError while no broker is up.
     """
 
     def __init__(self, nodes: Callable[[], Sequence[Controlled]]) -> None:
@@ -193,14 +201,23 @@ class Faults:
 
     def clear(self) -> None:
         """All is well from now on. What was dropped stays lost: its clients notice when their own time is over."""
-        for node in self._up():
-            node.call("clear")
+        for node in self._nodes():
+            if node.is_up:
+                node.call("clear")
 
     def _up(self) -> list[Controlled]:
-        return [node for node in self._nodes() if node.is_up]
+        """TestingError when nobody is there to do anything wrong."""
+        up = [node for node in self._nodes() if node.is_up]
+        if not up:
+            raise TestingError("no broker is up: its faults are made after its start, and end with it")
+        return up
 
     def _add(self, rule: Rule) -> Fault:
-        return Fault([(node, node.call("add_rule", rule)) for node in self._up()])
+        number = next(_numbers)
+        nodes = self._up()
+        for node in nodes:
+            node.call("add_rule", number, rule)
+        return Fault(nodes, number)
 
 
 class ClockControl:

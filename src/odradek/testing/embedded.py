@@ -100,7 +100,8 @@ class EmbeddedBroker(EmbeddedNode):
         self._release: Release | None = None if version is None else release(version)
         self._ports = [] if "listeners" in self._settings else [ReservedPort(), ReservedPort()]
         data = self._place.path if not self._place.is_own else os.path.join(self._place.path, "data")
-        super().__init__(1, self._spec, data, process=process, disk=disk)
+        log_path = os.path.join(self._place.path, "broker.log")
+        super().__init__(1, self._spec, data, process=process, log_path=log_path, disk=disk)
 
     def _spec(self) -> NodeSpec:
         settings = {"log.dirs": self.directory, **self._settings}
@@ -186,7 +187,8 @@ class EmbeddedCluster:
         """Of all nodes."""
 
     def _new_node(self, node: int, *, process: bool) -> EmbeddedNode:
-        return EmbeddedNode(node, lambda: self._spec(node), self.directory_of(node), process=process)
+        directory = self.directory_of(node)
+        return EmbeddedNode(node, lambda: self._spec(node), directory, process=process, log_path=f"{directory}.log")
 
     @property
     def bootstrap_servers(self) -> str:

@@ -30,8 +30,12 @@ class EmbeddedNode:
     own handlers. TestingError where the node has to be up and is not.
     """
 
-    def __init__(self, node_id: int, new_spec: Callable[[], NodeSpec], directory: str, *, process: bool, disk: Disk | None = None) -> None:
+    def __init__(
+        self, node_id: int, new_spec: Callable[[], NodeSpec], directory: str, *, process: bool, log_path: str, disk: Disk | None = None
+    ) -> None:
         self.node_id = node_id
+        self.log_path = log_path
+        """Where the log output of a broker in a process of its own goes."""
         self.directory = directory
         """Its log directory."""
         self.ahead_s = 0.0
@@ -222,11 +226,6 @@ class EmbeddedNode:
         except TimeoutError:
             seen = self.seen(key, client_id=client_id)
             raise TimeoutError(f"{seen} {key.name} requests in {timeout_s:g} s, not {count}") from None
-
-    @property
-    def log_path(self) -> str:
-        """Where the log output of a broker in a process of its own goes."""
-        return f"{self.directory.rstrip('/')}.log"
 
     def log_text(self, most: int = 100_000) -> str:
         """The end of that log, `most` bytes of it; empty for a broker in a thread, which logs through `logging` as all of its process."""

@@ -129,17 +129,14 @@ class RuleBook:
         self._rules: dict[int, Rule] = {}
         self._skipped: dict[int, int] = {}
         self._hits: dict[int, int] = {}
-        self._next = 1
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def add(self, rule: Rule) -> int:
-        """Holds from now on; its number."""
-        number, self._next = self._next, self._next + 1
+    def add(self, number: int, rule: Rule) -> None:
+        """Holds from now on. The number is for its maker to choose, who may have had other brokers before."""
         self._rules[number] = rule
         self._hits[number] = 0
-        return number
 
     def remove(self, number: int) -> None:
         """No error when it is gone."""

@@ -39,6 +39,7 @@ _MOST_KINDS: Final = 10_000
 """Kinds of requests that are counted; clients that choose a new id for each request fill it."""
 _MANY_CONNECTIONS: Final = 64
 
+
 Changed = Callable[[Sequence[Chunk] | None], "Sequence[Chunk] | Deferred[Sequence[Chunk] | None] | None"]
 
 
@@ -75,6 +76,8 @@ class Gate:
         self._release = release
         self._muted: dict[Connection, float] = {}
         self._clients: dict[Connection, str | None] = {}
+        self._look_at = _MANY_CONNECTIONS
+        """With so many connections it is looked which of them are gone."""
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
 
@@ -104,9 +107,10 @@ class Gate:
         kind = RequestKind(ApiKey(header.api_key), header.api_version, header.client_id)
         if kind in self.counts or len(self.counts) < _MOST_KINDS:
             self.counts[kind] = self.counts.get(kind, 0) + 1
-        if connection not in self._clients and len(self._clients) >= _MANY_CONNECTIONS:
+        if connection not in self._clients and len(self._clients) >= self._look_at:
             self._clients = {each: name for each, name in self._clients.items() if not each.closed}
             self._muted = {each: until for each, until in self._muted.items() if not each.closed}
+            self._look_at = max(_MANY_CONNECTIONS, 2 * len(self._clients))
         self._clients[connection] = header.client_id
         if self.on_request is not None:
             self.on_request()

@@ -259,8 +259,8 @@ class NodeAgent:
 
     # -- faults and requests ---------------------------------------------------------------------------------------------------------
 
-    async def do_add_rule(self, rule: Rule) -> int:
-        return self.gate.rules.add(rule)
+    async def do_add_rule(self, number: int, rule: Rule) -> None:
+        self.gate.rules.add(number, rule)
 
     async def do_remove_rule(self, number: int) -> None:
         self.gate.rules.remove(number)
