@@ -8,6 +8,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        name="temporary-directories-are-flushed",
+        path="testing/embedded.py",
+        before="        return NodeSpec(settings, standalone=True, release=self._release, sync=not self._place.is_own)\n",
+        after="        return NodeSpec(settings, standalone=True, release=self._release)\n",
+        breaks="a start on a busy disk takes several times as long, for files that go at the end",
+        tests="testing/test_lives.py -k flushed",
+    ),
+    Mutant(
         name="janitor-leaves-processes",
         path="testing/places.py",
         before='    [ -e "$each" ] && kill -9 "${each##*/}" 2>/dev/null\n',

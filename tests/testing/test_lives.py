@@ -212,6 +212,20 @@ def test_a_directory_in_memory_is_on_dev_shm_and_one_that_was_given_is_kept(tmp_
         EmbeddedBroker(directory=tmp_path, memory=True)
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_only_a_directory_that_was_given_is_flushed_to_its_device(given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (flushed.append(descriptor), fsync(descriptor)))
+    with EmbeddedBroker(directory=tmp_path if given else None, topics=["t"]):
+        pass
+    assert bool(flushed) is given
+    flushed.clear()
+    with EmbeddedCluster(1, directory=tmp_path / "cluster" if given else None):
+        pass
+    assert bool(flushed) is given
+
+
 SCRIPT = """
 import os, sys, time
 from odradek.testing import EmbeddedBroker

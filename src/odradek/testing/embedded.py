@@ -85,9 +85,9 @@ class EmbeddedBroker(EmbeddedNode):
     ) -> None:
         """`settings` are Kafka's broker keys. `topics` are created at the start, unless they are there.
 
-        `directory`: kept, and served again if a broker has been there; else a temporary one. `memory`: the temporary one is on /dev/shm,
-        where the system has that, so that no disk is touched. `process`: a process of its own, which loads all of the broker anew (a
-        quarter of a second), in place of a thread of this one.
+        `directory`: kept, and served again if a broker has been there; else a temporary one, whose files are not flushed to the device, as
+        they need not outlast a power cut. `memory`: the temporary one is on /dev/shm, where the system has that, so that no disk is touched.
+        `process`: a process of its own, which loads all of the broker anew (a quarter of a second), in place of a thread of this one.
         `version`: announces to clients what brokers of that release of Kafka do ("3.7"), and serves no more (docs/testing.md).
         `disk`: in place of the system's, for tests of a disk that fails; then `directory` is one of its own.
         TestingError for what does not go together.
@@ -113,7 +113,7 @@ class EmbeddedBroker(EmbeddedNode):
                 settings.update({"controller.quorum.voters": f"1@{HOST}:{controller}", "controller.quorum.bootstrap.servers": ""})
         elif self._release is not None:
             raise TestingError("version= with listeners of your own")
-        return NodeSpec(settings, standalone=True, release=self._release)
+        return NodeSpec(settings, standalone=True, release=self._release, sync=not self._place.is_own)
 
     @property
     def port(self) -> int:
@@ -304,17 +304,18 @@ class EmbeddedCluster:
             "transaction.state.log.min.isr": str(max(1, copies - 1)),
             **self._settings,
         }
-        return NodeSpec(settings, standalone=False)
+        return NodeSpec(settings, standalone=False, sync=not self._place.is_own)
 
     def _format(self) -> None:
         from odradek.controller.format import format_storage
-        from odradek.storage.disk import OsDisk
+        from odradek.testing.node_thread import MortalDisk
 
+        disk = MortalDisk(sync=not self._place.is_own)
         rng = random.Random()
         cluster_id = uuid_to_string(random_uuid(rng))
         for node in self.ids:
             if not os.path.exists(os.path.join(self.directory_of(node), META_PROPERTIES)):
-                format_storage(OsDisk(), self._spec(node).config(), cluster_id=cluster_id, rng=rng, now_ms=time.time_ns() // 1_000_000)
+                format_storage(disk, self._spec(node).config(), cluster_id=cluster_id, rng=rng, now_ms=time.time_ns() // 1_000_000)
 
 
 def unique_name(prefix: str = "topic") -> str:

@@ -64,6 +64,8 @@ class NodeSpec(NamedTuple):
     release: Release | None = None
     ahead_s: float = 0.0
     """Of its clock."""
+    sync: bool = True
+    """Whether what is to outlast a power cut is flushed to the device."""
 
     def config(self) -> BrokerConfig:
         """ConfigError for settings that are not Kafka's."""

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from odradek.testing.node_agent import NodeAgent, NodeSpec
-from odradek.testing.node_thread import NodeLoop
+from odradek.testing.node_thread import MortalDisk, NodeLoop
 from odradek.testing.pipe import Unpacker, packed, packed_error
 
 _PIECE: Final = 65_536
@@ -41,7 +41,7 @@ class _Child:
         reading = self._loop.create_task(self._read())
         self._watch_parent()
         try:
-            self._agent = NodeAgent(spec, self._loop, None)
+            self._agent = NodeAgent(spec, self._loop, MortalDisk(sync=spec.sync))
             starting = self._loop.create_task(self._agent.start())
             await asyncio.wait((starting, self._ending), return_when=asyncio.FIRST_COMPLETED)
             if starting.done():

@@ -38,7 +38,7 @@ class NodeThread:
         self.ready: Future[int] = Future()
         """The port for clients once they are served, or what kept the node from starting."""
         self._spec = spec
-        self._disk = MortalDisk() if disk is None else disk
+        self._disk = MortalDisk(sync=spec.sync) if disk is None else disk
         self._loop = NodeLoop()
         self._executor = ThreadPoolExecutor(10, "odradek-embedded-job")
         self._loop.set_default_executor(self._executor)
@@ -286,9 +286,13 @@ class NodeLoop(asyncio.SelectorEventLoop):
 
 
 class MortalDisk(OsDisk):
-    """The system's disk for one life of a node: after `die` and `close` every operation that changes something ends in EBADF."""
+    """The system's disk for one life of a node: after `die` and `close` every operation that changes something ends in EBADF.
 
-    def __init__(self) -> None:
+    `sync` False: nothing is flushed to the device, for directories that no power cut need spare; a kill loses nothing all the same.
+    """
+
+    def __init__(self, *, sync: bool = True) -> None:
+        self._sync = sync
         self._dead = False
         self._open: weakref.WeakSet[_File | _Lock] = weakref.WeakSet()
 
@@ -308,7 +312,7 @@ class MortalDisk(OsDisk):
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> OsFile:
         self._check(path)
         flags = os.O_CLOEXEC | (os.O_RDONLY if readonly else os.O_RDWR) | (os.O_CREAT if create else 0)
-        file = _File(path, os.open(path, flags, 0o644))
+        file = (_File if self._sync else _UnsyncedFile)(path, os.open(path, flags, 0o644))
         self._open.add(file)
         return file
 
@@ -320,7 +324,11 @@ class MortalDisk(OsDisk):
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         self._check(path)
-        super().write_atomic(path, data, durable=durable)
+        super().write_atomic(path, data, durable=durable and self._sync)
+
+    def fsync_dir(self, path: str) -> None:
+        if self._sync:
+            super().fsync_dir(path)
 
     def makedirs(self, path: str) -> None:
         self._check(path)
@@ -344,6 +352,13 @@ class _File(OsFile):
 
     def die(self) -> None:
         self.close()
+
+
+class _UnsyncedFile(_File):
+    __slots__ = ()
+
+    def fsync(self) -> None:
+        pass
 
 
 class _Lock(OsDirectoryLock):
