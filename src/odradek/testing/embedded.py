@@ -86,7 +86,7 @@ class EmbeddedBroker(EmbeddedNode):
         """`settings` are Kafka's broker keys. `topics` are created at the start, unless they are there.
 
         `directory`: kept, and served again if a broker has been there; else a temporary one, whose files are not flushed to the device, as
-        they need not outlast a power cut. `memory`: the temporary one is on /dev/shm, where the system has that, so that no disk is touched.
+        they need not outlast a power cut. `memory`: the temporary one is on /dev/shm, where the system has that, so that no disk is used.
         `process`: a process of its own, which loads all of the broker anew (a quarter of a second), in place of a thread of this one.
         `version`: announces to clients what brokers of that release of Kafka do ("3.7"), and serves no more (docs/testing.md).
         `disk`: in place of the system's, for tests of a disk that fails; then `directory` is one of its own.
