@@ -135,6 +135,7 @@ campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol consumer --seed 1 --nodes 3
 	$(BIN)/python -m tests.campaigns.coordinator_interleavings --core all --count 200000 --seed 1
 	$(BIN)/python -m tests.campaigns.coordinator_moves --seed 1 --seeds 500
+	$(BIN)/python -m tests.campaigns.embedded_starts --count 10000 --seed 1
 	$(BIN)/python -m tests.campaigns.history --histories 1000 --seed 1
 	$(BIN)/python -m tests.campaigns.history_cost
 

@@ -8,7 +8,8 @@ How it is measured: bench/comparison.py; each round has processes of its own.
 - 10,000 partitions: ten topics of a thousand, created by a client, without records. "KB each" as above, from the broker before to the
   broker three seconds after its metadata names a leader for each.
 - a broker for a test: what a test waits for before its first request is served. Ours runs inside the test's process (`EmbeddedBroker`),
-  the first time with all imports; a JVM broker is a process of its own.
+  the first time with all imports, with its directory on a disk or in memory, or in a process of its own (`process=True`); a JVM broker is
+  a process of its own.
 """
 
 from __future__ import annotations
@@ -31,20 +32,24 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 KB = 1_000
 _TOPICS = 10
 _STARTS = 5
+_PROCESS_STARTS = 3
 _CREATION_S = 300.0
 _EMBEDDED = f"""
 import json, time
 from statistics import median
 begin = time.perf_counter()
 from odradek.testing.embedded import EmbeddedBroker
-def start():
+def start(**named):
     before = time.perf_counter()
-    broker = EmbeddedBroker().start()
+    broker = EmbeddedBroker(**named).start()
     took = time.perf_counter() - before
     broker.stop()
     return took
 first = time.perf_counter() - begin + start()
-print(json.dumps([first, median([start() for _ in range({_STARTS})])]))
+further = median([start() for _ in range({_STARTS})])
+memory = median([start(memory=True) for _ in range({_STARTS})])
+process = median([start(process=True) for _ in range({_PROCESS_STARTS})])
+print(json.dumps([first, further, memory, process]))
 """
 
 
@@ -102,12 +107,17 @@ def rows(scale: float) -> Sequence[AnyRow]:
     def for_a_test(broker: BrokerProcess, _: Path) -> Figures:
         if broker.name == "odradek":
             done = subprocess.run([sys.executable, "-c", _EMBEDDED], capture_output=True, text=True, check=True, timeout=120)
-            first, further = json.loads(done.stdout)
+            first, further, memory, process = json.loads(done.stdout)
         else:
             begin = time.perf_counter()
             broker.start(180)
-            first = further = time.perf_counter() - begin
-        return {"first start ms": first * 1000, "further start ms": further * 1000}
+            first = further = memory = process = time.perf_counter() - begin
+        return {
+            "first start ms": first * 1000,
+            "further start ms": further * 1000,
+            "in memory ms": memory * 1000,
+            "in a process ms": process * 1000,
+        }
 
     return (
         ColdRow("10,000 idle connections", connected, {"KB each": below(20, "KB")}),

@@ -12,6 +12,7 @@ from tests.campaigns import (
     coordinator_interleavings,
     coordinator_moves,
     crash_states,
+    embedded_starts,
     exactly_once,
     failing_directories,
     hostile,
@@ -33,6 +34,14 @@ def test_a_file_system_that_is_cut_off_takes_nothing_acknowledged_along(tmp_path
     assert failing_directories.one_failure("shut down", 1, tmp_path) == []
     (tmp_path / "last").mkdir()
     assert failing_directories.last_failure("full", tmp_path / "last") == []
+
+
+@pytest.mark.timeout(240)
+def test_a_hundred_embedded_brokers_start_and_leave_nothing_behind() -> None:
+    run = embedded_starts.campaign(100, 7, processes=25)
+    assert run.problems == []
+    assert run.started["process"] + run.started["thread"] == 100
+    assert run.started["process"] >= 1
 
 
 def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:

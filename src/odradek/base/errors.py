@@ -211,6 +211,9 @@ class KafkaError(OdradekError):
         self.code = code
         self.message = message
 
+    def __reduce__(self) -> tuple[type[KafkaError], tuple[ErrorCode, str | None]]:
+        return type(self), (self.code, self.message)
+
 
 class ConfigError(OdradekError):
     """A configuration that cannot be used; the text names the key, in one line."""

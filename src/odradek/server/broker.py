@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
     from odradek.network.acceptor import BoundListener
+    from odradek.server.node import Gate
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +51,12 @@ class Broker:
         rng: random.Random | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         format_if_empty: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         """`loop` (default: the running one) also brings the network and the executor.
 
         `format_if_empty`: a node whose directories are all unformatted formats them itself, as a cluster of its own.
+        `gate`: takes the requests of all listeners in the dispatcher's place, for tests.
         """
         self.config = config
         self.loop = loop or asyncio.get_running_loop()
@@ -92,6 +95,7 @@ class Broker:
             services=services,
             states=self.states,
             fatal=self._fatal,
+            gate=gate,
         )
 
     @property

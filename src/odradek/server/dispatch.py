@@ -220,6 +220,15 @@ class Dispatcher:
         header = encode_response_header(context.api_key, context.api_version, context.correlation_id)
         return frame_chunks(header, response.encode_chunks(version))
 
+    def refusal(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int, error: KafkaError) -> Sequence[Chunk]:
+        """What the request is answered when it fails so, without being served; ProtocolError where that closes the connection."""
+        route = self._route(context)
+        if route is None:
+            return self._unsupported_api_versions(context)
+        assert route.request_class is not None
+        request, _ = route.request_class.decode_prefix(frame, header.api_version, offset)
+        return self.error_frame(context, route, request, error)
+
     def error_frame(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Sequence[Chunk]:
         """The API's answer to an error; ProtocolError (close) where the API has no shape for one. That the controller is another node is
         raised for a request that came in an envelope: the broker that forwarded it asks that one.

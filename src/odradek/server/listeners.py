@@ -84,9 +84,8 @@ class BindListeners(Step[Listeners]):
         config, services = node.config, node.services
         self._node = node
         services.dispatcher = Dispatcher(services, unstable_versions=config.flag("unstable.api.versions.enable"))
-        acceptor = Acceptor(
-            node.loop, node.clock, services.dispatcher, acceptor_limits(config), backlog=config.integer("socket.listen.backlog.size")
-        )
+        handler = services.dispatcher if node.gate is None else node.gate(services, services.dispatcher)
+        acceptor = Acceptor(node.loop, node.clock, handler, acceptor_limits(config), backlog=config.integer("socket.listen.backlog.size"))
         self._listeners = Listeners(acceptor)
         services.bound_listeners = self._listeners.bound
         follow_limits(services.dynamic_config, acceptor)

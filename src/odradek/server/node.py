@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
+    from odradek.network.acceptor import FrameHandler
+    from odradek.server.dispatch import Dispatcher
     from odradek.server.jobs import Jobs
     from odradek.server.lifecycle import BrokerStateMachine
     from odradek.server.services import Services
+
+    Gate = Callable[[Services, Dispatcher], FrameHandler]
+    """What stands between the listeners and the dispatcher, for tests."""
 
 
 class StartError(OdradekError):
@@ -26,7 +31,7 @@ class StartError(OdradekError):
 class Node:
     """The configuration of a node, and the clock, disk, randomness and loop it runs on."""
 
-    __slots__ = ("clock", "config", "disk", "fatal", "haste", "jobs", "loop", "random", "services", "states")
+    __slots__ = ("clock", "config", "disk", "fatal", "gate", "haste", "jobs", "loop", "random", "services", "states")
 
     def __init__(
         self,
@@ -40,6 +45,7 @@ class Node:
         services: Services,
         states: BrokerStateMachine,
         fatal: Callable[[BaseException], None],
+        gate: Gate | None = None,
     ) -> None:
         """`fatal` is told what keeps the node from going on: during the start it ends the start, later the node."""
         self.config = config
@@ -51,6 +57,7 @@ class Node:
         self.services = services
         self.states = states
         self.fatal = fatal
+        self.gate = gate
         self.haste: asyncio.Future[None] = loop.create_future()
         """Done when a stop is to wait for no other node any more."""
 

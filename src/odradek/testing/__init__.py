@@ -1,1 +1,48 @@
-"""A world to test in: virtual time, network and disk, all repeatable from one seed."""
+"""Brokers for tests: real ones inside a test's process or beside it, and a whole world on virtual time, repeatable from one seed.
+
+    from odradek.testing import EmbeddedBroker
+
+What is named here is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from odradek.testing.aio import AsyncEmbeddedBroker, AsyncEmbeddedCluster
+    from odradek.testing.controls import Fault
+    from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster, EmbeddedNode, TestingError, Topic
+    from odradek.testing.faults import FaultError
+
+_PLACES = {
+    "AsyncEmbeddedBroker": "aio",
+    "AsyncEmbeddedCluster": "aio",
+    "EmbeddedBroker": "embedded",
+    "EmbeddedCluster": "embedded",
+    "EmbeddedNode": "embedded",
+    "Fault": "controls",
+    "FaultError": "faults",
+    "TestingError": "embedded",
+    "Topic": "embedded",
+}
+
+__all__ = [
+    "AsyncEmbeddedBroker",
+    "AsyncEmbeddedCluster",
+    "EmbeddedBroker",
+    "EmbeddedCluster",
+    "EmbeddedNode",
+    "Fault",
+    "FaultError",
+    "TestingError",
+    "Topic",
+]
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{place}"), name)

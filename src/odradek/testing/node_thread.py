@@ -7,42 +7,105 @@ import contextlib
 import errno
 import os
 import socket
+import struct
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, cast
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
+from odradek.base.clock import READING_TURNS
 from odradek.base.disk import Disk
-from odradek.config.broker import BrokerConfig
-from odradek.server.broker import Broker
 from odradek.storage.disk import OsDirectoryLock, OsDisk, OsFile
+from odradek.testing.node_agent import NodeAgent, NodeSpec, TestingError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_LOOK_S: Final = 0.2
+"""Between two looks at whether a node that is asked has ended."""
+_TURNS: Final = 400
+_JOB_S: Final = 0.0005
+"""Between two looks at whether a job has ended."""
 
 
 class NodeThread:
-    """Started once; then stopped, or killed where its disk is a `MortalDisk`."""
+    """Started once; then stopped, or killed where its disk is a `MortalDisk`, as it is unless another is given."""
 
-    def __init__(self, new_config: Callable[[], BrokerConfig], *, disk: Disk | None = None, format_if_empty: bool = False) -> None:
-        """`new_config` is called on the thread; what it raises keeps the node from starting."""
+    def __init__(self, spec: NodeSpec, *, disk: Disk | None = None) -> None:
         self.ready: Future[int] = Future()
         """The port for clients once they are served, or what kept the node from starting."""
-        self._new_config = new_config
-        self._disk = disk
-        self._format_if_empty = format_if_empty
+        self._spec = spec
+        self._disk = MortalDisk(sync=spec.sync) if disk is None else disk
         self._loop = NodeLoop()
         self._executor = ThreadPoolExecutor(10, "odradek-embedded-job")
         self._loop.set_default_executor(self._executor)
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         self._killed = False
+        self._agent: NodeAgent | None = None
+        self._going_on: threading.Event | None = None
         self._thread = threading.Thread(target=self._run, name="odradek-embedded", daemon=True)
+        _lives.add(self)
 
     def start(self) -> None:
         """Begins; `ready` tells how it went."""
         self._thread.start()
 
+    def call(self, name: str, *arguments: Any, timeout_s: float | None = None) -> Any:
+        """What the node's agent answers. TestingError when the node is not up or ends before, TimeoutError after `timeout_s`."""
+        agent = self._agent
+        if agent is None or not self._thread.is_alive():
+            raise TestingError("the broker is not up")
+        work = agent.call(name, *arguments)
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise TestingError("the broker is not up") from None
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left_s = _LOOK_S if deadline is None else min(_LOOK_S, max(deadline - time.monotonic(), 0.0))
+            # With the thread the loop has ended, and nobody is left to answer.
+            gone = not self._thread.is_alive()
+            try:
+                return future.result(left_s)
+            except CancelledError:
+                raise TestingError("the broker has ended meanwhile") from None
+            except TimeoutError:
+                if future.done():
+                    raise
+                if gone:
+                    raise TestingError("the broker has ended meanwhile") from None
+                if deadline is not None and time.monotonic() >= deadline:
+                    with contextlib.suppress(RuntimeError):
+                        self._loop.call_soon_threadsafe(future.cancel)
+                    raise
+
+    def pause(self) -> None:
+        """Nothing runs on the node's loop until `resume`; returns when that is so. Its sockets go on receiving. Jobs of the disk go on."""
+        going_on, begun = threading.Event(), threading.Event()
+
+        def stand_still() -> None:
+            begun.set()
+            going_on.wait()
+
+        self._going_on = going_on
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(stand_still)
+            while not begun.wait(0.05) and self._thread.is_alive():
+                pass
+
+    def resume(self) -> None:
+        """Takes `pause` back."""
+        going_on, self._going_on = self._going_on, None
+        if going_on is not None:
+            going_on.set()
+
     def begin_stop(self) -> None:
         """An orderly shutdown begins, also of a node that is still starting."""
+        self.resume()
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended by itself
             self._loop.call_soon_threadsafe(self._end)
 
@@ -60,7 +123,14 @@ class NodeThread:
         self._killed = True
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._loop.stop)
+        self.resume()
         self._thread.join()
+
+    def forget(self) -> None:
+        """In a process that was forked off: the node is its parent's, and nothing of it stays open here."""
+        self._loop.forget()
+        if isinstance(self._disk, MortalDisk):
+            self._disk.close()
 
     def _end(self) -> None:
         if not self._stopped.done():
@@ -76,24 +146,26 @@ class NodeThread:
                 self.ready.set_exception(error)
         finally:
             asyncio.set_event_loop(None)
+            self._agent = None
             if self._killed:
                 self._bury(loop)
             loop.close()
 
     def _live(self, loop: NodeLoop) -> None:
-        broker = Broker(self._new_config(), loop=loop, disk=self._disk, format_if_empty=self._format_if_empty)
-        starting = loop.create_task(broker.start())
+        agent = NodeAgent(self._spec, loop, self._disk)
+        starting = loop.create_task(agent.start())
         try:
             loop.run_until_complete(asyncio.wait((starting, self._stopped), return_when=asyncio.FIRST_COMPLETED))
             if starting.done():
-                starting.result()
-                self.ready.set_result(broker.port())
+                port = starting.result()
+                self._agent = agent
+                self.ready.set_result(port)
                 loop.run_until_complete(self._stopped)
         finally:
             if not self._killed:
                 starting.cancel()
                 loop.run_until_complete(asyncio.wait((starting,)))
-                loop.run_until_complete(broker.stop())
+                loop.run_until_complete(agent.stop())
                 loop.finish()
 
     def _bury(self, loop: NodeLoop) -> None:
@@ -109,6 +181,19 @@ class NodeThread:
             disk.close()
 
 
+_lives: weakref.WeakSet[NodeThread] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A child that was forked off has copies of every descriptor: ports would go on listening, and locks hold, after the broker's end."""
+    for life in list(_lives):
+        life.forget()
+    _lives.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class NodeLoop(asyncio.SelectorEventLoop):
     """An event loop that knows its connections and servers."""
 
@@ -118,14 +203,40 @@ class NodeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
+        self.refused_port = 0
+        self.refuses = False
+        """Whether connections that come in on that port are reset."""
         self._connections: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._jobs = 0
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
+        self._jobs += 1
+        future.add_done_callback(self._job_done)
+        return future
+
+    def _job_done(self, _: object) -> None:
+        self._jobs -= 1
+
+    async def settle(self) -> None:
+        """Returns when nothing is ready to run and no job is under way in the executor; after a while also when that never happens."""
+        idle = 0
+        for _ in range(_TURNS):
+            await asyncio.sleep(0 if not self._jobs else _JOB_S)
+            idle = 0 if self._jobs or self._ready else idle + 1
+            if idle >= READING_TURNS:
+                return
 
     def _make_socket_transport(self, *arguments: Any, **named: Any) -> Any:
         server = cast("asyncio.Server | None", named.get("server"))
         if server is not None and not server.sockets:
             # Its listener closed in the turn that accepted it: asyncio would fail an assertion half-way, and nobody close the connection.
             cast("socket.socket", arguments[0]).close()
+            raise ConnectionAbortedError
+        if self.refuses and server is not None and (sock := cast("socket.socket", arguments[0])).getsockname()[1] == self.refused_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.close()
             raise ConnectionAbortedError
         transport = cast("asyncio.Transport", super()._make_socket_transport(*arguments, **named))  # type: ignore[misc]
         self._connections.add(transport)
@@ -150,6 +261,20 @@ class NodeLoop(asyncio.SelectorEventLoop):
         self.call_soon(self.stop)
         self.run_forever()
 
+    def forget(self) -> None:
+        """Closes this process's copies of the loop's descriptors; the loop is not to be used here any more."""
+        for listening in list(self._listening):
+            listening.close()
+        for transport in list(self._connections):
+            sock: socket.socket | None = getattr(transport, "_sock", None)
+            if sock is not None:
+                sock.close()
+        with contextlib.suppress(OSError):
+            os.close(self._selector.fileno())  # type: ignore[attr-defined]
+        own: tuple[socket.socket, socket.socket] = (self._ssock, self._csock)  # type: ignore[attr-defined]
+        for end in own:
+            end.close()
+
     def finish(self) -> None:
         """Lets everything that is still under way end, as `asyncio.run` does."""
         tasks = asyncio.all_tasks(self)
@@ -161,9 +286,13 @@ class NodeLoop(asyncio.SelectorEventLoop):
 
 
 class MortalDisk(OsDisk):
-    """The system's disk for one life of a node: after `die` and `close` every operation that changes something ends in EBADF."""
+    """The system's disk for one life of a node: after `die` and `close` every operation that changes something ends in EBADF.
 
-    def __init__(self) -> None:
+    `sync` False: nothing is flushed to the device, for directories that no power cut need spare; a kill loses nothing all the same.
+    """
+
+    def __init__(self, *, sync: bool = True) -> None:
+        self._sync = sync
         self._dead = False
         self._open: weakref.WeakSet[_File | _Lock] = weakref.WeakSet()
 
@@ -183,7 +312,7 @@ class MortalDisk(OsDisk):
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> OsFile:
         self._check(path)
         flags = os.O_CLOEXEC | (os.O_RDONLY if readonly else os.O_RDWR) | (os.O_CREAT if create else 0)
-        file = _File(path, os.open(path, flags, 0o644))
+        file = (_File if self._sync else _UnsyncedFile)(path, os.open(path, flags, 0o644))
         self._open.add(file)
         return file
 
@@ -195,7 +324,11 @@ class MortalDisk(OsDisk):
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         self._check(path)
-        super().write_atomic(path, data, durable=durable)
+        super().write_atomic(path, data, durable=durable and self._sync)
+
+    def fsync_dir(self, path: str) -> None:
+        if self._sync:
+            super().fsync_dir(path)
 
     def makedirs(self, path: str) -> None:
         self._check(path)
@@ -219,6 +352,13 @@ class _File(OsFile):
 
     def die(self) -> None:
         self.close()
+
+
+class _UnsyncedFile(_File):
+    __slots__ = ()
+
+    def fsync(self) -> None:
+        pass
 
 
 class _Lock(OsDirectoryLock):

@@ -61,16 +61,22 @@ class CleanerManager:
             wanted = plan.cleanable_ratio > log.config.min_cleanable_dirty_ratio or (plan.overdue and plan.cleanable_bytes > 0)
             if wanted and (filthiest is None or plan.cleanable_ratio > filthiest.cleanable_ratio):
                 filthiest = plan
-        if filthiest is None:
-            return None
+        return None if filthiest is None else self._begin(filthiest)
+
+    def grab(self, log: Log, now_ms: int) -> CleaningPlan | None:
+        """As `grab_filthiest`, for this log, as if it had never been cleaned. None when nothing of it may be cleaned now."""
+        plan = self._plan(log, now_ms, whole=True) if self._may_clean(log) else None
+        return None if plan is None or plan.cleanable_bytes == 0 else self._begin(plan)
+
+    def _begin(self, plan: CleaningPlan) -> CleaningPlan | None:
         try:
-            filthiest.prepare()
+            plan.prepare()
         except Exception as error:
             # Whatever it is, it must not keep the other logs from being cleaned.
-            self._cannot(filthiest.log, error)
+            self._cannot(plan.log, error)
             return None
-        self._running[filthiest.topic_partition] = filthiest
-        return filthiest
+        self._running[plan.topic_partition] = plan
+        return plan
 
     def _may_clean(self, log: Log) -> bool:
         return log.config.compact and self._is_free(log.topic_partition) and not self.is_uncleanable(log)
@@ -85,9 +91,9 @@ class CleanerManager:
             return False
         return self._log_manager.get_log(topic_partition, future=True) is None
 
-    def _plan(self, log: Log, now_ms: int) -> CleaningPlan | None:
+    def _plan(self, log: Log, now_ms: int, *, whole: bool = False) -> CleaningPlan | None:
         try:
-            offsets = cleanable_offsets(log, self.checkpoint_of(log), now_ms)
+            offsets = cleanable_offsets(log, None if whole else self.checkpoint_of(log), now_ms)
             if offsets.reset:
                 self._set_checkpoint(log.parent_directory, log.topic_partition, offsets.first_dirty)
             return CleaningPlan(log, offsets, overdue=overdue_ms(log, offsets.first_dirty, now_ms) > 0)

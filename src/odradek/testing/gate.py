@@ -1,0 +1,360 @@
+"""What stands before the dispatcher of a broker for tests: it counts requests, acts on faults, and plays an older release.
+
+Requests of the broker's own controller listener, and what a node asks itself, do not come this way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from uuid import UUID
+
+from odradek.base.deferred import Applied, Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.scopes import BROKER
+from odradek.metadata.features import VersionRange, supported_features
+from odradek.network.connection import Chunk, join_chunks, release_chunks
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.framing import frame_chunks
+from odradek.protocol.headers import decode_request_header, decode_response_header, encode_request_header, encode_response_header
+from odradek.protocol.messages.api_versions import ApiVersionsResponse
+from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+from odradek.protocol.registry import request_class, response_class
+from odradek.server.context import RequestContext
+from odradek.testing.faults import Action, Rule, RuleBook, is_node
+from odradek.testing.parts import overlay, partition_errors, says, split
+
+if TYPE_CHECKING:
+    from odradek.network.connection import Answer, Connection
+    from odradek.protocol.headers import RequestHeader
+    from odradek.protocol.schema import Message
+    from odradek.server.dispatch import Dispatcher
+    from odradek.server.services import Services
+    from odradek.testing.releases import Release
+
+_SESSIONLESS: Final = -1
+"""The epoch of a fetch that neither has nor wants a session (FetchMetadata.FINAL_EPOCH)."""
+_MOST_KINDS: Final = 10_000
+"""Kinds of requests that are counted; clients that choose a new id for each request fill it."""
+_MANY_CONNECTIONS: Final = 64
+
+
+Changed = Callable[[Sequence[Chunk] | None], "Sequence[Chunk] | Deferred[Sequence[Chunk] | None] | None"]
+
+
+class RequestKind(NamedTuple):
+    """What requests are counted by."""
+
+    api: ApiKey
+    version: int
+    client_id: str | None
+
+
+class _Frame(NamedTuple):
+    """A request as it came."""
+
+    connection: Connection
+    header: RequestHeader
+    offset: int
+    """Of its body."""
+    bytes: memoryview
+
+
+class Gate:
+    """`network.acceptor.FrameHandler` in front of a dispatcher. Everything runs on the broker's loop."""
+
+    def __init__(self, services: Services, dispatcher: Dispatcher, loop: asyncio.AbstractEventLoop, release: Release | None) -> None:
+        self.rules = RuleBook()
+        self.counts: dict[RequestKind, int] = {}
+        """Requests of clients and of other nodes that have come in, by kind."""
+        self.on_request: Callable[[], object] | None = None
+        """Told after each of them."""
+        self._services = services
+        self._dispatcher = dispatcher
+        self._loop = loop
+        self._release = release
+        self._muted: dict[Connection, float] = {}
+        self._clients: dict[Connection, str | None] = {}
+        self._look_at = _MANY_CONNECTIONS
+        """With so many connections it is looked which of them are gone."""
+
+    # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
+
+    def may_follow(self, frame: memoryview) -> bool:
+        return self._dispatcher.may_follow(frame)
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
+        if connection.listener.scope != BROKER:
+            return self._dispatcher.handle_frame(connection, frame)
+        header, offset = decode_request_header(frame)
+        self._count(connection, header)
+        request = _Frame(connection, header, offset, frame)
+        if connection in self._muted:
+            left_s = self._muted.pop(connection) - self._loop.time()
+            if left_s > 0:
+                return self._later(left_s, lambda: self._serve(request))
+        return self._serve(request)
+
+    def disconnect(self, client_id: str | None, matches: Callable[[str | None, str | None], bool]) -> int:
+        """Ends the connections of clients whose id `matches`; how many."""
+        chosen = [each for each, name in self._clients.items() if not each.closed and matches(name, client_id)]
+        for connection in chosen:
+            connection.abort()
+        return len(chosen)
+
+    def _count(self, connection: Connection, header: RequestHeader) -> None:
+        kind = RequestKind(ApiKey(header.api_key), header.api_version, header.client_id)
+        if kind in self.counts or len(self.counts) < _MOST_KINDS:
+            self.counts[kind] = self.counts.get(kind, 0) + 1
+        if connection not in self._clients and len(self._clients) >= self._look_at:
+            self._clients = {each: name for each, name in self._clients.items() if not each.closed}
+            self._muted = {each: until for each, until in self._muted.items() if not each.closed}
+            self._look_at = max(_MANY_CONNECTIONS, 2 * len(self._clients))
+        self._clients[connection] = header.client_id
+        if self.on_request is not None:
+            self.on_request()
+
+    # -- what becomes of a request ---------------------------------------------------------------------------------------------------
+
+    def _serve(self, request: _Frame) -> Answer:
+        if self._release is not None and not is_node(request.header.client_id):
+            return self._as_release(request, self._release)
+        return self._with_faults(request)
+
+    def _with_faults(self, request: _Frame) -> Answer:
+        header = request.header
+        if not self.rules:
+            return self._dispatcher.handle_frame(request.connection, request.bytes)
+        candidates = self.rules.candidates(header.api_key, header.client_id)
+        message: Message | None = None
+        if any(rule.topic is not None for _, rule in candidates):
+            message, _ = request_class(header.api_key).decode_prefix(request.bytes, header.api_version, request.offset)
+            if isinstance(message, FetchRequest):
+                if message.session_epoch > 0:
+                    # Which partitions it asks for, only the session knows: the client begins anew, and names them.
+                    return self._frame(header, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+                message.session_id, message.session_epoch, message.forgotten_topics_data = 0, _SESSIONLESS, []
+        rule = self.rules.strike(
+            header.api_key, header.client_id, lambda rule: rule.topic is None or self._parts(message, rule)[0] is not None
+        )
+        if rule is None:
+            return self._ask(request, message) if isinstance(message, FetchRequest) else self._ask(request)
+        if rule.action is Action.FAIL:
+            return self._fail(request, rule, message)
+        if rule.action is Action.DELAY:
+            return _then(self._ask(request), lambda answer: self._later(rule.seconds, lambda: answer))
+        if rule.action is Action.THROTTLE:
+            return _then(self._ask(request), lambda answer: self._throttled(request, answer, rule.seconds))
+        if rule.action is Action.DROP:
+            return _then(self._ask(request), _swallow) if rule.applied else Deferred()
+        if rule.applied:
+            return _then(self._ask(request), self._cut_off)
+        raise ProtocolError("it is to be disconnected")
+
+    def _ask(self, request: _Frame, message: Message | None = None) -> Answer:
+        """The dispatcher's answer, to another message of the same API where one is given."""
+        if message is None:
+            return self._dispatcher.handle_frame(request.connection, request.bytes)
+        header = request.header
+        head = encode_request_header(header.api_key, header.api_version, header.correlation_id, header.client_id)
+        return self._dispatcher.handle_frame(request.connection, memoryview(head + message.encode(header.api_version)))
+
+    def _fail(self, request: _Frame, rule: Rule, message: Message | None) -> Answer:
+        header = request.header
+        if rule.topic is None or message is None:
+            refusal = self._refusal(request, rule)
+            return _then(self._ask(request), lambda answer: _instead(answer, refusal)) if rule.applied else refusal
+        inside, rest = self._parts(message, rule)
+        assert inside is not None
+        if getattr(message, "acks", None) == 0:
+            raise ProtocolError("a produce request with acks=0 is to fail")
+        errors = partition_errors(inside, response_class(header.api_key), rule.error, rule.message)
+        if errors is None:
+            refusal = self._refusal(request, rule)
+            return _then(self._ask(request), lambda answer: _instead(answer, refusal)) if rule.applied else refusal
+        if rule.applied or header.api_key == ApiKey.METADATA:  # the brokers that Metadata names are wanted all the same
+            return _then(self._ask(request), lambda answer: self._overlaid(header, answer, errors))
+        if rest is None:
+            return self._frame(header, errors)
+        if isinstance(rest, FetchRequest):
+            rest.max_wait_ms = 0
+        return _then(self._ask(request, rest), lambda answer: self._overlaid(header, answer, errors))
+
+    def _refusal(self, request: _Frame, rule: Rule) -> Sequence[Chunk]:
+        connection, header, offset, frame = request
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            connection.connection_id,
+            connection.listener.name,
+            connection.listener.scope,
+            connection.peer_host,
+            self._services.clock.monotonic(),
+            self._services,
+        )
+        refusal = self._dispatcher.refusal(context, header, frame, offset, KafkaError(ErrorCode(rule.error), rule.message))
+        if not says(self._decoded(header, refusal), rule.error):
+            # Old versions have no place for one error of all (OffsetFetch below 2): it stands with each partition then.
+            message, _ = request_class(header.api_key).decode_prefix(frame, header.api_version, offset)
+            errors = partition_errors(message, response_class(header.api_key), rule.error, rule.message)
+            if errors is not None:
+                return self._frame(header, errors)
+        return refusal
+
+    def _parts(self, message: Message | None, rule: Rule) -> tuple[Message | None, Message | None]:
+        """What of the request the rule is for, and the rest."""
+        topics = self._services.metadata.image.topics
+
+        def matches(topic: str | UUID | None, partition: int | None) -> bool:
+            name = topics.topic_name(topic) if isinstance(topic, UUID) else topic
+            return name == rule.topic and rule.partition in (None, partition)
+
+        return (None, None) if message is None else split(message, matches)
+
+    # -- answers ---------------------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _frame(header: RequestHeader, response: Message) -> Sequence[Chunk]:
+        head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+        return cast("Sequence[Chunk]", frame_chunks(head, [response.encode(header.api_version)]))
+
+    def _decoded(self, header: RequestHeader, answer: Sequence[Chunk]) -> Any:
+        frame = memoryview(join_chunks(answer))[4:]
+        _, offset = decode_response_header(frame, header.api_key, header.api_version)
+        return response_class(header.api_key).decode(frame[offset:], header.api_version)
+
+    def _overlaid(self, header: RequestHeader, answer: Sequence[Chunk] | None, errors: Message) -> Sequence[Chunk] | None:
+        return None if answer is None else self._frame(header, overlay(self._decoded(header, answer), errors))
+
+    def _throttled(self, request: _Frame, answer: Sequence[Chunk] | None, seconds: float) -> Sequence[Chunk] | None:
+        """Answered at once, and not listened to for so long, as a broker does since KIP-219."""
+        self._muted[request.connection] = self._loop.time() + seconds
+        if answer is None:
+            return None
+        response = self._decoded(request.header, answer)
+        if hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = round(seconds * 1000)
+        return self._frame(request.header, response)
+
+    @staticmethod
+    def _cut_off(answer: Sequence[Chunk] | None) -> Sequence[Chunk] | None:
+        if answer is not None:
+            release_chunks(answer)
+        raise ProtocolError("it is to be disconnected")
+
+    def _later(self, seconds: float, answer: Callable[[], Answer]) -> Deferred[Sequence[Chunk] | None]:
+        """The answer that is made after so many seconds of the system's clock."""
+        result: Deferred[Sequence[Chunk] | None] = Deferred()
+
+        def make() -> None:
+            try:
+                made = answer()
+            except Exception as error:
+                result.fail(error)
+                return
+            _pass_on(made, result)
+
+        self._loop.call_later(seconds, make)
+        return result
+
+    # -- an older release ------------------------------------------------------------------------------------------------------------
+
+    def _as_release(self, request: _Frame, release: Release) -> Answer:
+        header = request.header
+        served = self._ranges(release)
+        versions = served.get(header.api_key)
+        if header.api_key == ApiKey.API_VERSIONS:
+            assert versions is not None
+            if header.api_version not in versions:
+                own = ApiVersionsResponse.ApiVersion(api_key=header.api_key, min_version=versions.minimum, max_version=versions.maximum)
+                response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
+                return self._frame(header._replace(api_version=0), response)
+            return _then(self._with_faults(request), lambda answer: self._announced(header, answer, served, release))
+        if versions is None:
+            raise ProtocolError(f"Kafka {release.name} does not serve {ApiKey(header.api_key).name} on this listener")
+        if header.api_version not in versions:
+            raise ProtocolError(
+                f"Kafka {release.name} serves {ApiKey(header.api_key).name} in versions {versions}, not {header.api_version}"
+            )
+        return self._with_faults(request)
+
+    def _ranges(self, release: Release) -> dict[int, VersionRange]:
+        """What both the release and this broker serve."""
+        found: dict[int, VersionRange] = {}
+        for own in self._services.api_ranges[BROKER]:
+            theirs = release.apis.get(own.api_key)
+            if theirs is not None:
+                both = VersionRange(max(own.min_version, theirs.minimum), min(own.max_version, theirs.maximum))
+                if both.minimum <= both.maximum:
+                    found[own.api_key] = both
+        return found
+
+    def _announced(
+        self, header: RequestHeader, answer: Sequence[Chunk] | None, served: dict[int, VersionRange], release: Release
+    ) -> Sequence[Chunk] | None:
+        if answer is None:
+            return None
+        response = cast("ApiVersionsResponse", self._decoded(header, answer))
+        response.api_keys = [
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=versions.minimum, max_version=versions.maximum)
+            for key, versions in served.items()
+        ]
+        own = supported_features()
+        response.supported_features = [
+            ApiVersionsResponse.SupportedFeatureKey(
+                name=name, min_version=levels.minimum, max_version=min(levels.maximum, own[name].maximum)
+            )
+            for name, levels in release.features.items()
+            if name in own and own[name].maximum > 0 and (levels.minimum > 0 or header.api_version >= 4)
+        ]
+        if not release.features:
+            response.finalized_features, response.finalized_features_epoch = [], -1
+        return self._frame(header, response)
+
+
+def _then(answer: Answer, change: Changed) -> Answer:
+    """The answer as `change` makes it, once it is there."""
+    if not isinstance(answer, Deferred):
+        return change(answer)
+    result: Deferred[Sequence[Chunk] | None] = Applied() if isinstance(answer, Applied) else Deferred()
+
+    def finish(done: Deferred[Sequence[Chunk] | None]) -> None:
+        try:
+            changed = change(done.result())
+        except BaseException as error:
+            result.fail(error)
+            return
+        _pass_on(changed, result)
+
+    answer.add_callback(finish)
+    return result
+
+
+def _pass_on(answer: Answer, result: Deferred[Sequence[Chunk] | None]) -> None:
+    if not isinstance(answer, Deferred):
+        result.complete(answer)
+        return
+
+    def finish(done: Deferred[Sequence[Chunk] | None]) -> None:
+        if done.error is not None:
+            result.fail(done.error)
+        else:
+            result.complete(done.result())
+
+    answer.add_callback(finish)
+
+
+def _swallow(answer: Sequence[Chunk] | None) -> Deferred[Sequence[Chunk] | None]:
+    """An answer that never comes."""
+    if answer is not None:
+        release_chunks(answer)
+    return Deferred()
+
+
+def _instead(answer: Sequence[Chunk] | None, other: Sequence[Chunk]) -> Sequence[Chunk]:
+    if answer is not None:
+        release_chunks(answer)
+    return other

@@ -1,0 +1,160 @@
+"""A node in a process of its own, for one life; to its holder the same as a `NodeThread`.
+
+The process ends with its parent, also when that is killed: see `testing.node_child` and `testing.places`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final
+
+import odradek
+from odradek.testing.node_agent import NodeSpec, TestingError
+from odradek.testing.pipe import Unpacker, packed
+from odradek.testing.places import note_process
+
+_PIECE: Final = 65_536
+_PATIENCE_S: Final = 30.0
+"""How long an orderly shutdown may take; then the process is killed."""
+
+
+class NodeProcess:
+    """Started once; then stopped, or killed."""
+
+    def __init__(self, spec: NodeSpec, log_path: str) -> None:
+        """`log_path`: where the process's log output goes, after what is there."""
+        self.ready: Future[int] = Future()
+        """The port for clients once they are served, or what kept the node from starting."""
+        self._spec = spec
+        self._log_path = log_path
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._reader: threading.Thread | None = None
+        self._noted = ""
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Future[Any]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process; None when it was not started."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Begins; `ready` tells how it went. OSError when no process can be made."""
+        ours, theirs = socket.socketpair()
+        package = str(Path(odradek.__file__).parents[1])
+        path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
+        with theirs, open(self._log_path, "ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "odradek.testing.node_child", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(theirs.fileno(),),
+                env={**os.environ, "PYTHONPATH": path},
+                start_new_session=True,
+            )
+        self._noted = note_process(self._process.pid)
+        self._socket = ours
+        ours.sendall(packed(self._spec))
+        self._reader = threading.Thread(target=self._read, args=(ours,), name="odradek-embedded-reader", daemon=True)
+        self._reader.start()
+
+    def call(self, name: str, *arguments: Any, timeout_s: float | None = None) -> Any:
+        """What the node's agent answers. TestingError when the node is not up or ends before, TimeoutError after `timeout_s`."""
+        future: Future[Any] = Future()
+        with self._lock:
+            if self._socket is None or not self.ready.done() or self.ready.exception() is not None:
+                raise TestingError("the broker is not up")
+            number = next(self._numbers)
+            self._waiting[number] = future
+            with contextlib.suppress(OSError):
+                self._socket.sendall(packed((number, name, arguments)))
+        return future.result(timeout_s)
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def begin_stop(self) -> None:
+        """An orderly shutdown begins, also of a node that is still starting."""
+        self.resume()
+        with self._lock, contextlib.suppress(OSError):
+            if self._socket is not None:
+                self._socket.sendall(packed("stop"))
+
+    def stop(self) -> None:
+        """An orderly shutdown; returns when the process is gone."""
+        self.begin_stop()
+        if self._process is not None:
+            try:
+                self._process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._bury()
+
+    def kill(self) -> None:
+        """SIGKILL; returns when the process is gone."""
+        self._signal(signal.SIGKILL)
+        self._bury()
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _bury(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self._noted)
+        if self._reader is not None:
+            self._reader.join()
+
+    def _read(self, ours: socket.socket) -> None:
+        unpacker = Unpacker()
+        while True:
+            try:
+                data = ours.recv(_PIECE)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            for kind, value in unpacker.feed(data):
+                if kind == "ready":
+                    self.ready.set_result(value)
+                elif kind == "failed":
+                    self.ready.set_exception(value)
+                else:
+                    self._answered(*value)
+        with self._lock:
+            self._socket = None
+            waiting, self._waiting = self._waiting, {}
+        ours.close()
+        if not self.ready.done():
+            self.ready.set_exception(TestingError(f"the broker's process ended while it started; its log is {self._log_path}"))
+        for future in waiting.values():
+            future.set_exception(TestingError("the broker has ended meanwhile"))
+
+    def _answered(self, number: int, value: object, error: BaseException | None) -> None:
+        with self._lock:
+            future = self._waiting.pop(number, None)
+        if future is None:
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)

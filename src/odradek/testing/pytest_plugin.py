@@ -1,0 +1,276 @@
+"""Fixtures for pytest: `odradek_broker`, `odradek_topic`, `odradek_cluster`, `odradek_session_broker`.
+
+Installed with the package (entry point pytest11). Nothing of the broker is loaded before a test asks for one. docs/testing.md tells how to
+use them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster
+
+_MARK = "odradek"
+_FIXTURES = ("odradek_broker", "odradek_cluster")
+_LOG_BYTES = 20_000
+
+
+class _Wish(NamedTuple):
+    """What a test asks of its broker or cluster, from the ini file and its marks; the nearest mark counts."""
+
+    settings: tuple[tuple[str, str], ...]
+    version: str | None
+    process: bool
+    memory: bool
+    nodes: int
+    fresh: bool
+    partitions: int
+    configs: tuple[tuple[str, str], ...]
+
+    @property
+    def broker(self) -> tuple[object, ...]:
+        """What brokers have in common that can serve one test after the other."""
+        return (self.settings, self.version, self.process, self.memory)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The keys of the ini file."""
+    parser.addini("odradek_settings", "Kafka's broker keys for the brokers of the odradek fixtures, key=value, one a line", "linelist")
+    parser.addini("odradek_process", "brokers of the odradek fixtures run in processes of their own", "bool", default=False)
+    parser.addini("odradek_memory", "brokers of the odradek fixtures have their directories on /dev/shm", "bool", default=True)
+    parser.addini("odradek_version", "the release of Kafka that brokers of the odradek fixtures announce", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The mark."""
+    config.addinivalue_line(
+        "markers",
+        "odradek(settings={}, version=None, nodes=3, process=False, memory=True, fresh=False, partitions=1, configs={}): "
+        "what the test asks of odradek_broker, odradek_cluster and odradek_topic",
+    )
+
+
+def _wish(config: pytest.Config, node: pytest.Item | None) -> _Wish:
+    settings: dict[str, str] = {}
+    for line in config.getini("odradek_settings"):
+        key, equals, value = str(line).partition("=")
+        if not equals:
+            raise pytest.UsageError(f"odradek_settings: {line!r} is not key=value")
+        settings[key.strip()] = value.strip()
+    asked: dict[str, Any] = {}
+    for mark in reversed(list(node.iter_markers(_MARK)) if node is not None else []):
+        if mark.args:
+            raise pytest.UsageError(f"@pytest.mark.odradek takes named arguments only, not {mark.args[0]!r}")
+        settings.update(mark.kwargs.get("settings") or {})
+        asked.update({key: value for key, value in mark.kwargs.items() if key != "settings"})
+    known = {"version", "nodes", "process", "memory", "fresh", "partitions", "configs"}
+    if unknown := sorted(asked.keys() - known):
+        raise pytest.UsageError(f"@pytest.mark.odradek knows no {unknown[0]!r}; it knows settings, {', '.join(sorted(known))}")
+    configs: Mapping[str, str] = asked.get("configs") or {}
+    return _Wish(
+        tuple(sorted(settings.items())),
+        asked.get("version") or str(config.getini("odradek_version")) or None,
+        bool(asked.get("process", config.getini("odradek_process"))),
+        bool(asked.get("memory", config.getini("odradek_memory"))),
+        int(asked.get("nodes", 3)),
+        bool(asked.get("fresh", False)),
+        int(asked.get("partitions", 1)),
+        tuple(sorted(configs.items())),
+    )
+
+
+class _Pool:
+    """Brokers and clusters that run, for the tests that may share them."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[tuple[object, ...], EmbeddedBroker] = {}
+        self._clusters: dict[tuple[object, ...], EmbeddedCluster] = {}
+
+    def broker(self, wish: _Wish) -> EmbeddedBroker:
+        """One that is up and of which nothing is the matter."""
+        found = self._brokers.get(wish.broker)
+        if found is None:
+            found = self._brokers[wish.broker] = _new_broker(wish)
+        if not found.is_up:
+            found.start()
+        return found
+
+    def cluster(self, wish: _Wish) -> EmbeddedCluster:
+        """One all of whose nodes are up."""
+        key = (wish.nodes, *wish.broker)
+        found = self._clusters.get(key)
+        if found is None:
+            found = self._clusters[key] = _new_cluster(wish)
+        found.start()
+        return found
+
+    def tidy(self, kept: EmbeddedBroker | None) -> None:
+        """After a test: faults end, and brokers whose clock was put forward do not serve the next one (but for `kept`)."""
+        for key, broker in list(self._brokers.items()):
+            if not _tidied(broker) or (broker.ahead_s and broker is not kept):
+                broker.stop()
+                if broker is not kept:
+                    del self._brokers[key]
+        for key, cluster in list(self._clusters.items()):
+            ok = [_tidied(node) for node in cluster.nodes.values()]
+            if not all(ok) or any(node.ahead_s for node in cluster.nodes.values()):
+                cluster.stop()
+                del self._clusters[key]
+
+    def close(self) -> None:
+        """Stops all."""
+        for broker in self._brokers.values():
+            broker.stop()
+        for cluster in self._clusters.values():
+            cluster.stop()
+        self._brokers.clear()
+        self._clusters.clear()
+
+
+def _tidied(node: Any) -> bool:
+    """Whether the node is down, or answers and has no faults any more."""
+    if not node.is_up:
+        return True
+    try:
+        node.resume()
+        node.call("clear", timeout_s=10.0)
+    except Exception:
+        return False
+    return True
+
+
+def _new_broker(wish: _Wish) -> EmbeddedBroker:
+    from odradek.testing.embedded import EmbeddedBroker
+
+    return EmbeddedBroker(dict(wish.settings), version=wish.version, process=wish.process, memory=wish.memory)
+
+
+def _new_cluster(wish: _Wish) -> EmbeddedCluster:
+    from odradek.testing.embedded import EmbeddedCluster
+
+    if wish.version is not None:
+        raise pytest.UsageError("odradek_cluster plays no older release: version= is for odradek_broker")
+    return EmbeddedCluster(wish.nodes, dict(wish.settings), process=wish.process, memory=wish.memory)
+
+
+class _Session:
+    """The brokers of a test run; under xdist each worker has its own."""
+
+    def __init__(self) -> None:
+        self.common = _Pool()
+        """What no mark asks for; until the end."""
+        self.pinned: EmbeddedBroker | None = None
+        """A fixture of the session has it."""
+
+
+@pytest.fixture(scope="session")
+def _odradek_session() -> Iterator[_Session]:
+    session = _Session()
+    try:
+        yield session
+    finally:
+        session.common.close()
+
+
+@pytest.fixture(scope="module")
+def _odradek_module() -> Iterator[_Pool]:
+    pool = _Pool()
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+@pytest.fixture(scope="session")
+def odradek_session_broker(_odradek_session: _Session, pytestconfig: pytest.Config) -> EmbeddedBroker:
+    """The broker of the test run (of the worker, under xdist), for fixtures of wider scopes; marks of tests do not change it."""
+    _odradek_session.pinned = _odradek_session.common.broker(_wish(pytestconfig, None))
+    return _odradek_session.pinned
+
+
+@pytest.fixture
+def odradek_broker(request: pytest.FixtureRequest, _odradek_session: _Session, _odradek_module: _Pool) -> Iterator[EmbeddedBroker]:
+    """A broker that is up, without faults. Tests without the mark `odradek` share one for the run (for the worker, under xdist), tests of a
+    module that are marked alike share one until the module's end; with `fresh=True` a test has its own.
+    """
+    item = request.node
+    wish = _wish(request.config, item)
+    if wish.fresh:
+        with _new_broker(wish) as own:
+            yield own
+        return
+    default = _wish(request.config, None)
+    pool = _odradek_session.common if wish.broker == default.broker else _odradek_module
+    try:
+        yield pool.broker(wish)
+    finally:
+        pool.tidy(_odradek_session.pinned)
+
+
+@pytest.fixture
+def odradek_topic(request: pytest.FixtureRequest, odradek_broker: EmbeddedBroker) -> Iterator[str]:
+    """The name of a new topic on `odradek_broker`, which goes after the test. `partitions` and `configs` of the mark hold for it."""
+    from odradek.testing.embedded import unique_name
+
+    wish = _wish(request.config, request.node)
+    name = odradek_broker.create_topic(unique_name(), wish.partitions, configs=dict(wish.configs))
+    try:
+        yield name
+    finally:
+        _delete(odradek_broker.is_up, lambda: odradek_broker.delete_topic(name))
+
+
+def _delete(is_up: bool, delete: Callable[[], None]) -> None:
+    """The test may have deleted the topic, or killed the broker, or have made it mute."""
+    from odradek.base.errors import OdradekError
+
+    if is_up:
+        with contextlib.suppress(OdradekError, TimeoutError):
+            delete()
+
+
+@pytest.fixture
+def odradek_cluster(request: pytest.FixtureRequest, _odradek_module: _Pool) -> Iterator[EmbeddedCluster]:
+    """A cluster of three nodes (`nodes` of the mark), all of them up, without faults; shared by the tests of a module that are marked
+    alike, with `fresh=True` the test's own.
+    """
+    wish = _wish(request.config, request.node)
+    if wish.fresh:
+        with _new_cluster(wish) as own:
+            yield own
+        return
+    try:
+        yield _odradek_module.cluster(wish)
+    finally:
+        _odradek_module.tidy(None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what its brokers were asked, and what those in processes of their own have logged."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for name, broker in getattr(item, "funcargs", {}).items():
+            if name in _FIXTURES:
+                nodes = broker.nodes.values() if hasattr(broker, "nodes") else (broker,)
+                for node in nodes:
+                    _show(report, node)
+    return report
+
+
+def _show(report: pytest.TestReport, node: Any) -> None:
+    from odradek.base.errors import OdradekError
+
+    with contextlib.suppress(OdradekError, TimeoutError):
+        counts = node.call("counts", timeout_s=5.0)
+        lines = [
+            f"{kind.api.name} version {kind.version} of {kind.client_id}: {number}" for kind, number in sorted(counts.items(), key=str)
+        ]
+        report.sections.append((f"requests to odradek node {node.node_id}", "\n".join(lines)))
+    if text := node.log_text(_LOG_BYTES):
+        report.sections.append((f"log of odradek node {node.node_id}", text))
