@@ -641,8 +641,8 @@ MISTAKES = (
     Mistake("consume -t there -p 9", 1, "odradek consume: topic there has partitions 0 to 1, not 9"),
     Mistake(
         "consume -t there -X group.id=g",
-        1,
-        "odradek consume: Configuration group.id is refused: groups of consumers are not served by this client yet",
+        2,
+        f"odradek consume: -X group.id: this command reads partitions by itself, not as a member of a group; {SEE.format('consume')}",
     ),
     # -- features ---------------------------------------------------------------------------------------------------------------------
     Mistake("features upgrade", 2, f"odradek features: Missing argument 'NAME=LEVEL...'; {SEE.format('features upgrade')}"),

@@ -77,6 +77,8 @@ def command(
         )
     start = parse_offset(offset)
     chosen = client_settings(bootstrap, settings)
+    if "group.id" in chosen:
+        raise click.UsageError("-X group.id: this command reads partitions by itself, not as a member of a group")
     known = _known_partitions(chosen, topic)
     unknown = sorted(set(partitions) - set(known))
     if unknown:
