@@ -34,6 +34,12 @@ LOG_APPEND_TIME = 1
 Content: TypeAlias = bytes | bytearray | memoryview | str | None
 """A key or value to send; text goes out as UTF-8, None as null."""
 
+ArrowBatch: TypeAlias = Any
+"""A pyarrow.RecordBatch; pyarrow comes without types."""
+
+ArrowRows: TypeAlias = Any
+"""A pyarrow.RecordBatch or pyarrow.Table."""
+
 HeadersInput: TypeAlias = Mapping[str, Content] | Sequence[tuple[str, Content]] | None
 
 

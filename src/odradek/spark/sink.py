@@ -6,22 +6,15 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
-from odradek.base.ids import TopicPartition
-from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
-from odradek.client.core.partitioner import StickyPartitioner, partition_for_key
+from odradek.client.config import Setting
 from odradek.client.producer.blocking import Producer
-from odradek.client.producer.engine import sender_config
 from odradek.client.producer.futures import RecordFuture
-from odradek.records.arrow import encode_from_arrow
-from odradek.records.batch import read_header
 from odradek.spark.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -92,11 +85,10 @@ def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Writ
     settings.setdefault("client.id", "odradek-spark")
     settings.setdefault("batch.size", str(_BATCH_BYTES))
     settings.setdefault("linger.ms", "0")
-    config = ClientConfig(PRODUCER_CONFIG, settings)
     rows = 0
     futures: list[RecordFuture] = []
     with Producer(settings) as producer:
-        router = _Router(options, config, producer)
+        router = _Router(options, producer)
         for batch in batches:
             rows += batch.num_rows
             futures += router.send(batch)
@@ -119,16 +111,11 @@ def _unfinished(futures: list[RecordFuture]) -> list[RecordFuture]:
 
 
 class _Router:
-    """Splits rows by topic and partition and hands them to the producer as whole record batches, without Python per row where it can."""
+    """Hands rows to the producer by topic, without Python per row."""
 
-    def __init__(self, options: WriteOptions, config: ClientConfig, producer: Producer) -> None:
+    def __init__(self, options: WriteOptions, producer: Producer) -> None:
         self._topic = options.topic
         self._producer = producer
-        sending = sender_config(config)
-        self._compression, self._level = sending.compression, sending.compression_level
-        self._batch_bytes = min(config.integer("batch.size"), config.integer("max.request.size"))
-        self._rng = random.Random()
-        self._sticky: dict[str, StickyPartitioner] = {}
 
     def send(self, batch: pa.RecordBatch) -> list[RecordFuture]:
         import pyarrow.compute as pc
@@ -146,63 +133,5 @@ class _Router:
         return futures
 
     def _send_topic(self, topic: str, batch: pa.RecordBatch) -> list[RecordFuture]:
-        import pyarrow.compute as pc
-
-        partitions = self._producer.partitions_for(topic)
-        numbers = self._numbers(batch, len(partitions))
-        rows = batch.select([name for name in ("key", "value", "headers") if name in batch.schema.names])
-        if numbers is None:
-            return self._send_anywhere(topic, rows, partitions)
-        futures: list[RecordFuture] = []
-        for number in numbers.unique().to_pylist():
-            mask = numbers.is_null() if number is None else pc.equal(numbers, number)
-            chosen = rows.filter(mask)
-            if number is None:
-                futures += self._send_anywhere(topic, chosen, partitions)
-            elif number not in partitions:
-                raise ValueError(f"Topic {topic} has partitions 0 to {len(partitions) - 1}, but a row asks for {number}")
-            else:
-                futures += self._send_partition(TopicPartition(topic, number), chosen)
-        return futures
-
-    def _numbers(self, batch: pa.RecordBatch, count: int) -> pa.Array | None:
-        """The partition of each row: the column's, else by key, else null; None when no row has either."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        names = batch.schema.names
-        asked = batch.column("partition").cast(pa.int32()) if "partition" in names else None
-        by_key: pa.Array | None = None
-        if "key" in names and batch.column("key").null_count < batch.num_rows and (asked is None or asked.null_count):
-            keys = batch.column("key").cast(pa.binary()).dictionary_encode()
-            hashed = pa.array([partition_for_key(key, count) for key in keys.dictionary.to_pylist()], pa.int32())
-            by_key = hashed.take(keys.indices)
-        if asked is None:
-            return by_key
-        return asked if by_key is None else pc.coalesce(asked, by_key)
-
-    def _send_anywhere(self, topic: str, rows: pa.RecordBatch, partitions: list[int]) -> list[RecordFuture]:
-        sticky = self._sticky.get(topic)
-        if sticky is None:
-            sticky = self._sticky[topic] = StickyPartitioner(self._batch_bytes, self._rng)
-        stamp = _now_ms()
-        return [
-            self._queue(TopicPartition(topic, sticky.choose(partitions, len(payload))), payload, stamp)
-            for payload in self._encoded(rows, stamp)
-        ]
-
-    def _send_partition(self, target: TopicPartition, rows: pa.RecordBatch) -> list[RecordFuture]:
-        stamp = _now_ms()
-        return [self._queue(target, payload, stamp) for payload in self._encoded(rows, stamp)]
-
-    def _encoded(self, rows: pa.RecordBatch, stamp: int) -> list[bytes]:
-        return encode_from_arrow(
-            rows, max_batch_bytes=self._batch_bytes, default_timestamp_ms=stamp, compression=self._compression, level=self._level
-        )
-
-    def _queue(self, target: TopicPartition, payload: bytes, stamp: int) -> RecordFuture:
-        return self._producer.send_encoded(target, payload, read_header(payload).record_count, stamp)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+        rows = batch.select([name for name in ("key", "value", "headers", "partition") if name in batch.schema.names])
+        return self._producer.send_batch(topic, rows)

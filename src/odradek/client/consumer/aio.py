@@ -26,7 +26,7 @@ from odradek.client.core.fetcher import Chunk
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.metrics import MetricName
-from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 T = TypeVar("T")
 CLOSE_TIMEOUT_MS = 30_000
@@ -186,6 +186,23 @@ class AsyncConsumer:
     async def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
         return await self._polling(timeout_ms, self.engine.next_chunk)
+
+    async def next_batch(self, timeout_ms: int = 1000, *, headers: bool = False) -> ArrowBatch | None:
+        """The next records of one partition as Arrow columns, without a Python object per record; None after `timeout_ms` without any.
+
+        Columns: key and value (binary), topic (string), partition (int32), offset (int64), timestamp (microseconds, UTC), timestampType
+        (int32), and with `headers` also headers (list of structs of key and value). As many records as one answer of a broker had of the
+        partition (max.partition.fetch.bytes); max.poll.records bounds nothing here. What else `poll` does belongs to it, too; the two are
+        not to be mixed. OdradekError without pyarrow, or with deserializers.
+        """
+        return await self._polling(timeout_ms, lambda left: self.engine.next_batch(left, headers=headers))
+
+    async def batches(self, *, headers: bool = False) -> AsyncIterator[ArrowBatch]:
+        """`next_batch` for ever."""
+        while True:
+            batch = await self.next_batch(3_600_000, headers=headers)
+            if batch is not None:
+                yield batch
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:

@@ -24,7 +24,7 @@ from odradek.client.core.fetcher import Chunk
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
-from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 T = TypeVar("T")
 
@@ -162,6 +162,17 @@ class Consumer:
     def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
         return self._polling(timeout_ms, self._consumer.engine.next_chunk)
+
+    def next_batch(self, timeout_ms: int = 1000, *, headers: bool = False) -> ArrowBatch | None:
+        """The next records of one partition as Arrow columns; see `AsyncConsumer.next_batch`."""
+        return self._polling(timeout_ms, lambda left: self._consumer.engine.next_batch(left, headers=headers))
+
+    def batches(self, *, headers: bool = False) -> Iterator[ArrowBatch]:
+        """`next_batch` for ever."""
+        while True:
+            batch = self.next_batch(3_600_000, headers=headers)
+            if batch is not None:
+                yield batch
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:

@@ -11,6 +11,7 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import ClientClosed, Cluster
 from odradek.client.config import ClientConfig
+from odradek.client.consumer.arrow import chunk_to_arrow
 from odradek.client.consumer.commits import CommitCallback, Committer, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializers
 from odradek.client.consumer.fetching import FetchLoop
@@ -30,7 +31,8 @@ from odradek.client.core.fetcher import (
 )
 from odradek.client.core.subscription import Subscription, SubscriptionPattern
 from odradek.client.offsets import list_offsets
-from odradek.client.types import ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.pyarrow_needed import need_pyarrow
+from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 _MOMENT_S = 0.2
 """How long a member of a group waits for positions before it looks whether the group wants something."""
@@ -403,6 +405,25 @@ class ConsumerEngine:
         finally:
             if self.group is not None:
                 self.group.poll_ended()
+
+    async def next_batch(self, timeout_s: float, *, headers: bool) -> ArrowBatch | Call | None:
+        """As `next_chunk`, as an Arrow batch with at least one row."""
+        need_pyarrow()
+        if self.deserializers is not None:
+            raise OdradekError("Arrow batches hold the bytes as they are: a consumer with deserializers hands out none")
+        deadline = self._loop.time() + timeout_s
+        while True:
+            chunk = await self.next_chunk(max(deadline - self._loop.time(), 0.0))
+            if not isinstance(chunk, Chunk):
+                return chunk
+            try:
+                batch = chunk_to_arrow(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs, headers=headers)
+            except KafkaError:
+                # As in `poll`: it must not be skipped.
+                self.fetcher.seek(chunk.topic_partition, chunk.offset)
+                raise
+            if batch.num_rows:
+                return batch
 
     async def _wait_for_chunk(self, deadline: float) -> Chunk | None:
         """The next chunk; None at the deadline, or when the group wants something."""

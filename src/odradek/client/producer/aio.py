@@ -6,6 +6,7 @@ async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self, cast
@@ -16,7 +17,7 @@ from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
-from odradek.client.types import Content, HeadersInput, RecordMetadata
+from odradek.client.types import ArrowRows, Content, HeadersInput, RecordMetadata
 
 
 class AsyncProducer:
@@ -106,6 +107,27 @@ class AsyncProducer:
                 continue
             futures.append(taken[0])
             start += taken[1]
+            engine.wake()
+        return futures
+
+    async def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
+        """Queues rows of Arrow columns, without a Python object per row: `value` and, where they are there, `key` (binary or string),
+        `headers` (list of structs of key and value), `timestamp` (int64 milliseconds or any Arrow timestamp) and `partition`.
+
+        Rows go to their partition, else where their key says, as with `send`, else all that fit a batch to one partition. One future a
+        batch (`record_count` tells of how many records), in the order of the rows within a partition; each fails for its own rows only.
+        A batch is one of `batch.size` bytes. ValueError for a partition or a column that there is not, before anything is sent; KeyError
+        without `value`; OdradekError without pyarrow.
+        """
+        engine = self.engine
+        info = engine.cluster.known_topic(topic) or await engine.topic(topic)
+        # Encoding a million rows would hold up the loop.
+        encoded = await asyncio.get_running_loop().run_in_executor(None, engine.encode_rows, info, rows, partition)
+        futures: list[RecordFuture] = []
+        for each in encoded:
+            while (future := engine.append_rows(info, each)) is None:
+                await engine.wait_for_room()
+            futures.append(future)
             engine.wake()
         return futures
 

@@ -17,7 +17,7 @@ from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
-from odradek.client.types import Content, HeadersInput
+from odradek.client.types import ArrowRows, Content, HeadersInput
 from odradek.client.waiting import wait_in_moments
 
 
@@ -80,6 +80,18 @@ class Producer:
                 continue
             futures.append(taken[0])
             start += taken[1]
+            self._thread.call_soon(engine.wake)
+        return futures
+
+    def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
+        """Queues rows of Arrow columns, without a Python object per row; see `AsyncProducer.send_batch`."""
+        engine = self._engine
+        info = self._topic(topic)
+        futures: list[RecordFuture] = []
+        for each in engine.encode_rows(info, rows, partition):
+            while (future := engine.append_rows(info, each)) is None:
+                self._wait_for_room()
+            futures.append(future)
             self._thread.call_soon(engine.wake)
         return futures
 

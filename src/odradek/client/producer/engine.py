@@ -23,12 +23,15 @@ from odradek.client.core.data_requests import LAST_PRODUCE_BY_NAME, produce_answ
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.partitioner import StickyPartitioner, partition_for_key
 from odradek.client.core.sender import Dispatch, Sender, SenderConfig
+from odradek.client.producer.arrow import EncodedRows, RowEncoder
 from odradek.client.producer.futures import RecordFuture
-from odradek.client.types import Content, HeadersInput, encode_content, encode_headers
+from odradek.client.pyarrow_needed import need_pyarrow
+from odradek.client.types import ArrowRows, Content, HeadersInput, encode_content, encode_headers
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.produce import ProduceResponse
+from odradek.records.batch import read_header
 from odradek.records.codec import RECORD_OVERHEAD, Gatherer
 from odradek.records.compression import Compression
 
@@ -137,6 +140,20 @@ class ProducerEngine:
             self._check_open()
             batch = self._accumulator.append_encoded(target, payload, record_count, self.cluster.now_ms())
             return None if batch is None else RecordFuture(batch, 0, timestamp, record_count)
+
+    def encode_rows(self, info: TopicInfo, rows: ArrowRows, partition: int | None) -> list[EncodedRows]:
+        """The rows as batches, see `RowEncoder.encode`; without the engine's lock, in any thread."""
+        need_pyarrow()
+        size = min(self._batch_size, self._max_record)
+        encoder = RowEncoder(size, self._settings.compression, self._settings.compression_level)
+        return encoder.encode(info.name, rows, sorted(info.partitions), partition, self.cluster.clock.time_ms())
+
+    def append_rows(self, info: TopicInfo, rows: EncodedRows) -> RecordFuture | None:
+        """Takes rows that are encoded; None without room."""
+        with self.lock:
+            self._check_open()
+            target = self._target(info, None, rows.partition, len(rows.payload))
+        return self.append_encoded(target, rows.payload, rows.record_count, read_header(rows.payload).base_timestamp)
 
     def _run_length(self, values: Sequence[bytes | None], start: int) -> tuple[int, int]:
         """End of the run that fills a batch, and its estimated size: by a guess from the first values, then corrected."""

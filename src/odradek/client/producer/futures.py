@@ -23,6 +23,11 @@ class RecordFuture(Ticket):
 
     _batch: Batch
 
+    @property
+    def record_count(self) -> int:
+        """How many records it stands for."""
+        return self._record_count
+
     def done(self) -> bool:
         """Whether the outcome is known."""
         return self._batch.is_done(self._first, self._record_count)

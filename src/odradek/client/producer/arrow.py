@@ -1,0 +1,99 @@
+# pyarrow has no types:
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Rows of Arrow columns as record batches of a topic's partitions, without a Python object per row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.client.core.partitioner import partition_for_key
+from odradek.client.types import ArrowRows
+from odradek.records.arrow import encode_from_arrow
+from odradek.records.batch import read_header
+from odradek.records.compression import Compression
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = ("key", "value", "headers", "timestamp", "partition")
+"""What rows may say of their records; `value` has to be there."""
+
+
+class EncodedRows(NamedTuple):
+    """A record batch of a partition, None where any will do."""
+
+    partition: int | None
+    payload: bytes
+    record_count: int
+
+
+class RowEncoder:
+    """Divides rows among partitions, by their column `partition`, else by their key as `send` does, and encodes them."""
+
+    def __init__(self, max_batch_bytes: int, compression: Compression, level: int | None) -> None:
+        """`max_batch_bytes` bounds a batch before compression; one row that is larger travels alone."""
+        self._max_batch_bytes = max_batch_bytes
+        self._compression = compression
+        self._level = level
+
+    def encode(self, topic: str, rows: ArrowRows, partitions: Sequence[int], partition: int | None, stamp_ms: int) -> list[EncodedRows]:
+        """The rows as batches, in the order of the rows within a partition. `partitions` are the topic's; `partition` is for all rows; rows
+        without a timestamp get `stamp_ms`.
+
+        ValueError for a partition that there is not and for a column that means nothing; KeyError without `value`.
+        """
+        if unknown := [name for name in rows.schema.names if name not in COLUMNS]:
+            raise ValueError(f"{topic}: rows have a column {unknown[0]!r}; those of records are {', '.join(COLUMNS)}")
+        if partition is not None and "partition" in rows.schema.names:
+            raise ValueError(f"{topic}: a partition for all rows, and a column 'partition', contradict one another")
+        found: list[EncodedRows] = []
+        for piece in rows.to_batches() if hasattr(rows, "to_batches") else [rows]:
+            for number, chosen in self._divided(topic, piece, partitions, partition):
+                payloads = encode_from_arrow(
+                    chosen,
+                    max_batch_bytes=self._max_batch_bytes,
+                    default_timestamp_ms=stamp_ms,
+                    compression=self._compression,
+                    level=self._level,
+                )
+                found += [EncodedRows(number, payload, read_header(payload).record_count) for payload in payloads]
+        return found
+
+    def _divided(
+        self, topic: str, rows: pa.RecordBatch, partitions: Sequence[int], partition: int | None
+    ) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+        import pyarrow.compute as pc
+
+        numbers = None if partition is not None else _numbers(rows, len(partitions))
+        rows = rows.select([name for name in rows.schema.names if name != "partition"])
+        if numbers is None:
+            chosen = [(partition, rows)]
+        else:
+            chosen = [
+                (number, rows.filter(numbers.is_null() if number is None else pc.equal(numbers, number)))
+                for number in numbers.unique().to_pylist()
+            ]
+        # All of them before any is sent.
+        for number, _ in chosen:
+            if number is not None and number not in partitions:
+                raise ValueError(f"Topic {topic} has partitions 0 to {len(partitions) - 1}, but a row asks for {number}")
+        yield from chosen
+
+
+def _numbers(rows: pa.RecordBatch, count: int) -> pa.Array | None:
+    """The partition of each row: the column's, else by key, else null; None when no row has either."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = rows.schema.names
+    asked = rows.column("partition").cast(pa.int32()) if "partition" in names else None
+    by_key: pa.Array | None = None
+    if "key" in names and rows.column("key").null_count < rows.num_rows and (asked is None or asked.null_count):
+        keys = rows.column("key").cast(pa.binary()).dictionary_encode()
+        hashed = pa.array([partition_for_key(key, count) for key in keys.dictionary.to_pylist()], pa.int32())
+        by_key = hashed.take(keys.indices)
+    if asked is None:
+        return by_key
+    return asked if by_key is None else pc.coalesce(asked, by_key)
