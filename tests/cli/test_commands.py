@@ -262,8 +262,7 @@ def test_empty_is_null_where_it_is_asked_for(bootstrap: str, topic: str, command
 def test_the_default_of_the_broker_is_taken(bootstrap: str, command: Command) -> None:
     assert command("topics", "create", "by-default", "-b", bootstrap).out == "Created topic by-default (2 partitions).\n"
     assert command("topics", "create", "by-choice", "-p", "3", "-c", "retention.ms=5", "-b", bootstrap).status == 0
-    (line,) = command("topics", "describe", "by-choice", "-J", "-b", bootstrap).out.splitlines()
-    shown = json.loads(line)
+    (shown,) = json.loads(command("topics", "describe", "by-choice", "-J", "-b", bootstrap).out)
     assert (shown["topic"], len(shown["partitions"]), shown["configs"]) == ("by-choice", 3, {"retention.ms": "5"})
     assert shown["partitions"][0] == {"partition": 0, "leader": 1, "leader_epoch": 0, "replicas": [1], "isr": [1]}
 

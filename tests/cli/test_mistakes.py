@@ -914,7 +914,7 @@ def test_the_topics_that_can_be_created_are(bootstrap: str, command: Command) ->
     answer = command("topics", "create", "there", "fresh-topic", "-b", bootstrap)
     assert (answer.status, answer.out) == (1, "Created topic fresh-topic (2 partitions).\n")
     assert answer.err.startswith("odradek topics: there: TOPIC_ALREADY_EXISTS")
-    answer = command("topics", "delete", "none-such", "fresh-topic", "-b", bootstrap)
+    answer = command("topics", "delete", "--execute", "none-such", "fresh-topic", "-b", bootstrap)
     assert (answer.status, answer.out) == (1, "Deleted topic fresh-topic.\n")
     assert answer.err.startswith("odradek topics: UNKNOWN_TOPIC_OR_PARTITION: topic none-such does not exist")
 

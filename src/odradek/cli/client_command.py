@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, TypeVar
 
 import click
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.cli.help_page import misunderstood, with_way_out
+from odradek.cli.kafka_flags import as_subcommand
+from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.validators import parse_host_port
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _IMPATIENCE_MS = "5000"
 """A person waits: give up on a broker that cannot be reached, or does not answer, sooner than a program would."""
+
+_SETTINGS_OF_FILES: Final = "odradek.settings"
 
 _HELP_OPTIONS: Final = ["-h", "--help"]
 CONTEXT_SETTINGS: Final = {"help_option_names": _HELP_OPTIONS}
@@ -40,8 +45,12 @@ def explained(error: KafkaError) -> KafkaError:
     return KafkaError(error.code, with_way_out(error.message, way_out) if error.message else way_out)
 
 
-def run(command: click.Command, name: str, arguments: list[str]) -> int:
-    """Runs a command; returns the exit status: 0 done, 1 failed, 2 not understood. OdradekError or OSError when it failed as a whole."""
+def run(command: click.Command, name: str, arguments: list[str], actions: Mapping[str, Sequence[str]] | None = None) -> int:
+    """Runs a command; returns the exit status: 0 done, 1 failed, 2 not understood. OdradekError or OSError when it failed as a whole.
+
+    `actions` are the flags by which Kafka's script says what to do, see `as_subcommand`.
+    """
+    arguments = as_subcommand(arguments, actions or {})
     if isinstance(command, click.Group) and not arguments:
         with click.Context(command, info_name=name, help_option_names=_HELP_OPTIONS) as context:
             click.echo(command.get_help(context), err=True)
@@ -75,7 +84,7 @@ def parse_levels(texts: Iterable[str]) -> dict[str, int]:
 
 
 def connection_options(function: F) -> F:
-    """`-b` and `-X`, for every command that talks to a broker."""
+    """`-b`, `-X` and `--command-config`, for every command that talks to a broker."""
     bootstrap = click.option(
         "-b",
         "--bootstrap-server",
@@ -89,9 +98,40 @@ def connection_options(function: F) -> F:
         help="Brokers to ask first.",
     )
     settings = click.option(
-        "-X", "settings", multiple=True, metavar="KEY=VALUE", help="A client configuration under Kafka's name; may be repeated."
+        "-X",
+        "settings",
+        multiple=True,
+        callback=_with_files,
+        metavar="KEY=VALUE",
+        help="A client configuration under Kafka's name; may be repeated.",
     )
-    return bootstrap(settings(function))
+    files = click.option(
+        "--command-config",
+        "-F",
+        "settings_files",
+        multiple=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_read_settings,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A properties file with client configurations; -X goes before it.",
+    )
+    return bootstrap(settings(files(function)))
+
+
+def _read_settings(context: click.Context, _: click.Parameter, files: tuple[Path, ...]) -> None:
+    found: list[str] = []
+    for path in files:
+        try:
+            found += [f"{key}={value}" for key, value in parse_properties(path.read_text()).items()]
+        except (MalformedProperties, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: {error}") from None
+    context.meta[_SETTINGS_OF_FILES] = tuple(found)
+
+
+def _with_files(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> tuple[str, ...]:
+    return (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)
 
 
 def _checked_servers(_: click.Context, __: click.Parameter, servers: str) -> str:

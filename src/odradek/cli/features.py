@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, parse_levels, run
+from odradek.cli.output import Output, output_option, show
 from odradek.client.admin.blocking import Admin
 
 
@@ -19,17 +18,13 @@ def command() -> None:
 
 
 @command.command()
-@click.option("-J", "--json", "as_json", is_flag=True, help="As JSON, one feature a line.")
+@output_option
 @connection_options
-def describe(as_json: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+def describe(output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """List features and their levels."""
     with Admin(client_settings(bootstrap, settings)) as admin:
         found = admin.describe_features()
-    for feature in found:
-        if as_json:
-            click.echo(json.dumps(feature._asdict()))
-        else:
-            click.echo(f"{feature.name}\t{feature.finalized}\t({feature.minimum}-{feature.maximum})")
+    show([feature._asdict() for feature in found], output)
 
 
 @command.command()

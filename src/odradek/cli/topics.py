@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import click
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import uuid_to_string
+from odradek.base.ids import TopicPartition, uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, explained, run
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.output import JSON, Output, output_option
 from odradek.client.admin.blocking import Admin
-from odradek.client.admin.types.topics import TopicDescription
+from odradek.client.admin.types.topics import OffsetSpec, TopicDescription
 from odradek.client.types import ConfigChange, ConfigResource, NewTopic
+
+F = TypeVar("F", bound=Callable[..., object])
+_NAMES: Final = "odradek.topics"
+
+_ACTIONS: Final = {
+    "--create": ["create"],
+    "--delete": ["delete", "--execute"],
+    "--describe": ["describe"],
+    "--list": ["list"],
+}
+"""What kafka-topics.sh names by flags; it has no dry run."""
 
 SOURCE_TOPIC = 1
 """DescribeConfigs: set on the topic itself."""
+
+
+def _topics_argument(*, required: bool) -> Callable[[F], F]:
+    """TOPIC... as `names`, or `--topic TOPIC` as Kafka's script has it."""
+    metavar = "TOPIC..." if required else "[TOPIC...]"
+
+    def remember(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+        context.meta[_NAMES] = names
+
+    def both(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+        names = (*names, *context.meta.get(_NAMES, ()))
+        if required and not names:
+            raise click.MissingParameter(ctx=context, param=parameter)
+        return names
+
+    argument = click.argument("names", nargs=-1, metavar=metavar, callback=both)
+    option = click.option(
+        "--topic", multiple=True, expose_value=False, is_eager=True, callback=remember, metavar="TOPIC", help="Another way to name a topic."
+    )
+    return lambda function: argument(option(function))
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
@@ -23,7 +58,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@_topics_argument(required=True)
 @click.option("-p", "--partitions", type=click.IntRange(1), metavar="N", help="Number of partitions; the broker's default when left out.")
 @click.option(
     "-r", "--replication-factor", type=click.IntRange(1), metavar="N", help="Copies of each partition; the broker's default when left out."
@@ -77,7 +112,7 @@ def _pairs(option: str, texts: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 @command.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@_topics_argument(required=True)
 @click.option("-s", "--set", "set_", multiple=True, metavar="KEY=VALUE", help="Set a key; may be repeated.")
 @click.option("-d", "--delete", multiple=True, metavar="KEY", help="Let a key go back to its default; may be repeated.")
 @click.option("-a", "--all", "all_", is_flag=True, help="Show defaults too.")
@@ -119,23 +154,23 @@ def config(
 
 @command.command(name="list")
 @click.option("--internal", is_flag=True, help="Also Kafka's own topics.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="As a JSON array of names.")
+@output_option
 @connection_options
-def list_(internal: bool, as_json: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+def list_(internal: bool, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """List the names of all topics."""
     with Admin(client_settings(bootstrap, settings)) as admin:
         names = [topic.name for topic in admin.list_topics(internal=internal)]
-    if as_json:
+    if output == JSON:
         click.echo(json.dumps(names))
     elif names:
         click.echo("\n".join(names))
 
 
 @command.command()
-@click.argument("names", nargs=-1, metavar="[TOPIC...]")
-@click.option("-J", "--json", "as_json", is_flag=True, help="As JSON, one topic a line.")
+@_topics_argument(required=False)
+@output_option
 @connection_options
-def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+def describe(names: tuple[str, ...], output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """Show partitions, leaders and replicas.
 
     Also the configuration that is set on the topic itself. All topics when none is named.
@@ -144,17 +179,20 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, settings: tu
         topics = list(admin.describe_topics(names or [topic.name for topic in admin.list_topics()]).values())
         resources = [ConfigResource("topic", topic.name) for topic in topics]
         found = admin.describe_configs(resources)
-    for topic, resource in zip(topics, resources, strict=True):
-        changed = {entry.name: entry.value for entry in found[resource] if entry.source == SOURCE_TOPIC}
-        click.echo(_json_line(topic, changed) if as_json else _text(topic, changed))
+    changed = [{entry.name: entry.value for entry in found[resource] if entry.source == SOURCE_TOPIC} for resource in resources]
+    if output == JSON:
+        click.echo(json.dumps([_row(topic, configs) for topic, configs in zip(topics, changed, strict=True)]))
+    else:
+        for topic, configs in zip(topics, changed, strict=True):
+            click.echo(_text(topic, configs))
 
 
-def _json_line(topic: TopicDescription, changed: dict[str, str | None]) -> str:
+def _row(topic: TopicDescription, changed: dict[str, str | None]) -> dict[str, object]:
     partitions = [
         {"partition": part.partition, "leader": part.leader, "leader_epoch": part.leader_epoch, "replicas": part.replicas, "isr": part.isr}
         for part in topic.partitions.values()
     ]
-    return json.dumps({"topic": topic.name, "topic_id": uuid_to_string(topic.topic_id), "configs": changed, "partitions": partitions})
+    return {"topic": topic.name, "topic_id": uuid_to_string(topic.topic_id), "configs": changed, "partitions": partitions}
 
 
 def _text(topic: TopicDescription, changed: dict[str, str | None]) -> str:
@@ -175,18 +213,23 @@ def _ids(numbers: tuple[int, ...]) -> str:
 
 
 @command.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@_topics_argument(required=True)
 @click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+@execute_option
 @connection_options
-def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, settings: tuple[str, ...]) -> int:
+def delete(names: tuple[str, ...], if_exists: bool, execute: bool, bootstrap: str, settings: tuple[str, ...]) -> int:
     """Delete topics and their records."""
-    failed = 0
+    failed = told = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
         for name in dict.fromkeys(names):
             try:
-                admin.describe_topics([name])  # An unknown topic fails at once, instead of being retried.
-                admin.delete_topics([name])
-                click.echo(f"Deleted topic {name}.")
+                topic = admin.describe_topics([name])[name]  # An unknown topic fails at once, instead of being retried.
+                if execute:
+                    admin.delete_topics([name])
+                    click.echo(f"Deleted topic {name}.")
+                else:
+                    told += 1
+                    click.echo(f"Would delete topic {name} with {_records_of(admin, topic)}.")
             except KafkaError as error:
                 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
                     click.echo(f"Topic {name} does not exist.")
@@ -195,9 +238,19 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, settings: tu
                 else:
                     failed += 1
                     click.echo(f"odradek topics: {explained(error)}", err=True)
+    if told:
+        remark_dry_run("odradek topics")
     return 1 if failed else 0
+
+
+def _records_of(admin: Admin, topic: TopicDescription) -> str:
+    partitions = [TopicPartition(topic.name, number) for number in topic.partitions]
+    earliest = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+    latest = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    count = sum(latest[partition].offset - earliest[partition].offset for partition in partitions)
+    return f"{len(partitions)} partition{'s' if len(partitions) != 1 else ''} and {count} record{'s' if count != 1 else ''}"
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command line; the exit status."""
-    return run(command, "odradek topics", arguments)
+    return run(command, "odradek topics", arguments, _ACTIONS)

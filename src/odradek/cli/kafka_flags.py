@@ -1,0 +1,34 @@
+"""Command lines as Kafka's own scripts take them.
+
+Kafka's scripts name what is to be done by a flag (`kafka-topics.sh --create --topic orders`), ours by a word (`odradek topics create
+orders`). Both are understood, and so are the names of the scripts (`odradek kafka-topics --create ...`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+SCRIPTS: dict[str, str] = {
+    "kafka-topics": "topics",
+    "kafka-features": "features",
+    "kafka-storage": "storage",
+    "kafka-server-start": "start",
+}
+"""A script of Kafka's, without its ending -> the command that does its work."""
+
+
+def command_of_script(name: str) -> str:
+    """The command for a script's name, with or without `.sh` or `.bat`; any other name as it is."""
+    return SCRIPTS.get(name.removesuffix(".sh").removesuffix(".bat"), name)
+
+
+def as_subcommand(arguments: Sequence[str], actions: Mapping[str, Sequence[str]]) -> list[str]:
+    """The arguments with the first flag of `actions` ("--create" -> ["create"]) replaced by its words, which come to the front.
+
+    Arguments that begin with a word, and those that have none of these flags, stay as they are.
+    """
+    if arguments and arguments[0].startswith("-"):
+        for position, argument in enumerate(arguments):
+            if argument in actions:
+                return [*actions[argument], *arguments[:position], *arguments[position + 1 :]]
+    return list(arguments)
