@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import sys
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from odradek.base.errors import KafkaError, OdradekError
 from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, NewTopic, Producer, TopicPartition
 from odradek.client.consumer.arrow import chunk_to_arrow
+from odradek.client.consumer.engine import ConsumerEngine
 from odradek.client.core.fetcher import Chunk
 from odradek.client.core.partitioner import partition_for_key
 from odradek.records.batch import encode_batch
@@ -178,3 +181,51 @@ def test_what_is_not_wanted_of_a_chunk_is_left_out() -> None:
     chunk = chunk._replace(buffer=memoryview(broken))
     with pytest.raises(KafkaError, match="checksum"):
         chunk_to_arrow(chunk, read_committed=True, check_crcs=True, headers=False)
+
+
+def _hands_out(engine: ConsumerEngine, chunks: list[Chunk], monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """The engine's next chunks are these, one after the other; returns the fetcher, which takes note of what is sought."""
+
+    async def next_chunk(_: float) -> Chunk | None:
+        return chunks.pop(0) if chunks else None
+
+    fetcher = Mock(wraps=engine.fetcher, seek=Mock())
+    monkeypatch.setattr(engine, "next_chunk", next_chunk)
+    monkeypatch.setattr(engine, "fetcher", fetcher)
+    return fetcher
+
+
+def test_chunks_without_a_wanted_row_are_passed_over_and_corrupt_ones_are_not(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = TopicPartition("t", 0)
+    aborted = encode_batch([(1, None, b"gone", ())], base_offset=14, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    plain = encode_batch([(1, None, b"here", ())], base_offset=15)
+    broken = bytearray(plain)
+    broken[-1] ^= 1
+
+    async def story() -> None:
+        async with AsyncConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+            chunks = [
+                Chunk(where, 14, 15, memoryview(aborted), [(7, 14)]),
+                Chunk(where, 15, 16, memoryview(plain), []),
+                Chunk(where, 15, 16, memoryview(broken), []),
+            ]
+            fetcher = _hands_out(consumer.engine, chunks, monkeypatch)
+            batch = await consumer.next_batch(1000)
+            assert batch is not None
+            assert batch.column("value").to_pylist() == [b"here"]
+            with pytest.raises(KafkaError, match="checksum"):
+                await consumer.next_batch(1000)
+            fetcher.seek.assert_called_once_with(where, 15)
+
+    asyncio.run(story())
+
+
+def test_without_pyarrow_it_says_what_to_install(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.record_batch({"value": [b"a"]})
+    with Producer(bootstrap_servers=bootstrap) as producer, Consumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(OdradekError, match=r"pip install 'odradek\[arrow\]'"):
+            producer.send_batch(topic, rows)
+        with pytest.raises(OdradekError, match=r"pip install 'odradek\[arrow\]'"):
+            consumer.next_batch(10)

@@ -851,8 +851,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="corrupt-batch-passed-over",
         path="client/consumer/engine.py",
-        before="            self.fetcher.seek(chunk.topic_partition, chunk.offset)\n",
-        after="",
+        before="unless somebody seeks past it.\n            self.fetcher.seek(chunk.topic_partition, chunk.offset)\n",
+        after="unless somebody seeks past it.\n",
         breaks="A batch that cannot be decoded is passed over after one exception.",
         tests="client/test_consumer.py",
     ),
