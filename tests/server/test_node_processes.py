@@ -12,7 +12,6 @@ from interop.cluster import Member, MixedCluster
 from interop.waiting import until
 from tests.campaigns.mixed_quorum import Load, end_leader, no_complaints
 
-
 _PATIENCE_S = 30
 
 
