@@ -15,6 +15,8 @@ from typing import Any
 
 VALUE = b"x" * 100
 _WAIT_S = 60.0
+_ROWS = 50_000
+"""Of an Arrow batch."""
 Figures = dict[str, float]
 
 
@@ -63,6 +65,35 @@ def _odradek_consume(port: int, topic: str, count: int) -> Figures:
         return watch.figures(count)
 
 
+def _odradek_arrow_produce(port: int, topic: str, count: int) -> Figures:
+    import pyarrow as pa
+
+    from odradek.client import Producer
+
+    rows = pa.record_batch({"value": pa.array([VALUE] * _ROWS, pa.binary())})
+    with Producer(bootstrap_servers=f"localhost:{port}") as producer:
+        producer.send(topic, VALUE).result()
+        watch = Stopwatch()
+        for _ in range(count // _ROWS):
+            producer.send_batch(topic, rows)
+        producer.flush()
+        return watch.figures(count // _ROWS * _ROWS)
+
+
+def _odradek_arrow_consume(port: int, topic: str, count: int) -> Figures:
+    from odradek.client import Consumer, TopicPartition
+
+    with Consumer(bootstrap_servers=f"localhost:{port}", auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        batch = consumer.next_batch(10_000)
+        seen = first = 0 if batch is None else batch.num_rows
+        watch = Stopwatch()
+        while seen < count:
+            batch = consumer.next_batch(10_000)
+            seen += 0 if batch is None else len(batch.column("value"))
+        return watch.figures(seen - first)
+
+
 def _odradek_latency(port: int, topic: str, count: int) -> Figures:
     from odradek.client import Producer
 
@@ -107,6 +138,35 @@ async def _odradek_async_consume(port: int, topic: str, count: int) -> Figures:
             for record in await consumer.poll(10_000):
                 seen += record.value is not None
         return watch.figures(count)
+
+
+async def _odradek_async_arrow_produce(port: int, topic: str, count: int) -> Figures:
+    import pyarrow as pa
+
+    from odradek.client import AsyncProducer
+
+    rows = pa.record_batch({"value": pa.array([VALUE] * _ROWS, pa.binary())})
+    async with AsyncProducer(bootstrap_servers=f"localhost:{port}") as producer:
+        await (await producer.send(topic, VALUE))
+        watch = Stopwatch()
+        for _ in range(count // _ROWS):
+            await producer.send_batch(topic, rows)
+        await producer.flush()
+        return watch.figures(count // _ROWS * _ROWS)
+
+
+async def _odradek_async_arrow_consume(port: int, topic: str, count: int) -> Figures:
+    from odradek.client import AsyncConsumer, TopicPartition
+
+    async with AsyncConsumer(bootstrap_servers=f"localhost:{port}", auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        batch = await consumer.next_batch(10_000)
+        seen = first = 0 if batch is None else batch.num_rows
+        watch = Stopwatch()
+        while seen < count:
+            batch = await consumer.next_batch(10_000)
+            seen += 0 if batch is None else len(batch.column("value"))
+        return watch.figures(seen - first)
 
 
 async def _odradek_async_latency(port: int, topic: str, count: int) -> Figures:
@@ -265,13 +325,28 @@ def _kafka_python_latency(port: int, topic: str, count: int) -> Figures:
 
 
 WORK: dict[str, dict[str, Callable[[int, str, int], Figures]]] = {
-    "odradek": {"produce": _odradek_produce, "consume": _odradek_consume, "latency": _odradek_latency},
+    "odradek": {
+        "produce": _odradek_produce,
+        "consume": _odradek_consume,
+        "latency": _odradek_latency,
+        "arrow-produce": _odradek_arrow_produce,
+        "arrow-consume": _odradek_arrow_consume,
+    },
     "odradek-async": {
         "produce": _async(_odradek_async_produce),
         "consume": _async(_odradek_async_consume),
         "latency": _async(_odradek_async_latency),
+        "arrow-produce": _async(_odradek_async_arrow_produce),
+        "arrow-consume": _async(_odradek_async_arrow_consume),
     },
-    "confluent": {"produce": _confluent_produce, "consume": _confluent_consume, "latency": _confluent_latency},
+    "confluent": {
+        "produce": _confluent_produce,
+        "consume": _confluent_consume,
+        "latency": _confluent_latency,
+        # It has no columns: record by record, as it is used.
+        "arrow-produce": _confluent_produce,
+        "arrow-consume": _confluent_consume,
+    },
     "aiokafka": {"produce": _async(_aiokafka_produce), "consume": _async(_aiokafka_consume), "latency": _async(_aiokafka_latency)},
     "kafka-python": {"produce": _kafka_python_produce, "consume": _kafka_python_consume, "latency": _kafka_python_latency},
 }

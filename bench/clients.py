@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,10 +33,17 @@ class Work(NamedTuple):
     work: str
     clients: Sequence[str]
     count: int
-    targets: dict[str, tuple[tuple[str, Target], ...]]
+    targets: Mapping[str, Sequence[tuple[str, Target]]]
+
+    @property
+    def reads(self) -> bool:
+        """Whether there have to be records first."""
+        return self.work.endswith("consume")
 
 
 _CLIENTS = ("odradek", "odradek-async", "confluent", "aiokafka", "kafka-python")
+_COLUMNAR = ("odradek", "odradek-async", "confluent")
+"""confluent-kafka has no columns: it goes record by record in these rows, too."""
 OURS = ("odradek", "odradek-async")
 
 
@@ -44,10 +51,13 @@ def works(scale: float) -> Sequence[Work]:
     """The rows, with their volumes multiplied by `scale`."""
     rate = {"records/s": (("confluent", at_least(1)), ("aiokafka", at_least(4)))}
     reading = {"records/s": (("confluent", at_least(1)),)}
+    columns = {"records/s": (("confluent", at_least(5)),)}
     latency = {"p50 us": (("confluent", at_most(1)),), "p99 us": (("confluent", at_most(1)),)}
     return (
         Work("produce, record by record", "produce", _CLIENTS, int(500_000 * scale), rate),
         Work("consume, record by record", "consume", _CLIENTS, int(1_000_000 * scale), reading),
+        Work("produce, Arrow batches", "arrow-produce", _COLUMNAR, int(1_000_000 * scale), columns),
+        Work("consume, Arrow batches", "arrow-consume", _COLUMNAR, int(2_000_000 * scale), columns),
         Work("one record acknowledged", "latency", _CLIENTS, int(2_000 * scale), latency),
     )
 
@@ -69,7 +79,7 @@ def measure(work: Work, peers: Peers, side: str, rounds: int) -> dict[str, list[
         shift = number % len(work.clients)
         for client in [*work.clients[shift:], *work.clients[:shift]]:
             with peers.turn(side) as broker:
-                topic = "read" if work.work == "consume" else f"{work.work}-{client}-{number}"
+                topic = "read" if work.reads else f"{work.work}-{client}-{number}"
                 figures = once(client, work.work, broker, topic, work.count)
             if number:
                 found[client].append(figures)
@@ -123,7 +133,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder, Peers(Path(folder), OVERRIDES).running() as peers:
         for work in wanted:
             for side in SIDES:
-                if work.work == "consume":
+                if work.reads:
                     fill(peers, side, work.count)
                 found = summarize(work, side, measure(work, peers, side, options.rounds))
                 for line in found:

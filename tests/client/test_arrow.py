@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from odradek.base.errors import KafkaError, OdradekError
-from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, NewTopic, Producer, TopicPartition
+from odradek.client import Admin, AsyncConsumer, AsyncProducer, ConfigChange, ConfigResource, Consumer, NewTopic, Producer, TopicPartition
 from odradek.client.consumer.arrow import chunk_to_arrow
 from odradek.client.consumer.engine import ConsumerEngine
 from odradek.client.core.fetcher import Chunk
@@ -71,6 +71,17 @@ def test_rows_without_keys_share_batches(bootstrap: str, topic: str) -> None:
         producer.flush()
     assert 3 <= len(futures) <= 5  # of about 1,000 bytes each
     assert sorted(row["value"] for found in read(bootstrap, topic, 300).values() for row in found) == [b"%03d" % n for n in range(300)]
+
+
+def test_rows_that_come_together_make_large_batches_which_are_split_where_the_topic_wants_it(bootstrap: str, topic: str) -> None:
+    rows = pa.record_batch({"value": [b"%0999d" % number for number in range(500)]})
+    with Producer(bootstrap_servers=bootstrap) as producer, Admin(bootstrap_servers=bootstrap) as admin:
+        assert [future.record_count for future in producer.send_batch(topic, rows, partition=0)] == [259, 241]
+        admin.incremental_alter_configs({ConfigResource("topic", topic): [ConfigChange("max.message.bytes", "20000")]})
+        producer.send_batch(topic, rows, partition=1)
+        producer.flush()
+    found = read(bootstrap, topic, 1000)
+    assert [[row["value"] for row in found[number]] for number in (0, 1)] == [rows.column("value").to_pylist()] * 2
 
 
 def test_partitions_of_rows_and_of_all_rows(bootstrap: str, topic: str) -> None:

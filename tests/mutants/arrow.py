@@ -69,10 +69,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "batches-beyond-the-request",
         "client/producer/engine.py",
-        "size = min(self._batch_size, self._max_record)",
-        "size = self._batch_size",
+        "size = min(self._rows_size, self._max_record)",
+        "size = self._rows_size",
         "Batches larger than max.request.size are refused.",
         "spark/test_without_spark.py -k Sink",
+    ),
+    Mutant(
+        "rows-in-crumbs",
+        "client/producer/engine.py",
+        'self._batch_size if config.was_given("batch.size") else _ROWS_SIZE',
+        "self._batch_size",
+        "Rows that come together cost the broker and the client a batch every 16 KiB.",
+        _TESTS,
+    ),
+    Mutant(
+        "batch-size-of-rows-not-heard",
+        "client/producer/engine.py",
+        'self._batch_size if config.was_given("batch.size") else _ROWS_SIZE',
+        "_ROWS_SIZE",
+        "Who sets batch.size gets batches that a topic with a small max.message.bytes refuses.",
+        _TESTS,
     ),
     Mutant(
         "aborted-rows-handed-out",

@@ -36,6 +36,8 @@ from odradek.records.codec import RECORD_OVERHEAD, Gatherer
 from odradek.records.compression import Compression
 
 _NO_TIMEOUT = 2**31 - 1
+_ROWS_SIZE = 256 * 1024
+"""Of batches of rows that come together, unless `batch.size` is set: its default is for records that wait for one another in memory."""
 
 
 def sender_config(config: ClientConfig) -> SenderConfig:
@@ -65,6 +67,7 @@ class ProducerEngine:
         self.room = threading.Condition(self.lock)
         self.max_block_ms = config.integer("max.block.ms")
         self._batch_size = config.integer("batch.size")
+        self._rows_size = self._batch_size if config.was_given("batch.size") else _ROWS_SIZE
         self._max_record = config.integer("max.request.size")
         self._settings = sender_config(config)
         clock = self.cluster.clock
@@ -144,7 +147,7 @@ class ProducerEngine:
     def encode_rows(self, info: TopicInfo, rows: ArrowRows, partition: int | None) -> list[EncodedRows]:
         """The rows as batches, see `RowEncoder.encode`; without the engine's lock, in any thread."""
         need_pyarrow()
-        size = min(self._batch_size, self._max_record)
+        size = min(self._rows_size, self._max_record)
         encoder = RowEncoder(size, self._settings.compression, self._settings.compression_level)
         return encoder.encode(info.name, rows, sorted(info.partitions), partition, self.cluster.clock.time_ms())
 
