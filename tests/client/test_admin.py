@@ -235,6 +235,17 @@ def test_a_controller_that_is_gone_is_looked_for_until_the_time_is_over() -> Non
     play(story, default_api_timeout_ms="10000", request_timeout_ms="4000")
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+def test_an_item_is_asked_for_as_often_as_retries_says(retries: int) -> None:
+    async def story(world: AdminWorld) -> None:
+        world.on(CreateTopicsRequest, lambda node, request: None)
+        with pytest.raises(KafkaError, match=rf"topic t: .*\(gave up after {retries + 1} attempts?\)"):
+            await world.admin.create_topics([NewTopic("t")])
+        assert len(world.asked(CreateTopicsRequest)) == retries + 1
+
+    play(story, default_api_timeout_ms="60000", request_timeout_ms="100", retries=str(retries))
+
+
 # -- at the coordinators ------------------------------------------------------------------------------------------------------------------
 
 

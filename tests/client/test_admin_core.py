@@ -114,7 +114,7 @@ def test_every_item_is_settled_once_and_in_order(keys: list[int], data: st.DataO
                 settled[key] = ErrorCode.UNKNOWN_SERVER_ERROR
         again = items.answered(again, answers)
         assert again == items.left == [key for key in order if key not in settled]
-    items.give_up(again, 5)
+    items.give_up(again, "5 ms")
     outcomes = items.outcomes()
     assert list(outcomes) == order
     for key, each in outcomes.items():
@@ -128,7 +128,7 @@ def test_what_is_given_up_says_what_it_was_about() -> None:
     items = Items[str, None](["a", "b"], RETRIABLE_ERRORS, lambda key: f"group {key}")
     items.lost(["a"], NotHeard(ErrorCode.NETWORK_EXCEPTION, "connection closed"))
     items.answered(["b"], {"b": error(ErrorCode.NOT_COORDINATOR)})
-    items.give_up(["a", "b"], 7)
+    items.give_up(["a", "b"], "7 ms")
     assert [str(each) for each in items.outcomes().values()] == [
         "NETWORK_EXCEPTION: group a: connection closed (gave up after 7 ms)",
         "NOT_COORDINATOR: why",

@@ -14,6 +14,22 @@ VERSIONS = "client/test_admin_versions.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "retries-not-counted",
+        "client/admin/asking.py",
+        "            if failures > self._retries:\n",
+        "            if False:\n",
+        "The key `retries` is accepted and means nothing.",
+        "client/test_admin.py -k retries",
+    ),
+    Mutant(
+        "one-retry-too-few",
+        "client/admin/asking.py",
+        "            if failures > self._retries:\n",
+        "            if failures >= self._retries:\n",
+        "The first attempt counts as a retry.",
+        "client/test_admin.py -k retries",
+    ),
+    Mutant(
         name="done-items-asked-again",
         path=ASKING,
         before="            again = self._items.answered(keys, answers)\n",

@@ -4,7 +4,8 @@
    transactional id, a named broker.
 2. The items of one node go there together, those of several nodes at the same time.
 3. An item whose answer is an error that may pass, or whose node was not reached, is routed again after a pause that grows (KIP-580).
-4. That goes on item by item until default.api.timeout.ms is over; then the last error of the item is its outcome.
+4. That goes on item by item until default.api.timeout.ms is over, or an item was asked for `retries` times again; then the last error of
+   the item is its outcome.
 
 Source: org.apache.kafka.clients.admin.internals (AdminApiDriver and its lookup strategies).
 """
@@ -196,6 +197,7 @@ class Asking(Generic[K, V]):
         self._route = route
         self._ask = ask
         self._timeout_ms = timeout_ms
+        self._retries = cluster.config.integer("retries")
         self._deadline_ms = cluster.now_ms() + timeout_ms
 
     async def outcomes(self) -> Outcomes[K, V]:
@@ -208,8 +210,11 @@ class Asking(Generic[K, V]):
             return
         if failures:
             pause = self._cluster.backoff.delay_ms(failures)
+            if failures > self._retries:
+                self._items.give_up(keys, f"{failures} attempt{'s' if failures != 1 else ''}")
+                return
             if self._cluster.closed or self._cluster.now_ms() + pause >= self._deadline_ms:
-                self._items.give_up(keys, self._timeout_ms)
+                self._items.give_up(keys, f"{self._timeout_ms} ms")
                 return
             await asyncio.sleep(pause / 1000)
         again: list[K] = []

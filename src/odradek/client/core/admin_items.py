@@ -78,12 +78,12 @@ class Items(Generic[K, V]):
         """These items are settled by an error that has nothing to do with any of them."""
         self._done.update(dict.fromkeys(keys, error))
 
-    def give_up(self, keys: Iterable[K], limit_ms: int) -> None:
-        """The time is over: these items are settled by their last errors."""
+    def give_up(self, keys: Iterable[K], after: str) -> None:
+        """They are not asked for again, `after` so long or so often: these items are settled by their last errors."""
         for key in keys:
             last = self._last[key]
             if isinstance(last, NotHeard):
-                last = KafkaError(last.code, f"{self._name(key)}: {last.message} (gave up after {limit_ms} ms)")
+                last = KafkaError(last.code, f"{self._name(key)}: {last.message} (gave up after {after})")
             self._done[key] = last
 
     def outcomes(self) -> Outcomes[K, V]:
