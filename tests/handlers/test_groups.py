@@ -450,3 +450,19 @@ def test_before_version_2_the_coordinator_s_error_stands_with_each_partition(ver
         assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.NOT_COORDINATOR]
     else:
         assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+@pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
+def test_an_answer_that_failed_says_so_in_every_version(version: int) -> None:
+    old = [OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
+    groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g")]
+    request = OffsetFetchRequest(groups=groups) if version >= 8 else OffsetFetchRequest(group_id="g", topics=old)
+    answer = through_the_wire(offset_fetch.error_response(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)), version)
+    if version >= 8:
+        assert [(group.group_id, group.error_code) for group in answer.groups] == [("g", ErrorCode.UNKNOWN_SERVER_ERROR)]
+        return
+    assert [(each.partition_index, each.error_code, each.committed_offset) for each in answer.topics[0].partitions] == [
+        (0, ErrorCode.UNKNOWN_SERVER_ERROR, -1),
+        (1, ErrorCode.UNKNOWN_SERVER_ERROR, -1),
+    ]
+    assert version < 2 or answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

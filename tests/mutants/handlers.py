@@ -355,6 +355,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "handlers/test_groups.py",
     ),
     Mutant(
+        "failure-hidden-from-version-1",
+        "handlers/group/offset_fetch.py",
+        "        topics=[_old_topic(_failed_topic(topic, error.code)) for topic in _single(request).topics or ()],\n",
+        "",
+        "a consumer of version 1 takes an answer that failed for a group without offsets",
+        "handlers/test_groups.py",
+    ),
+    Mutant(
         "rebalance-timeout-of-version-0",
         "handlers/group/join_group.py",
         "    if context.api_version == 0:\n        request.rebalance_timeout_ms = request.session_timeout_ms\n",

@@ -57,9 +57,11 @@ def handle(context: RequestContext, request: OffsetFetchRequest, services: Servi
 
 
 def error_response(request: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:
-    """The error of every group."""
+    """The error of every group, and of every partition that was asked for before version 8: version 1 has no other place for it."""
     return OffsetFetchResponse(
-        error_code=error.code, groups=[Group(group_id=group.group_id, topics=[], error_code=error.code) for group in request.groups]
+        error_code=error.code,
+        groups=[Group(group_id=group.group_id, topics=[], error_code=error.code) for group in request.groups],
+        topics=[_old_topic(_failed_topic(topic, error.code)) for topic in _single(request).topics or ()],
     )
 
 
@@ -130,20 +132,21 @@ def _old_response(request: OffsetFetchRequest, group: Group, version: int) -> Of
         topics = [_failed_topic(topic, code) for topic in _single(request).topics or ()]
     return OffsetFetchResponse(
         error_code=group.error_code,
-        topics=[
-            OffsetFetchResponse.OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponse.OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ],
+        topics=[_old_topic(topic) for topic in topics],
+    )
+
+
+def _old_topic(topic: Topic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
+    return OffsetFetchResponse.OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponse.OffsetFetchResponsePartition(
+                partition_index=partition.partition_index,
+                committed_offset=partition.committed_offset,
+                committed_leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.metadata,
+                error_code=partition.error_code,
             )
-            for topic in topics
+            for partition in topic.partitions
         ],
     )
