@@ -1,4 +1,4 @@
-"""One Odradek broker process for the tests that talk to one."""
+"""A broker process for the tests that talk to one: Odradek's, and in the run with JVM peers JVM Kafka's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interop.peers import OdradekBroker
+from interop.peers import JvmBroker, OdradekBroker
 from odradek.client import Admin, NewTopic
 
 CONFIG = {
@@ -21,9 +21,10 @@ CONFIG = {
 """Groups that begin at once, and whose members soon hear of one another."""
 
 
-@pytest.fixture(scope="session")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    broker = OdradekBroker(tmp_path_factory.mktemp("broker"), CONFIG)
+@pytest.fixture(scope="session", params=["odradek", pytest.param("jvm", marks=pytest.mark.jvm)])
+def bootstrap(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    kind = OdradekBroker if request.param == "odradek" else JvmBroker
+    broker = kind(tmp_path_factory.mktemp("broker"), CONFIG)
     broker.start()
     yield broker.bootstrap
     broker.stop()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import sys
-from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -19,15 +18,9 @@ from odradek.client.consumer.engine import ConsumerEngine
 from odradek.client.core.fetcher import Chunk
 from odradek.client.core.partitioner import partition_for_key
 from odradek.records.batch import encode_batch
-from odradek.testing.embedded import EmbeddedBroker, unique_name
+from odradek.testing.embedded import unique_name
 
 PARTITIONS = 4
-
-
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with EmbeddedBroker() as broker:
-        yield broker.bootstrap_servers
 
 
 @pytest.fixture
