@@ -935,6 +935,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "storage/test_disk.py -k jvm",
     ),
     Mutant(
+        "lock-lives-on-in-a-copy",
+        "storage/disk.py",
+        "            fcntl.flock(self._descriptor, fcntl.LOCK_UN)\n",
+        "            pass\n",
+        "a broker that was ended in this process cannot be started again while a thread starts another process",
+        "storage/test_disk.py -k lock",
+    ),
+    Mutant(
+        "child-frees-its-parents-lock",
+        "testing/node_thread.py",
+        "            self._disk.forget()\n",
+        "            self._disk.close()\n",
+        "after a fork a second broker starts on the directory of a running one",
+        "testing/test_lives.py -k forked",
+    ),
+    Mutant(
         "short-write-is-taken-for-whole",
         "storage/disk.py",
         "        if written != total:\n            self._write_rest",

@@ -145,6 +145,26 @@ def test_locks_exclude(tmp_path: Path) -> None:
     disk.lock(path).release()
 
 
+def test_a_lock_is_free_although_a_process_that_is_just_starting_has_a_copy(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    held = OsDisk().lock(path)
+    copy = os.dup(held._descriptor)
+    held.release()
+    OsDisk().lock(path).release()
+    os.close(copy)
+
+
+def test_a_lock_that_is_forgotten_stays_its_parents(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    held = OsDisk().lock(path)
+    parents = os.dup(held._descriptor)
+    held.forget()
+    with pytest.raises(BlockingIOError):
+        OsDisk().lock(path)
+    os.close(parents)
+    OsDisk().lock(path).release()
+
+
 def test_times_and_trees(tmp_path: Path) -> None:
     disk = OsDisk()
     folder = str(tmp_path / "a" / "b")

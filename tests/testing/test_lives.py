@@ -264,7 +264,8 @@ def test_nothing_is_left_when_the_process_of_the_test_ends_without_stopping_its_
 
 
 FORK = """
-import os, socket, sys
+import os, pathlib, socket, sys
+from odradek.storage.disk import OsDisk
 from odradek.testing import EmbeddedBroker
 broker = EmbeddedBroker(topics=["t"]).start()
 told, tell = os.pipe()
@@ -286,6 +287,11 @@ if child == 0:
 os.close(told)
 os.read(stopped, 1)
 print(os.path.exists(broker.directory), flush=True)
+[lock] = pathlib.Path(broker.directory).rglob(".lock")
+try:
+    OsDisk().lock(str(lock))
+except BlockingIOError:
+    print("locked", flush=True)
 broker.create_topic("here")
 broker.restart()
 broker.create_topic("again")
@@ -305,7 +311,7 @@ def test_a_process_that_is_forked_off_leaves_the_broker_to_its_parent_and_may_ha
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, text=True, timeout=60, check=False)
     lines = done.stdout.splitlines()
     assert sorted(lines) == sorted(
-        ["the broker belongs to the process that this one was forked off", "True", "True", "refused", "False", "0"]
+        ["the broker belongs to the process that this one was forked off", "True", "True", "locked", "refused", "False", "0"]
     ), done.stderr
 
 

@@ -155,6 +155,14 @@ class OsDirectoryLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
+        """Frees the lock."""
+        if self._descriptor >= 0:
+            # A process that another thread is just starting has a copy of the descriptor until its exec, and with it would keep the lock.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self.forget()
+
+    def forget(self) -> None:
+        """In a process that was forked off: the lock is its parent's, who keeps it."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -130,7 +130,7 @@ class NodeThread:
         """In a process that was forked off: the node is its parent's, and nothing of it stays open here."""
         self._loop.forget()
         if isinstance(self._disk, MortalDisk):
-            self._disk.close()
+            self._disk.forget()
 
     def _end(self) -> None:
         if not self._stopped.done():
@@ -305,6 +305,11 @@ class MortalDisk(OsDisk):
         for each in list(self._open):
             each.die()
 
+    def forget(self) -> None:
+        """In a process that was forked off: closes its copies of the files; the locks are its parent's."""
+        for each in list(self._open):
+            each.forget()
+
     def _check(self, path: str) -> None:
         if self._dead:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), path)
@@ -352,6 +357,8 @@ class _File(OsFile):
 
     def die(self) -> None:
         self.close()
+
+    forget = die
 
 
 class _UnsyncedFile(_File):
