@@ -289,4 +289,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         breaks="a test gets a broker whose clock the one before has put forward",
         tests="testing/test_pytest_plugin.py -k share_a_broker",
     ),
+    Mutant(
+        "open-files-forgotten",
+        "testing/node_thread.py",
+        "        super().__init__(path, descriptor)\n        self._open = open_\n        open_.add(self)\n",
+        "        super().__init__(path, descriptor)\n        self._open = open_\n",
+        "A killed node's files stay open.",
+        "testing/test_mortal_disk.py",
+    ),
+    Mutant(
+        "lock-forgotten",
+        "testing/node_thread.py",
+        "lock._descriptor = lock._descriptor, -1\n        self._open = open_\n        open_.add(self)\n",
+        "lock._descriptor = lock._descriptor, -1\n        self._open = open_\n",
+        "A killed node cannot be started again on its directory.",
+        "testing/test_mortal_disk.py",
+    ),
+    Mutant(
+        "closed-files-kept",
+        "testing/node_thread.py",
+        "    def close(self) -> None:\n        self._open.discard(self)\n",
+        "    def close(self) -> None:\n",
+        "The list of open files of an embedded broker grows for ever.",
+        "testing/test_mortal_disk.py",
+    ),
 )

@@ -294,7 +294,8 @@ class MortalDisk(OsDisk):
     def __init__(self, *, sync: bool = True) -> None:
         self._sync = sync
         self._dead = False
-        self._open: weakref.WeakSet[_File | _Lock] = weakref.WeakSet()
+        # Strong references: what a killed node held may be collected before it is buried, and its descriptors, with their locks, stayed.
+        self._open: set[_File | _Lock] = set()
 
     def die(self) -> None:
         """Nothing is opened, made, renamed or removed any more."""
@@ -317,15 +318,11 @@ class MortalDisk(OsDisk):
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> OsFile:
         self._check(path)
         flags = os.O_CLOEXEC | (os.O_RDONLY if readonly else os.O_RDWR) | (os.O_CREAT if create else 0)
-        file = (_File if self._sync else _UnsyncedFile)(path, os.open(path, flags, 0o644))
-        self._open.add(file)
-        return file
+        return (_File if self._sync else _UnsyncedFile)(path, os.open(path, flags, 0o644), self._open)
 
     def lock(self, path: str) -> OsDirectoryLock:
         self._check(path)
-        lock = _Lock(super().lock(path))
-        self._open.add(lock)
-        return lock
+        return _Lock(super().lock(path), self._open)
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         self._check(path)
@@ -353,12 +350,20 @@ class MortalDisk(OsDisk):
 
 
 class _File(OsFile):
-    __slots__ = ("__weakref__",)
+    """Stands in `open_` until it is closed."""
 
-    def die(self) -> None:
-        self.close()
+    __slots__ = ("_open",)
 
-    forget = die
+    def __init__(self, path: str, descriptor: int, open_: set[_File | _Lock]) -> None:
+        super().__init__(path, descriptor)
+        self._open = open_
+        open_.add(self)
+
+    def close(self) -> None:
+        self._open.discard(self)
+        super().close()
+
+    die = forget = close
 
 
 class _UnsyncedFile(_File):
@@ -369,10 +374,18 @@ class _UnsyncedFile(_File):
 
 
 class _Lock(OsDirectoryLock):
-    __slots__ = ("__weakref__",)
+    """Stands in `open_` until it is released."""
 
-    def __init__(self, lock: OsDirectoryLock) -> None:
+    __slots__ = ("_open",)
+
+    def __init__(self, lock: OsDirectoryLock, open_: set[_File | _Lock]) -> None:
         self._descriptor, lock._descriptor = lock._descriptor, -1
+        self._open = open_
+        open_.add(self)
+
+    def forget(self) -> None:
+        self._open.discard(self)
+        super().forget()
 
     def die(self) -> None:
         self.release()
