@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,10 +11,11 @@ from hypothesis import strategies as st
 from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
 from odradek.spark.environment import major_version
-from odradek.spark.options import EARLIEST, LATEST, NOT_SERVED_YET, read_options, write_options
-from odradek.spark.ranges import DataLoss, OffsetRange, from_stream_offset, limited, resolve, to_stream_offset, within_log
+from odradek.spark.options import EARLIEST, LATEST, ReadOptions, TimeSpec, read_options, write_options
+from odradek.spark.ranges import DataLoss, OffsetRange, divided, from_stream_offset, limited, resolve, to_stream_offset, within_log
 
 BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+NOWHERE = {"kafka.bootstrap.servers": "h:1"}
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -34,12 +37,6 @@ def test_a_topic_that_is_named_twice_is_read_once() -> None:
     assert read_options(assigned, streaming=False).assign == (A, B)
 
 
-@pytest.mark.parametrize("name", NOT_SERVED_YET)
-def test_what_is_not_served_is_refused_by_name(name: str) -> None:
-    with pytest.raises(ConfigError, match=name):
-        read_options({**BASE, name: "1"}, streaming=True)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -54,11 +51,113 @@ def test_what_is_not_served_is_refused_by_name(name: str) -> None:
         ({**BASE, "startingOffsets": '{"t":[1]}'}, "startingOffsets must be"),
         ({**BASE, "maxOffsetsPerTrigger": "5"}, "is for streams"),
         ({**BASE, "topic": "t"}, "no meaning when reading"),
+        ({**BASE, "subscribePattern": "t.*"}, "Exactly one of"),
+        ({**NOWHERE, "subscribePattern": "t["}, "subscribePattern is no regular expression"),
+        ({**NOWHERE, "subscribePattern": " "}, "matches no topic"),
+        ({**BASE, "startingTimestamp": "yesterday"}, "startingTimestamp must be milliseconds"),
+        ({**BASE, "endingTimestamp": "-1"}, "endingTimestamp must be milliseconds"),
+        ({**BASE, "startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, "startingOffsetsByTimestamp must look like"),
+        ({**BASE, "startingOffsetsByTimestampStrategy": "first"}, "must be error or latest"),
+        ({**BASE, "minOffsetsPerTrigger": "5"}, "is for streams"),
+        ({**BASE, "maxTriggerDelay": "5s"}, "is for streams"),
+        ({**BASE, "commitOffsets": "true"}, "is for streams"),
+        ({**BASE, "minPartitions": "0"}, "minPartitions must be a number of at least 1"),
+        ({**BASE, "maxRecordsPerPartition": "x"}, "maxRecordsPerPartition must be"),
+        ({**BASE, "kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs must be"),
+        ({**BASE, "fetchOffset.numRetries": "0"}, "fetchOffset.numRetries must be"),
+        ({**BASE, "kafka.enable.auto.commit": "true"}, "Spark keeps them in its checkpoint"),
     ],
 )
 def test_what_is_wrong_is_said(options: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read_options(options, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"endingTimestamp": "5"}, "endingTimestamp is for batch queries"),
+        ({"endingOffsetsByTimestamp": "{}"}, "endingOffsetsByTimestamp is for batch queries"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, r"minOffsetsPerTrigger \(5\) is more than maxOffsetsPerTrigger \(4\)"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay must be a time such as 15m"),
+        ({"commitOffsets": "true"}, "commitOffsets needs the option kafka.group.id"),
+    ],
+)
+def test_what_is_wrong_with_a_stream_is_said(options: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read_options({**BASE, **options}, streaming=True)
+
+
+def _batch(**options: str) -> ReadOptions:
+    return read_options({**BASE, **options}, streaming=False)
+
+
+def test_a_time_for_all_goes_before_times_and_these_before_offsets() -> None:
+    each = {"startingOffsetsByTimestamp": '{"t":{"0":7}}', "startingOffsets": "earliest"}
+    assert _batch(**each).starting == TimeSpec({A: 7}, latest_when_none=False)
+    assert _batch(**each, startingTimestamp="9").starting == TimeSpec(9, latest_when_none=False)
+    assert _batch(**each, startingOffsetsByTimestampStrategy="LATEST").starting == TimeSpec({A: 7}, latest_when_none=True)
+    assert _batch(endingTimestamp="9").ending == TimeSpec(9, latest_when_none=True), "an end has no strategy"
+    assert _batch(endingOffsetsByTimestamp='{"t":{"1":8}}', endingOffsets="latest").ending == TimeSpec({B: 8}, latest_when_none=True)
+
+
+@pytest.mark.parametrize(("text", "ms"), [("15m", 900_000), ("30 s", 30_000), ("7", 7), ("2h", 7_200_000), ("500ms", 500)])
+def test_delays_are_written_as_spark_writes_times(text: str, ms: int) -> None:
+    assert read_options({**BASE, "maxTriggerDelay": text}, streaming=True).max_trigger_delay_ms == ms
+
+
+def test_the_rest_of_the_defaults_is_the_connectors() -> None:
+    options = _batch()
+    assert (options.poll_timeout_ms, options.fetch_offset_retries, options.fetch_offset_interval_ms) == (120_000, 3, 10)
+    assert (options.max_trigger_delay_ms, options.min_partitions, options.max_records_per_partition) == (900_000, None, None)
+    assert _batch(**{"fetchOffset.retryIntervalMs": "0"}).fetch_offset_interval_ms == 0
+
+
+def test_a_query_has_a_group_of_its_own_unless_it_is_given_one() -> None:
+    first, second = (_batch(groupIdPrefix="spark").client["group.id"] for _ in range(2))
+    assert first.startswith("spark-")
+    assert first != second
+    assert _batch(groupIdPrefix="spark", **{"kafka.group.id": "mine"}).client["group.id"] == "mine"
+    assert "group.id" not in _batch().client
+
+
+@settings(max_examples=200, derandomize=True)
+@given(
+    st.lists(st.integers(1, 5000), min_size=1, max_size=8),
+    st.none() | st.integers(1, 60),
+    st.none() | st.integers(1, 700),
+)
+def test_tasks_cover_every_offset_once(sizes: list[int], fewest: int | None, most: int | None) -> None:
+    ranges = [OffsetRange(TopicPartition("t", number), number * 10, number * 10 + size) for number, size in enumerate(sizes)]
+    pieces = divided(ranges, fewest, most)
+    for number, whole in enumerate(ranges):
+        mine = [piece for piece in pieces if piece.topic_partition.partition == number]
+        assert [(mine[0].start, mine[-1].end)] == [(whole.start, whole.end)]
+        assert all(before.end == after.start for before, after in itertools.pairwise(mine))
+        lengths = [piece.end - piece.start for piece in mine]
+        assert min(lengths) >= 1
+        if most is not None:
+            assert max(lengths) <= most
+    if most is None and (fewest is None or fewest <= len(sizes)):
+        assert pieces == ranges
+    if fewest is not None:
+        assert len(pieces) >= min(fewest, sum(sizes)) - len(sizes), "nearly as many as were asked for"
+        if most is None:
+            assert len(pieces) <= max(fewest, len(sizes)) + len(sizes)
+
+
+def test_small_ranges_stay_whole_and_large_ones_are_cut() -> None:
+    assert divided([OffsetRange(A, 0, 90), OffsetRange(B, 5, 15)], 4, None) == [
+        OffsetRange(A, 0, 30),
+        OffsetRange(A, 30, 60),
+        OffsetRange(A, 60, 90),
+        OffsetRange(B, 5, 15),
+    ]
+
+
+def test_no_task_is_empty_and_none_has_too_much() -> None:
+    assert divided([OffsetRange(A, 7, 9)], 5, None) == [OffsetRange(A, 7, 8), OffsetRange(A, 8, 9)]
+    assert [each.end - each.start for each in divided([OffsetRange(A, 0, 100), OffsetRange(B, 0, 11)], 13, 10)][-2:] == [5, 6]
 
 
 def test_writing_takes_topic_and_client_keys() -> None:

@@ -99,7 +99,7 @@ def test_what_is_written_is_read_by_stream_and_batch(spark: pyspark_sql.SparkSes
 
 
 def test_wrong_options_and_columns_are_named(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
-    with pytest.raises(Exception, match="subscribePattern is not served by this source yet"):
+    with pytest.raises(Exception, match="Exactly one of the options assign, subscribe, subscribePattern must be given"):
         reader(spark, bootstrap, "rows", subscribePattern="x").collect()
     with pytest.raises(Exception, match="Required column 'value'"):
         spark.range(1).write.format("odradek").option("kafka.bootstrap.servers", bootstrap).option("topic", "t").mode("append").save()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,13 +17,15 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
+from interop.waiting import until  # noqa: E402
 from odradek.base.errors import ErrorCode, OdradekError  # noqa: E402
 from odradek.base.ids import TopicPartition  # noqa: E402
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer  # noqa: E402
 from odradek.client.clock import ClientClock  # noqa: E402
 from odradek.client.core.partitioner import partition_for_key  # noqa: E402
-from odradek.spark.batch import BatchReader, RangePartition, open_consumer, read_range  # noqa: E402
+from odradek.spark.batch import BatchReader, RangePartition, read_range  # noqa: E402
 from odradek.spark.options import read_options, write_options  # noqa: E402
+from odradek.spark.planning import open_consumer  # noqa: E402
 from odradek.spark.ranges import DataLoss, OffsetRange  # noqa: E402
 from odradek.spark.sink import write_rows  # noqa: E402
 from odradek.spark.stream import StreamReader  # noqa: E402
@@ -34,6 +38,14 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     broker.start()
     yield broker.bootstrap_servers
     broker.stop()
+
+
+_WHILE_AGO_MS = int(time.time() * 1000) - 3_600_000
+"""Retention takes old records away."""
+
+
+def ms(after: int) -> str:
+    return str(_WHILE_AGO_MS + after)
 
 
 class Topic:
@@ -51,6 +63,12 @@ class Topic:
     def fill(self, partition: int, count: int) -> None:
         with Producer(bootstrap_servers=self.bootstrap, linger_ms=50) as producer:
             producer.send_many(self.name, [b"%d" % number for number in range(count)], partition=partition)
+
+    def stamp(self, partition: int, seconds: Sequence[int]) -> None:
+        """A record for each time, in milliseconds after a while ago."""
+        with Producer(bootstrap_servers=self.bootstrap, linger_ms=50) as producer:
+            for each in seconds:
+                producer.send(self.name, b"%d" % each, partition=partition, timestamp=int(ms(each)))
 
     def delete_before(self, partition: int, offset: int) -> None:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
@@ -219,6 +237,78 @@ class TestBatch:
         reader = topic.batch(startingOffsets=json.dumps({name: {"0": 1, "1": -2}}), endingOffsets=json.dumps({name: {"0": -1, "1": 3}}))
         assert ranges(reader.partitions()) == [OffsetRange(topic[0], 1, 5), OffsetRange(topic[1], 0, 3)]
 
+    def test_begins_and_ends_at_times(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 2)
+        for partition in (0, 1):
+            topic.stamp(partition, [1000, 2000, 3000])
+        topic.stamp(1, [4000])
+        assert ranges(topic.batch(startingTimestamp=ms(1500), endingTimestamp=ms(3000)).partitions()) == [
+            OffsetRange(topic[0], 1, 2),
+            OffsetRange(topic[1], 1, 2),
+        ]
+        each = {"startingOffsetsByTimestamp": json.dumps({name: {"0": int(ms(3000)), "1": int(ms(2001))}}), "startingOffsets": "earliest"}
+        assert ranges(
+            topic.batch(**each, endingOffsetsByTimestamp=json.dumps({name: {"0": int(ms(9999)), "1": int(ms(4000))}})).partitions()
+        ) == [
+            OffsetRange(topic[0], 2, 3),
+            OffsetRange(topic[1], 2, 3),
+        ]
+        with pytest.raises(ValueError, match=rf"No offset of {name}-0 has a timestamp of {ms(3500)} or later"):
+            topic.batch(startingTimestamp=ms(3500)).partitions()
+        late = topic.batch(startingTimestamp=ms(3500), startingOffsetsByTimestampStrategy="latest")
+        assert ranges(late.partitions()) == [OffsetRange(topic[1], 3, 4)]
+        with pytest.raises(ValueError, match=f"exactly the partitions that are read: it leaves out {name}-1"):
+            topic.batch(startingOffsetsByTimestamp=json.dumps({name: {"0": 5}})).partitions()
+
+    def test_a_pattern_stands_for_whole_names_and_not_for_kafkas_own(self, bootstrap: str, name: str) -> None:
+        first, second, third = (Topic(bootstrap, f"{name}{suffix}", 1) for suffix in ("-a", "-b", "-ab"))
+        for each in (first, second, third):
+            each.fill(0, 1)
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": f"{name}-.|__consumer.*"}
+        with Consumer(bootstrap_servers=bootstrap, group_id=name) as consumer:
+            consumer.commit({first[0]: 1})  # which makes a topic of Kafka's own
+        assert ranges(BatchReader(read_options(options, streaming=False)).partitions()) == [
+            OffsetRange(first[0], 0, 1),
+            OffsetRange(second[0], 0, 1),
+        ]
+
+    def test_large_ranges_are_divided_among_tasks(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 2)
+        topic.fill(0, 90)
+        topic.fill(1, 10)
+        reader = topic.batch(minPartitions="4")
+        tasks = reader.partitions()
+        assert ranges(tasks) == [*(OffsetRange(topic[0], start, start + 30) for start in (0, 30, 60)), OffsetRange(topic[1], 0, 10)]
+        assert [values(reader.read(task)) for task in tasks] == [
+            list(range(30)),
+            list(range(30, 60)),
+            list(range(60, 90)),
+            list(range(10)),
+        ]
+        assert [each.end - each.start for each in ranges(topic.batch(maxRecordsPerPartition="50").partitions())] == [45, 45, 10]
+
+    def test_silence_where_there_must_be_something_is_an_error(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        reader = topic.batch(**{"kafkaConsumer.pollTimeoutMs": "50"})
+        with pytest.raises(KafkaError, match="no data from offset 0 on within 50 ms"):
+            list(reader.read(RangePartition(OffsetRange(topic[0], 0, 5))))
+
+    @pytest.mark.parametrize(("retries", "asked"), [("1", 1), ("3", 3)])
+    def test_offsets_are_asked_for_as_often_as_the_option_says(
+        self, bootstrap: str, name: str, retries: str, asked: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        attempts: list[int] = []
+
+        def failing(*_: object) -> dict[TopicPartition, int]:
+            attempts.append(1)
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+
+        monkeypatch.setattr(Consumer, "end_offsets", failing)
+        topic = Topic(bootstrap, name, 1)
+        with pytest.raises(KafkaError):
+            topic.batch(**{"fetchOffset.numRetries": retries, "fetchOffset.retryIntervalMs": "1"}).partitions()
+        assert len(attempts) == asked
+
     def test_what_is_gone_when_the_query_is_planned(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 10)
@@ -318,6 +408,59 @@ class TestStream:
         assert isinstance(topic.stream().getDefaultReadLimit(), ReadAllAvailable)
         stream.stop()
 
+    def test_small_micro_batches_wait_until_the_delay_is_over(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        now = 0.0
+        options = topic.options(startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="60s", maxOffsetsPerTrigger="12")
+        stream = StreamReader(read_options(options, streaming=True), clock=lambda: now)
+        limit = stream.getDefaultReadLimit()
+        start = stream.initialOffset()
+        topic.fill(0, 4)
+        assert stream.latestOffset(start, limit) == {name: {"0": 4}}, "the first one comes at once, as in the connector"
+        topic.fill(0, 9)
+        now = 59.0
+        assert stream.latestOffset({name: {"0": 4}}, limit) == {name: {"0": 4}}
+        topic.fill(0, 1)
+        assert stream.latestOffset({name: {"0": 4}}, limit) == {name: {"0": 14}}, "there are enough"
+        topic.fill(0, 30)
+        assert stream.latestOffset({name: {"0": 14}}, limit) == {name: {"0": 26}}, "and never too many"
+        topic.delete_before(0, 0)
+        now = 100.0
+        assert stream.latestOffset({name: {"0": 40}}, limit) == {name: {"0": 40}}
+        now = 120.0
+        assert stream.latestOffset({name: {"0": 40}}, limit) == {name: {"0": 44}}, "the delay is over"
+        stream.prepareForTriggerAvailableNow()
+        assert stream.latestOffset({name: {"0": 42}}, limit) == {name: {"0": 44}}, "it has to end"
+        stream.stop()
+
+    def test_what_is_new_counts_from_its_beginning_when_there_must_be_enough(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        stream = topic.stream(minOffsetsPerTrigger="5", **{"kafka.metadata.max.age.ms": "50"})
+        start = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+        topic.add_partitions(2)
+        topic.fill(1, 5)
+        until(lambda: stream.latestOffset(start, ReadAllAvailable()) == {name: {"0": 0, "1": 5}}, "the new partition to be seen", 30)
+        stream.stop()
+
+    def test_finished_micro_batches_are_committed_to_the_group(self, bootstrap: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 5)
+        stream = topic.stream(commitOffsets="true", **{"kafka.group.id": name})
+        quiet = topic.stream(**{"kafka.group.id": name})
+        with Consumer(bootstrap_servers=bootstrap, group_id=name) as consumer:
+            quiet.commit({name: {"0": 2}})
+            assert consumer.committed([topic[0]])[topic[0]] is None
+            stream.commit({name: {"0": 3}})
+            committed = consumer.committed([topic[0]])[topic[0]]
+            assert committed is not None
+            assert committed.offset == 3
+            consumer.subscribe([name])
+            consumer.poll(1000)
+            with caplog.at_level(logging.WARNING):
+                stream.commit({name: {"0": 4}})
+            assert f"were not committed to group {name}" in caplog.text, "a member is there, and the query goes on"
+        stream.stop()
+
     def test_available_now_does_not_see_what_comes_later(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 5)
@@ -385,7 +528,7 @@ class TestStream:
             opened.append(open_consumer(*arguments, **more))
             return opened[-1]
 
-        monkeypatch.setattr("odradek.spark.stream.open_consumer", remember)
+        monkeypatch.setattr("odradek.spark.planning.open_consumer", remember)
         topic = Topic(bootstrap, name, 1)
         stream = topic.stream()
         stream.initialOffset()

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
-from odradek.client.config import Setting
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.core.fetcher import OffsetOutOfRange
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import iter_headers
 from odradek.records.visibility import AbortedTransactions
 from odradek.spark.options import ReadOptions
-from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, resolve, within_log
+from odradek.spark.planning import Planner, open_consumer
+from odradek.spark.ranges import DataLoss, OffsetRange, divided, within_log
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,9 +30,6 @@ FETCH_BYTES = 16 * 1024 * 1024
 _COMPRESSED_STEP = 2 * 1024 * 1024
 """Compressed batches are decoded in steps of about this many bytes, so that what they unpack to stays of moderate size."""
 
-_SILENCE_MS = 120_000
-"""No data for that long although there must be some is an error (the connector's kafkaConsumer.pollTimeoutMs)."""
-
 
 class RangePartition(InputPartition):
     """One Spark task: a range of one partition."""
@@ -43,22 +39,9 @@ class RangePartition(InputPartition):
         self.offset_range = offset_range
 
 
-def open_consumer(options: ReadOptions, **more: Setting) -> Consumer:
-    """A consumer for planning or reading."""
-    settings: dict[str, Setting] = dict(options.client)
-    settings.setdefault("client.id", "odradek-spark")
-    settings.setdefault("allow.auto.create.topics", "false")
-    settings["auto.offset.reset"] = "none"
-    for name, value in more.items():
-        settings.setdefault(name.replace("_", "."), value)
-    return Consumer(settings)
-
-
-def partitions_of(options: ReadOptions, consumer: Consumer) -> list[TopicPartition]:
-    """The partitions the query reads now; KafkaError for a topic that does not exist."""
-    if options.assign is not None:
-        return list(options.assign)
-    return [TopicPartition(topic, partition) for topic in options.subscribe or () for partition in consumer.partitions_for(topic)]
+def tasks(options: ReadOptions, ranges: list[OffsetRange]) -> list[InputPartition]:
+    """One task a range, or more by minPartitions and maxRecordsPerPartition."""
+    return [RangePartition(each) for each in divided(ranges, options.min_partitions, options.max_records_per_partition)]
 
 
 class BatchReader(DataSourceReader):
@@ -70,14 +53,17 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The ranges to read, settled when the query is planned."""
         options = self._options
-        with open_consumer(options) as consumer:
-            chosen = partitions_of(options, consumer)
-            earliest, latest = consumer.beginning_offsets(chosen), consumer.end_offsets(chosen)
-        start: Offsets = resolve("startingOffsets", options.starting, earliest, latest)
-        end: Offsets = resolve("endingOffsets", options.ending, earliest, latest)
+        planner = Planner(options)
+        try:
+            chosen = planner.partitions()
+            earliest, latest = planner.earliest(chosen), planner.latest(chosen)
+            start = planner.position("startingOffsets", options.starting, earliest, latest)
+            end = planner.position("endingOffsets", options.ending, earliest, latest)
+        finally:
+            planner.close()
         ranges = [OffsetRange(partition, start[partition], end[partition]) for partition in chosen]
         kept = within_log(ranges, earliest, latest, fail_on_data_loss=options.fail_on_data_loss)
-        return [RangePartition(offset_range) for offset_range in kept]
+        return tasks(options, kept)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range as Arrow batches."""
@@ -92,17 +78,18 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
     """
     partition, start, end = offset_range
     position = start
+    silence_ms = options.poll_timeout_ms
     with open_consumer(options, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_bytes=FETCH_BYTES) as consumer:
         consumer.assign([partition])
         consumer.seek(partition, start)
         while position < end:
             try:
-                chunk = consumer.next_chunk(_SILENCE_MS)
+                chunk = consumer.next_chunk(silence_ms)
             except OffsetOutOfRange:
                 position = _after_loss(options, consumer, offset_range, position)
                 continue
             if chunk is None:
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no data from offset {position} on within {_SILENCE_MS} ms")
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no data from offset {position} on within {silence_ms} ms")
             aborted = AbortedTransactions(chunk.aborted)
             for buffer in _steps(chunk.buffer):
                 batch = decode_to_arrow(

@@ -1,13 +1,16 @@
 """The options of the data source, named and meant as in Spark's Kafka connector (KafkaSourceProvider). Option names ignore case.
 
-An option of the connector that is not served yet is refused by name, and so is an unknown one: nothing is accepted and ignored.
+`commitOffsets` is our own.
+An unknown option is refused by name, and so is one that has no meaning for the kind of query: nothing is accepted and ignored.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
+from uuid import uuid4
 
 from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
@@ -17,27 +20,32 @@ from odradek.config.definition import ConfigDef
 EARLIEST = -2
 LATEST = -1
 
-_SERVED_READING = ("subscribe", "assign", "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger", "failOnDataLoss", "includeHeaders")
-_SERVED_WRITING = ("topic", "includeHeaders")
-
-NOT_SERVED_YET = (
-    "subscribePattern",
+_SELECTING: Final = ("assign", "subscribe", "subscribePattern")
+_STREAMS_ONLY: Final = {
+    "maxOffsetsPerTrigger": "a batch reads from its starting to its ending offsets",
+    "minOffsetsPerTrigger": "a batch reads from its starting to its ending offsets",
+    "maxTriggerDelay": "a batch reads at once",
+    "commitOffsets": "a batch leaves no offsets",
+}
+_BATCHES_ONLY: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_READING: Final = (
+    *_SELECTING,
     "startingTimestamp",
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
+    "startingOffsets",
+    *_BATCHES_ONLY,
+    *_STREAMS_ONLY,
+    "failOnDataLoss",
     "minPartitions",
     "maxRecordsPerPartition",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
-    "kafka.group.id",
+    "includeHeaders",
 )
-"""Options of the connector that this source does not have yet."""
+_WRITING: Final = ("topic", "includeHeaders")
 
 _REFUSED_CLIENT_KEYS = {
     "auto.offset.reset": "use the option startingOffsets instead",
@@ -50,21 +58,43 @@ _REFUSED_CLIENT_KEYS = {
 }
 """`kafka.` keys that the connector refuses, too."""
 
-OffsetSpec = int | dict[TopicPartition, int]
+OffsetSpec: TypeAlias = int | dict[TopicPartition, int]
 """EARLIEST, LATEST, or an offset (or -2, -1) for each partition."""
 
 
+class TimeSpec(NamedTuple):
+    """The first offset at or after a time, in milliseconds since 1970: one time for all partitions, or one for each."""
+
+    times: int | dict[TopicPartition, int]
+    latest_when_none: bool
+    """Whether a partition without such a record is taken at its end; else that is an error."""
+
+
+PositionSpec: TypeAlias = OffsetSpec | TimeSpec
+
+
 class ReadOptions(NamedTuple):
-    """How to read; exactly one of `subscribe` and `assign` is not None."""
+    """How to read; exactly one of `subscribe`, `pattern` and `assign` is not None."""
 
     client: dict[str, str]
     subscribe: tuple[str, ...] | None
+    pattern: str | None
     assign: tuple[TopicPartition, ...] | None
-    starting: OffsetSpec
-    ending: OffsetSpec
+    starting: PositionSpec
+    ending: PositionSpec
     max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_records_per_partition: int | None
     fail_on_data_loss: bool
     include_headers: bool
+    poll_timeout_ms: int
+    """How long no data may come although there must be some."""
+    fetch_offset_retries: int
+    fetch_offset_interval_ms: int
+    commit_offsets: bool
+    """Whether the ends of finished micro-batches are committed to the group `kafka.group.id`, so that others see how far the query is."""
 
 
 class WriteOptions(NamedTuple):
@@ -82,35 +112,53 @@ def wants_headers(options: Mapping[str, str]) -> bool:
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Checks the options of a read; ConfigError, one line naming the option."""
     given = _lowered(options)
-    _check_names(given, _SERVED_READING, "reading")
-    client = _client_settings(given, CONSUMER_CONFIG)
-    subscribe, assign = _partitions(given)
-    if streaming and "endingoffsets" in given:
-        raise ConfigError("Option endingOffsets is for batch queries; a stream has no end")
-    if not streaming and "maxoffsetspertrigger" in given:
-        raise ConfigError("Option maxOffsetsPerTrigger is for streams; a batch reads from startingOffsets to endingOffsets")
-    starting = _offsets("startingOffsets", given.get("startingoffsets"), LATEST if streaming else EARLIEST)
-    ending = _offsets("endingOffsets", given.get("endingoffsets"), LATEST)
+    _check_names(given, _READING, "reading")
+    if streaming:
+        for name in _BATCHES_ONLY:
+            if name.lower() in given:
+                raise ConfigError(f"Option {name} is for batch queries; a stream has no end")
+    else:
+        for name, why in _STREAMS_ONLY.items():
+            if name.lower() in given:
+                raise ConfigError(f"Option {name} is for streams; {why}")
+    subscribe, pattern, assign = _selection(given)
+    starting = _position(given, "starting", LATEST if streaming else EARLIEST, latest_when_none=_latest_when_none(given))
+    ending = _position(given, "ending", LATEST, latest_when_none=True)
     if not streaming and _mentions(starting, LATEST):
         raise ConfigError("Option startingOffsets: a batch query cannot start at latest (-1)")
     if _mentions(ending, EARLIEST):
         raise ConfigError("Option endingOffsets: a batch query cannot end at earliest (-2)")
+    fewest, most = _count("minOffsetsPerTrigger", given), _count("maxOffsetsPerTrigger", given)
+    if fewest is not None and most is not None and fewest > most:
+        raise ConfigError(f"Option minOffsetsPerTrigger ({fewest}) is more than maxOffsetsPerTrigger ({most})")
+    commit_offsets = _boolean("commitOffsets", given.get("commitoffsets"), default=False)
+    if commit_offsets and "kafka.group.id" not in given:
+        raise ConfigError("Option commitOffsets needs the option kafka.group.id, the group that the offsets are committed for")
     return ReadOptions(
-        client,
-        subscribe,
-        assign,
-        starting,
-        ending,
-        _positive("maxOffsetsPerTrigger", given.get("maxoffsetspertrigger")),
-        _boolean("failOnDataLoss", given.get("failondataloss"), default=True),
-        _boolean("includeHeaders", given.get("includeheaders"), default=False),
+        client=_reading_client(given),
+        subscribe=subscribe,
+        pattern=pattern,
+        assign=assign,
+        starting=starting,
+        ending=ending,
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=fewest,
+        max_trigger_delay_ms=_duration_ms("maxTriggerDelay", given.get("maxtriggerdelay", "15m")),
+        min_partitions=_count("minPartitions", given),
+        max_records_per_partition=_count("maxRecordsPerPartition", given),
+        fail_on_data_loss=_boolean("failOnDataLoss", given.get("failondataloss"), default=True),
+        include_headers=_boolean("includeHeaders", given.get("includeheaders"), default=False),
+        poll_timeout_ms=_count("kafkaConsumer.pollTimeoutMs", given) or 120_000,
+        fetch_offset_retries=_count("fetchOffset.numRetries", given) or 3,
+        fetch_offset_interval_ms=_count("fetchOffset.retryIntervalMs", given, least=0, default=10) or 0,
+        commit_offsets=commit_offsets,
     )
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Checks the options of a write; ConfigError, one line naming the option."""
     given = _lowered(options)
-    _check_names(given, _SERVED_WRITING, "writing")
+    _check_names(given, _WRITING, "writing")
     topic = given.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("Option topic names no topic")
@@ -125,17 +173,23 @@ def _lowered(options: Mapping[str, str]) -> dict[str, str]:
 
 def _check_names(given: Mapping[str, str], served: tuple[str, ...], doing: str) -> None:
     known = {name.lower() for name in served}
-    unserved = {name.lower(): name for name in NOT_SERVED_YET}
-    elsewhere = {name.lower(): name for name in (*_SERVED_READING, *_SERVED_WRITING)}
+    elsewhere = {name.lower(): name for name in (*_READING, *_WRITING)}
     for name in given:
         if name in known:
             continue
-        if name in unserved:
-            raise ConfigError(f"Option {unserved[name]} is not served by this source yet (not yet: {', '.join(NOT_SERVED_YET)})")
         if name in elsewhere:
             raise ConfigError(f"Option {elsewhere[name]} has no meaning when {doing}")
         if not name.startswith("kafka."):
             raise ConfigError(f"Unknown option {name}; there are {', '.join(served)} and kafka.* when {doing}")
+
+
+def _reading_client(given: Mapping[str, str]) -> dict[str, str]:
+    settings = _client_settings(given, CONSUMER_CONFIG)
+    prefix = given.get("groupidprefix")
+    if prefix is not None and "group.id" not in settings:
+        # As in the connector: kafka.group.id goes before the prefix, and each query has a group of its own.
+        settings["group.id"] = f"{prefix}-{uuid4()}"
+    return settings
 
 
 def _client_settings(given: Mapping[str, str], definition: ConfigDef) -> dict[str, str]:
@@ -149,14 +203,23 @@ def _client_settings(given: Mapping[str, str], definition: ConfigDef) -> dict[st
     return settings
 
 
-def _partitions(given: Mapping[str, str]) -> tuple[tuple[str, ...] | None, tuple[TopicPartition, ...] | None]:
-    if ("subscribe" in given) == ("assign" in given):
-        raise ConfigError("Exactly one of the options subscribe and assign must be given")
+def _selection(given: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str | None, tuple[TopicPartition, ...] | None]:
+    if sum(name.lower() in given for name in _SELECTING) != 1:
+        raise ConfigError(f"Exactly one of the options {', '.join(_SELECTING)} must be given")
     if "subscribe" in given:
         topics = tuple(dict.fromkeys(name.strip() for name in given["subscribe"].split(",") if name.strip()))
         if not topics:
             raise ConfigError("Option subscribe names no topic")
-        return topics, None
+        return topics, None, None
+    if "subscribepattern" in given:
+        pattern = given["subscribepattern"]
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"Option subscribePattern is no regular expression: {error}") from None
+        if not pattern.strip():
+            raise ConfigError("Option subscribePattern matches no topic's name")
+        return None, pattern, None
     wrong = ConfigError('Option assign must look like {"topicA":[0,1],"topicB":[2,4]}')
     parsed = _json(given["assign"], wrong)
     chosen: list[TopicPartition] = []
@@ -169,7 +232,30 @@ def _partitions(given: Mapping[str, str]) -> tuple[tuple[str, ...] | None, tuple
             chosen.append(TopicPartition(topic, partition))
     if not chosen:
         raise ConfigError("Option assign names no partition")
-    return None, tuple(sorted(set(chosen)))
+    return None, None, tuple(sorted(set(chosen)))
+
+
+def _latest_when_none(given: Mapping[str, str]) -> bool:
+    name = "startingOffsetsByTimestampStrategy"
+    text = given.get(name.lower(), "error").strip().lower()
+    if text not in ("error", "latest"):
+        raise ConfigError(f"Option {name} must be error or latest, not {text}")
+    return text == "latest"
+
+
+def _position(given: Mapping[str, str], which: str, default: int, *, latest_when_none: bool) -> PositionSpec:
+    """A time for all partitions goes before times for each, and these before offsets."""
+    name = f"{which}Timestamp"
+    if (text := given.get(name.lower())) is not None:
+        if not (text.strip().isascii() and text.strip().isdecimal()):
+            raise ConfigError(f"Option {name} must be milliseconds since 1970, not {text}")
+        return TimeSpec(int(text), latest_when_none)
+    name = f"{which}OffsetsByTimestamp"
+    if (text := given.get(name.lower())) is not None:
+        wrong = ConfigError(f'Option {name} must look like {{"topicA":{{"0":1700000000000}}}}, in milliseconds since 1970')
+        return TimeSpec(_by_partition(text, wrong, least=0), latest_when_none)
+    name = f"{which}Offsets"
+    return _offsets(name, given.get(name.lower()), default)
 
 
 def _offsets(name: str, text: str | None, default: int) -> OffsetSpec:
@@ -179,15 +265,19 @@ def _offsets(name: str, text: str | None, default: int) -> OffsetSpec:
     if text.strip().lower() in words:
         return words[text.strip().lower()]
     wrong = ConfigError(f'Option {name} must be earliest, latest, or look like {{"topicA":{{"0":23,"1":-1}}}} (-2 earliest, -1 latest)')
-    offsets: dict[TopicPartition, int] = {}
+    return _by_partition(text, wrong, least=EARLIEST)
+
+
+def _by_partition(text: str, wrong: ConfigError, *, least: int) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
     for topic, partitions in _json(text, wrong).items():
         if not isinstance(partitions, dict):
             raise wrong
-        for partition, offset in cast(dict[str, object], partitions).items():
-            if not partition.isdecimal() or type(offset) is not int or offset < EARLIEST:
+        for partition, number in cast(dict[str, object], partitions).items():
+            if not (partition.isascii() and partition.isdecimal()) or type(number) is not int or number < least:
                 raise wrong
-            offsets[TopicPartition(topic, int(partition))] = offset
-    return offsets
+            found[TopicPartition(topic, int(partition))] = number
+    return found
 
 
 def _json(text: str, wrong: ConfigError) -> dict[str, object]:
@@ -200,16 +290,29 @@ def _json(text: str, wrong: ConfigError) -> dict[str, object]:
     return cast(dict[str, object], parsed)
 
 
-def _mentions(spec: OffsetSpec, sentinel: int) -> bool:
+def _mentions(spec: PositionSpec, sentinel: int) -> bool:
+    if isinstance(spec, TimeSpec):
+        return False
     return sentinel in spec.values() if isinstance(spec, dict) else spec == sentinel
 
 
-def _positive(name: str, text: str | None) -> int | None:
+def _count(name: str, given: Mapping[str, str], *, least: int = 1, default: int | None = None) -> int | None:
+    text = given.get(name.lower())
     if text is None:
-        return None
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ConfigError(f"Option {name} must be a number of at least 1, not {text}")
+        return default
+    if not (text.strip().isascii() and text.strip().isdecimal()) or int(text) < least:
+        raise ConfigError(f"Option {name} must be a number of at least {least}, not {text}")
     return int(text)
+
+
+_UNITS_MS: Final = {"us": 0.001, "ms": 1, "": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _duration_ms(name: str, text: str) -> int:
+    found = re.fullmatch(r"([0-9]+)\s*([a-z]*)", text.strip().lower())
+    if found is None or found[2] not in _UNITS_MS:
+        raise ConfigError(f"Option {name} must be a time such as 15m, 30s or 500ms, not {text}")
+    return int(int(found[1]) * _UNITS_MS[found[2]])
 
 
 def _boolean(name: str, text: str | None, *, default: bool) -> bool:

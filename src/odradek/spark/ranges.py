@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.base.errors import OdradekError
@@ -52,13 +53,18 @@ def resolve(name: str, spec: OffsetSpec, earliest: Mapping[TopicPartition, int],
     """
     if not isinstance(spec, dict):
         return dict(earliest if spec == EARLIEST else latest)
-    if set(spec) != set(earliest):
-        missing, unknown = sorted(set(earliest) - set(spec)), sorted(set(spec) - set(earliest))
-        parts = [f"it leaves out {', '.join(map(str, missing))}"] if missing else []
-        parts += [f"it names {', '.join(map(str, unknown))}, which are not read"] if unknown else []
-        raise ValueError(f"Option {name} must give an offset for exactly the partitions that are read: {' and '.join(parts)}")
+    exactly(name, spec, earliest)
     known = {EARLIEST: earliest, LATEST: latest}
     return {partition: known[offset][partition] if offset in known else offset for partition, offset in spec.items()}
+
+
+def exactly(name: str, given: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int]) -> None:
+    """ValueError when the option `name` gives something for other partitions than those that are read."""
+    if set(given) != set(read):
+        missing, unknown = sorted(set(read) - set(given)), sorted(set(given) - set(read))
+        parts = [f"it leaves out {', '.join(map(str, missing))}"] if missing else []
+        parts += [f"it names {', '.join(map(str, unknown))}, which are not read"] if unknown else []
+        raise ValueError(f"Option {name} must say something of exactly the partitions that are read: {' and '.join(parts)}")
 
 
 def within_log(
@@ -97,3 +103,31 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
         rows = min(size, max(1 if size else 0, int(share)))
         output[partition] = end[partition] - size + rows
     return output
+
+
+def divided(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
+    """The ranges in pieces of at most `max_records` offsets, and in at least about `min_partitions` pieces, as even as offsets allow.
+
+    As in the connector `min_partitions` is no promise: ranges that are smaller than an even share stay whole, and larger ones get the rest
+    of the pieces in proportion to their sizes.
+    """
+    numbers = [1 if max_records is None else -(-_size(each) // max_records) for each in ranges]
+    if min_partitions is not None and sum(numbers) < min_partitions:
+        share = sum(map(_size, ranges)) / min_partitions
+        large = {index for index, each in enumerate(ranges) if _size(each) >= share}
+        left = min_partitions - sum(number for index, number in enumerate(numbers) if index not in large)
+        weight = sum(_size(ranges[index]) for index in large)
+        for index in large:
+            numbers[index] = max(numbers[index], int(_size(ranges[index]) / weight * left + 0.5))
+    return [piece for each, number in zip(ranges, numbers, strict=True) for piece in _cut(each, number)]
+
+
+def _size(offset_range: OffsetRange) -> int:
+    return offset_range.end - offset_range.start
+
+
+def _cut(offset_range: OffsetRange, pieces: int) -> list[OffsetRange]:
+    partition, start, end = offset_range
+    pieces = min(pieces, end - start)
+    bounds = [start + (end - start) * number // pieces for number in range(pieces + 1)]
+    return [OffsetRange(partition, first, last) for first, last in itertools.pairwise(bounds)]

@@ -6,16 +6,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from odradek.base.ids import TopicPartition
-from odradek.client.consumer.blocking import Consumer
-from odradek.spark.batch import RangePartition, open_consumer, partitions_of, read_range
+from odradek.base.errors import KafkaError
+from odradek.spark.batch import RangePartition, read_range, tasks
 from odradek.spark.options import ReadOptions
+from odradek.spark.planning import Planner
 from odradek.spark.ranges import (
     DataLoss,
     OffsetRange,
@@ -23,7 +25,6 @@ from odradek.spark.ranges import (
     StreamOffset,
     from_stream_offset,
     limited,
-    resolve,
     to_stream_offset,
     within_log,
 )
@@ -32,64 +33,85 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches in the driver; `read` runs in the tasks, on a copy without the driver's consumer."""
+logger = logging.getLogger(__name__)
 
-    def __init__(self, options: ReadOptions) -> None:
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in the driver; `read` runs in the tasks, on a copy without the driver's connections."""
+
+    def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
-        self._consumer: Consumer | None = None
+        self._clock = clock
+        self._planner: Planner | None = None
         self._available_now: Offsets | None = None
         self._newest: Offsets | None = None
+        self._triggered_at: float | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_consumer": None, "_available_now": None, "_newest": None}
+    def __reduce__(self) -> tuple[type[StreamReader], tuple[ReadOptions]]:
+        return type(self), (self._options,)
 
     # -- planning (driver) ------------------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> StreamOffset:
         """Where a query without a checkpoint starts."""
-        chosen = self._partitions()
-        consumer = self._connected()
-        start = resolve("startingOffsets", self._options.starting, consumer.beginning_offsets(chosen), consumer.end_offsets(chosen))
+        planner = self._connected()
+        chosen = planner.partitions()
+        start = planner.position("startingOffsets", self._options.starting, planner.earliest(chosen), planner.latest(chosen))
         return to_stream_offset(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """maxOffsetsPerTrigger."""
+        """maxOffsetsPerTrigger. Spark takes one limit of a source in Python: minOffsetsPerTrigger is kept to by `latestOffset`."""
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Trigger.AvailableNow: what is there now, and nothing that comes later."""
-        self._available_now = self._connected().end_offsets(self._partitions())
+        planner = self._connected()
+        self._available_now = planner.latest(planner.partitions())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> StreamOffset:
-        """The end of the next micro-batch."""
+        """The end of the next micro-batch; `start` when there is to be none yet."""
         begin = from_stream_offset(start)
-        chosen = self._partitions()
-        consumer = self._connected()
-        end = self._available_now if self._available_now is not None else consumer.end_offsets(chosen)
+        planner = self._connected()
+        chosen = planner.partitions()
+        end = self._available_now if self._available_now is not None else planner.latest(chosen)
         self._newest = end
         self._check_gone(begin, end)
-        if isinstance(limit, ReadMaxRows):
-            fresh = [partition for partition in end if partition not in begin]
+        fresh = [partition for partition in end if partition not in begin]
+        if fresh and (isinstance(limit, ReadMaxRows) or self._options.min_offsets_per_trigger is not None):
             # Partitions that appeared since the last micro-batch are read from their beginning.
-            begin |= consumer.beginning_offsets(fresh)
+            begin |= planner.earliest(fresh)
+        if self._is_too_early(begin, end):
+            return dict(start)
+        if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
         # An end before the start (a topic created anew) must show as data loss when the batch is planned, not as going back.
         return to_stream_offset({partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()})
+
+    def _is_too_early(self, begin: Offsets, end: Offsets) -> bool:
+        """Whether minOffsetsPerTrigger are not there yet and maxTriggerDelay is not over. Not with AvailableNow, which has to end."""
+        fewest = self._options.min_offsets_per_trigger
+        if fewest is None or self._available_now is not None:
+            return False
+        now = self._clock()
+        waited = self._triggered_at is None or now - self._triggered_at >= self._options.max_trigger_delay_ms / 1000
+        if not waited and sum(max(0, offset - begin.get(partition, offset)) for partition, offset in end.items()) < fewest:
+            return True
+        self._triggered_at = now
+        return False
 
     def reportLatestOffset(self) -> StreamOffset | None:
         """The newest offsets seen, for the query's progress."""
         return None if self._newest is None else to_stream_offset(self._newest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task per partition with something new."""
+        """One task per partition with something new, or more by minPartitions and maxRecordsPerPartition."""
         begin, stop = from_stream_offset(start), from_stream_offset(end)
         if begin == stop:
             return []
-        consumer = self._connected()
+        planner = self._connected()
         chosen = list(stop)
-        earliest, latest = consumer.beginning_offsets(chosen), consumer.end_offsets(chosen)
+        earliest, latest = planner.earliest(chosen), planner.latest(chosen)
         fresh = [partition for partition in stop if partition not in begin]
         if self._options.fail_on_data_loss:
             for partition in fresh:
@@ -97,16 +119,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise DataLoss(f"{partition} is new to the query, and its first offset is {earliest[partition]} instead of 0")
         ranges = [OffsetRange(partition, begin.get(partition, earliest[partition]), stop[partition]) for partition in chosen]
         kept = within_log(ranges, earliest, latest, fail_on_data_loss=self._options.fail_on_data_loss)
-        return [RangePartition(offset_range) for offset_range in kept]
+        return tasks(self._options, kept)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: the offsets are in Spark's checkpoint."""
+        """A micro-batch is finished: with commitOffsets its end is committed to the group.
+
+        What counts stands in Spark's checkpoint: a commit that fails is a warning.
+        """
+        if self._options.commit_offsets:
+            try:
+                self._connected().commit(from_stream_offset(end))
+            except KafkaError as error:
+                logger.warning("Offsets of the query were not committed to group %s: %s", self._options.client["group.id"], error)
 
     def stop(self) -> None:
         """Closes the driver's connections."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
 
     def _check_gone(self, begin: Offsets, end: Offsets) -> None:
         gone = sorted(set(begin) - set(end))
@@ -119,14 +149,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{first} ends at offset {end[first]}, but was read up to {begin[first]} before; was the topic deleted and created again?"
             )
 
-    def _partitions(self) -> list[TopicPartition]:
-        return partitions_of(self._options, self._connected())
-
-    def _connected(self) -> Consumer:
-        if self._consumer is None:
+    def _connected(self) -> Planner:
+        if self._planner is None:
             # Every trigger asks anew, so that new partitions are found.
-            self._consumer = open_consumer(self._options, metadata_max_age_ms=5000)
-        return self._consumer
+            self._planner = Planner(self._options, metadata_max_age_ms=5000)
+        return self._planner
 
     # -- reading (tasks) --------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,112 @@
+"""What a query asks a cluster for before it reads: its partitions, and where they begin and end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin.blocking import Admin
+from odradek.client.config import ADMIN_CONFIG, Setting
+from odradek.client.consumer.blocking import Consumer
+from odradek.spark.options import PositionSpec, ReadOptions, TimeSpec
+from odradek.spark.ranges import Offsets, exactly, resolve
+
+T = TypeVar("T")
+
+
+def open_consumer(options: ReadOptions, **more: Setting) -> Consumer:
+    """A consumer for planning or reading."""
+    settings: dict[str, Setting] = dict(options.client)
+    settings.setdefault("client.id", "odradek-spark")
+    settings.setdefault("allow.auto.create.topics", "false")
+    settings["auto.offset.reset"] = "none"
+    # What was read stands in Spark's checkpoint.
+    settings["enable.auto.commit"] = "false"
+    for name, value in more.items():
+        settings.setdefault(name.replace("_", "."), value)
+    return Consumer(settings)
+
+
+class Planner:
+    """Asks for a query, in the driver, with a consumer that is open until `close`.
+
+    What fails and may pass is asked for `fetchOffset.numRetries` times in all, beside what the client tries by itself.
+    """
+
+    def __init__(self, options: ReadOptions, **settings: Setting) -> None:
+        self._options = options
+        self._consumer = open_consumer(options, **settings)
+
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that the query reads now; KafkaError for a topic that does not exist."""
+        options = self._options
+        if options.assign is not None:
+            return list(options.assign)
+        topics = options.subscribe if options.pattern is None else self._matching(options.pattern)
+        return [
+            TopicPartition(topic, partition)
+            for topic in topics or ()
+            for partition in self._again(lambda topic=topic: self._consumer.partitions_for(topic))  # type: ignore[misc]
+        ]
+
+    def _matching(self, pattern: str) -> list[str]:
+        """The topics whose whole name matches, without Kafka's own."""
+        settings = {name: value for name, value in self._options.client.items() if name in ADMIN_CONFIG}
+        with Admin(settings) as admin:
+            names = self._again(lambda: [topic.name for topic in admin.list_topics()])
+        return sorted(name for name in names if re.fullmatch(pattern, name))
+
+    def earliest(self, partitions: list[TopicPartition]) -> Offsets:
+        """The first offset of each."""
+        return self._again(lambda: self._consumer.beginning_offsets(partitions))
+
+    def latest(self, partitions: list[TopicPartition]) -> Offsets:
+        """The offset behind the last record of each that may be read (isolation.level)."""
+        return self._again(lambda: self._consumer.end_offsets(partitions))
+
+    def position(self, name: str, spec: PositionSpec, earliest: Offsets, latest: Offsets) -> Offsets:
+        """The offset of each partition of `earliest` by the option `name`.
+
+        ValueError for other partitions, and for a time behind all records unless `latest` is wanted then.
+        """
+        if not isinstance(spec, TimeSpec):
+            return resolve(name, spec, earliest, latest)
+        times = dict.fromkeys(earliest, spec.times) if isinstance(spec.times, int) else spec.times
+        exactly(name, times, earliest)
+        found = self._offsets_for_times(times)
+        output: Offsets = {}
+        for partition, time_ms in times.items():
+            offset = found[partition]
+            if offset is None and not spec.latest_when_none:
+                raise ValueError(
+                    f"No offset of {partition} has a timestamp of {time_ms} or later; "
+                    "the option startingOffsetsByTimestampStrategy=latest begins at its end then"
+                )
+            output[partition] = latest[partition] if offset is None else offset
+        return output
+
+    def _offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        found = self._again(lambda: self._consumer.offsets_for_times(times))
+        return {partition: None if each is None else each.offset for partition, each in found.items()}
+
+    def commit(self, offsets: Offsets) -> None:
+        """Stores offsets for the group of the consumer."""
+        self._consumer.commit(offsets)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._consumer.close()
+
+    def _again(self, ask: Callable[[], T]) -> T:
+        for _ in range(self._options.fetch_offset_retries - 1):
+            try:
+                return ask()
+            except KafkaError as error:
+                if not error.code.retriable:
+                    raise
+                time.sleep(self._options.fetch_offset_interval_ms / 1000)
+        return ask()

@@ -1,0 +1,16 @@
+"""docs/spark.md has every option there is, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from odradek.spark import options
+
+PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+
+
+def test_the_page_has_every_option() -> None:
+    rows = [row.split("|")[1] for row in PAGE.splitlines() if row.startswith("| `")]
+    shown = {name for row in rows for name in re.findall(r"`([^`]+)`", row) if not name.startswith("kafka.")}
+    assert shown == set(options._READING)
