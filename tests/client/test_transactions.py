@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from odradek.base.errors import ErrorCode
 from odradek.client import (
     Admin,
@@ -19,6 +21,7 @@ from odradek.client import (
 )
 from odradek.client.types import ConfigChange, ConfigResource, ConsumerGroupMetadata
 from odradek.testing.embedded import unique_name
+from tests.client.conftest import CONFIG
 
 
 def committed(bootstrap: str, topic: str, partitions: int = 3) -> dict[int, list[bytes | None]]:
@@ -32,6 +35,24 @@ def committed(bootstrap: str, topic: str, partitions: int = 3) -> dict[int, list
             for record in consumer.poll(1000):
                 found[record.partition].append(record.value)
     return found
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        *[(OdradekBroker, level) for level in (2, 1, 0)],
+        *[pytest.param((JvmBroker, level), marks=pytest.mark.jvm) for level in (2, 1)],
+    ],
+    ids=lambda param: f"{param[0].name}-{param[1]}",
+)
+def bootstrap(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A broker of each kind and level of transaction.version."""
+    kind, level = request.param
+    broker: BrokerProcess = kind(tmp_path_factory.mktemp("broker"), CONFIG)
+    broker.features["transaction.version"] = level
+    broker.start()
+    yield broker.bootstrap
+    broker.stop()
 
 
 @pytest.fixture

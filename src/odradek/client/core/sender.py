@@ -161,10 +161,9 @@ class Sender:
         Nodes that are needed and not connected are named in `connect`; nothing is dispatched to them yet, so that requests go out in order.
         """
         transactions = self._transactions
-        if transactions is not None and transactions.error is not None:
-            self.abort(transactions.error)
         for batch in self._accumulator.expired(now_ms, self._config.delivery_timeout_ms):
             self._give_up(batch, self._timeout(batch, now_ms), certain=False)
+        self._drop_after_failure()
         self._renumber_gaps()
         if self._config.idempotent and self.producer_id < 0:
             waiting = self._accumulator.waiting > 0 and transactions is None
@@ -319,6 +318,7 @@ class Sender:
             self._state(batch.topic_partition).in_flight.remove(batch)
             stale = stale or answer.error in LEADERSHIP_ERRORS
             self._answered(batch, answer, now_ms)
+        self._drop_after_failure()
         return stale
 
     def on_sent_without_answer(self, dispatch: Dispatch) -> None:
@@ -336,6 +336,11 @@ class Sender:
         """Fails everything that waits, and nothing is tried again: what is on the wire ends with its answer or its connection."""
         self._closed = True
         self.abort(error)
+
+    def _drop_after_failure(self) -> None:
+        """Nothing more of a transaction that has failed is sent."""
+        if self._transactions is not None and self._transactions.error is not None:
+            self.abort(self._transactions.error)
 
     def close_open_batches(self) -> None:
         """What comes from now on does not get into a batch that is there."""

@@ -21,6 +21,7 @@ from odradek.client.core.transactions import (
     IllegalTransactionState,
     State,
     TransactionAborted,
+    TransactionError,
     Transactions,
     Verdict,
     judge,
@@ -268,11 +269,7 @@ class TransactionManager:
                 at_most=_LAST_VERSION_FOR_PRODUCERS,
                 wanted=self._is_wanted,
             )
-        except TransactionAborted:
-            return
-        except KafkaError as error:
-            with self._lock:
-                self._sender.abort(error)
+        except (TransactionAborted, TransactionError):
             return
         with self._lock:
             self.core.added(partitions)
@@ -317,7 +314,9 @@ class TransactionManager:
             self._sender.trouble = f"{type(asked).__name__.removesuffix('Request')}: {message or code.name}"
             if verdict in (Verdict.ABORTABLE, Verdict.FATAL):
                 with self._lock:
-                    raise self.core.fail(code, message or self._sender.trouble, abortable=verdict is Verdict.ABORTABLE)
+                    failed = self.core.fail(code, message or self._sender.trouble, abortable=verdict is Verdict.ABORTABLE)
+                    self._sender.abort(failed)
+                    raise failed
             if verdict is Verdict.MOVED:
                 coordinator.forget()
             if wanted is not None and not wanted() and (may_be_lost or not lost):
