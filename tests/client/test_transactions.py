@@ -103,6 +103,7 @@ def test_arrow_rows_many_records_and_keys_are_part_of_it(bootstrap: str, topic: 
             producer.send_many(topic, [b"c", b"d"], partition=1)
             producer.send(topic, b"e", partition=2)
             producer.send(topic, b"f", partition=2)
+            producer.flush()
             producer.commit_transaction() if commit else producer.abort_transaction()
     assert committed(bootstrap, topic) == {0: [b"a", b"b"], 1: [b"c", b"d"], 2: [b"e", b"f"]}
 

@@ -492,3 +492,37 @@ def test_outside_of_a_transaction_there_is_nothing_to_abort() -> None:
     assert not core.fail(E.TRANSACTION_ABORTABLE, "no", abortable=True).abortable
     assert core.state is State.FATAL
     assert core.fail(E.NONE, "later", abortable=True).message == "no", "the first one counts"
+    assert not core.admits(TopicPartition(TOPIC, 0))
+    assert core.wanted == []
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_what_is_on_the_wire_at_an_abort_is_not_sent_again(level: int) -> None:
+    async def story(world: World, sending: SimulatedProducer) -> None:
+        await sending.init_transactions()
+        sending.begin_transaction()
+        world.plan[ProduceRequest] = [NEVER]
+        lost = await sending.send(TOPIC, b"a")
+        await asyncio.sleep(0.1)
+        begun = asyncio.get_running_loop().time()
+        await sending.abort_transaction()
+        assert asyncio.get_running_loop().time() - begun < 2
+        assert len(world.of(ProduceRequest)) == 1
+        with pytest.raises(KafkaError):
+            lost.result()
+        await _one(sending)
+        assert world.headers()[-1] == (6, 0)
+
+    play(story, level, request_timeout_ms="500", delivery_timeout_ms="60000")
+
+
+def test_partitions_are_wanted_only_while_something_is_sent() -> None:
+    core = Transactions("id")
+    core.initialize()
+    core.end()
+    core.begin(implicit=False)
+    assert not core.admits(TopicPartition(TOPIC, 0))
+    assert core.wanted == [TopicPartition(TOPIC, 0)]
+    assert core.fail(E.TRANSACTION_ABORTABLE, "no", abortable=True).abortable
+    assert not core.admits(TopicPartition(TOPIC, 1))
+    assert core.wanted == []
