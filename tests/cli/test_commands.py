@@ -408,3 +408,14 @@ def test_scrub_fails_for_what_no_start_mends(
     monkeypatch.setattr("odradek.storage.scrub.scrub", lambda *_: found)
     answer = command("storage", "scrub", str(file))
     assert (answer.status, len(answer.out.splitlines()), answer.err) == (status, len(unflushed), told)
+
+
+def test_all_records_are_one_transaction_when_the_producer_has_a_name(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"a\nb\n" + b"x" * 2_000_000 + b"\n")
+    committed = ("consume", "-t", topic, "-e", "-X", "isolation.level=read_committed", "-b", bootstrap)
+    produce_ = ("produce", "-t", topic, "-p", "0", "-X", "transactional.id=cli", "-b", bootstrap)
+    assert command(*produce_, "-l", str(lines)).status == 1, "the last one is too large for the topic"
+    assert command(*committed).out == ""
+    assert command(*produce_, stdin=b"c\nd\n").status == 0
+    assert command(*committed).out == "c\nd\n"

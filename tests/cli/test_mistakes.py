@@ -582,9 +582,9 @@ MISTAKES = (
     Mistake("produce -t only -l @/none", 1, "odradek produce: @/none: No such file or directory"),
     Mistake("produce -t only -X acks=9", 1, "odradek produce: Invalid value 9 for configuration acks: <*>"),
     Mistake(
-        "produce -t only -X transactional.id=t",
+        "produce -t only -X transactional.id=t -X acks=1",
         1,
-        "odradek produce: Configuration transactional.id is refused: transactions are not served by this client yet",
+        "odradek produce: transactional.id needs acks=all",
     ),
     Mistake(
         "produce -t there -p 2 -l @/lines",

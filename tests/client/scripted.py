@@ -33,6 +33,10 @@ SERVED = {
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
 }
 TOPIC = "t"
 TOPIC_ID = UUID(int=7)
@@ -47,6 +51,10 @@ class ScriptedBrokers:
         self.nodes = range(1, count + 1)
         self.asked: list[tuple[int, Message]] = []
         """(node id, request) in the order of their arrival, but for ApiVersions."""
+        self.versions: list[tuple[type[Message], int]] = []
+        """The versions of what was asked."""
+        self.features: dict[str, int] = {}
+        """Levels that are announced to those who connect."""
         self.dialled = 0
         self.open: set[asyncio.BaseTransport] = set()
         self._loop = loop
@@ -60,7 +68,11 @@ class ScriptedBrokers:
                 api_keys=[
                     ApiVersionsResponse.ApiVersion(api_key=key, min_version=least, max_version=most)
                     for key, (least, most) in SERVED.items()
-                ]
+                ],
+                finalized_features=[
+                    ApiVersionsResponse.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                    for name, level in self.features.items()
+                ],
             )
         self.asked.append((node, request))
         return self._answer(node, request)
@@ -103,6 +115,7 @@ class _Connection(asyncio.Protocol):
             body, self._received = self._received[4 : 4 + size], self._received[4 + size :]
             header, offset = decode_request_header(body)
             request = request_class(header.api_key).decode(body[offset:], header.api_version)
+            self._brokers.versions.append((type(request), header.api_version))
             response = self._brokers.respond(self._node, request)
             if response is not None:
                 head = encode_response_header(header.api_key, header.api_version, header.correlation_id)

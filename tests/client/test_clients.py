@@ -205,7 +205,10 @@ def test_records_are_deleted(bootstrap: str, topic: str) -> None:
     ("settings", "said"),
     [
         ({"no.such.key": "1"}, "Unknown configuration key no.such.key"),
-        ({"transactional.id": "x"}, "transactional.id is refused: transactions are not served by this client yet"),
+        ({"transactional.id": ""}, "transactional.id must not be empty"),
+        ({"transactional.id": "x", "enable.idempotence": False}, "transactional.id needs enable.idempotence=true"),
+        ({"transactional.id": "x", "acks": "1"}, "transactional.id needs acks=all"),
+        ({"transaction.two.phase.commit.enable": True}, "two-phase commit is not served by this client yet"),
         ({"linger.ms": "soon"}, "linger.ms"),
         ({"enable.idempotence": True, "acks": "1"}, "enable.idempotence=true needs acks=all"),
         ({"delivery.timeout.ms": 1}, "delivery.timeout.ms must be at least"),

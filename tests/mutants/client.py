@@ -98,8 +98,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="sequence-of-middle-reused",
         path="client/core/sender.py",
-        before="if certain and after == state.next_sequence and not state.reset_wanted:",
-        after="if certain and not state.reset_wanted:",
+        before="gap = not certain or after != state.next_sequence or state.reset_wanted",
+        after="gap = not certain or state.reset_wanted",
         breaks="A refused batch hands back its sequence although later ones are in use.",
         tests="client/test_splitting.py client/test_sender.py",
     ),
@@ -171,7 +171,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="echo-taken-for-loss",
         path="client/core/sender.py",
-        before="if error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.base_sequence == expected:",
+        before="if error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.base_sequence == self._expected(batch):",
         after="if True:",
         breaks="The echo of an earlier failure costs a new epoch.",
         tests="client/test_splitting.py client/test_sender.py",
@@ -379,8 +379,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="late-refusal-counts-as-loss",
         path="client/core/sender.py",
-        before="expected = 0 if batch.acked_before < 0 else increment_sequence(batch.acked_before, 1)",
-        after="expected = 0 if state.last_acked_sequence < 0 else increment_sequence(state.last_acked_sequence, 1)",
+        before="batch.base_sequence == self._expected(batch):",
+        after="batch.base_sequence == (0 if state.last_acked_sequence < 0 else increment_sequence(state.last_acked_sequence, 1)):",
         breaks="A batch that was refused because its predecessor was not there yet costs an epoch when the news comes late.",
         tests="client/test_sender.py",
     ),

@@ -211,7 +211,12 @@ class KafkaError(OdradekError):
         self.code = code
         self.message = message
 
-    def __reduce__(self) -> tuple[type[KafkaError], tuple[ErrorCode, str | None]]:
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may be sent again with hope."""
+        return self.code.retriable
+
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.code, self.message)
 
 

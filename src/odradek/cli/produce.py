@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -64,7 +65,8 @@ def command(
     """Write records to a topic.
 
     Lines of standard input, lines of the files of -l, or each FILE as one record. Returns when every record is acknowledged; the first
-    one that is not ends the command with status 1.
+    one that is not ends the command with status 1. With `-X transactional.id=ID` all of them are one transaction:
+    read together or not at all.
     """
     if key is not None and key_delimiter is not None:
         raise click.UsageError("-k and -K exclude one another")
@@ -87,7 +89,7 @@ def command(
     shape = _Shape(
         unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
     )
-    with Producer(chosen) as producer:
+    with Producer(chosen) as producer, producer.transaction() if "transactional.id" in chosen else nullcontext():
         sink = _Sink(producer, topic, partition, shape)
         if whole_files:
             sink.write(_limit((path.read_bytes() for path in whole_files), count))

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from odradek.client.core.offsets import CommitFailed as CommitFailed
     from odradek.client.core.sasl import OAuthToken as OAuthToken
     from odradek.client.core.subscription import SubscriptionPattern as SubscriptionPattern
+    from odradek.client.core.transactions import IllegalTransactionState as IllegalTransactionState
+    from odradek.client.core.transactions import TransactionAborted as TransactionAborted
+    from odradek.client.core.transactions import TransactionError as TransactionError
     from odradek.client.failures import AuthenticationFailed as AuthenticationFailed
     from odradek.client.metrics import MetricName as MetricName
     from odradek.client.producer.aio import AsyncProducer as AsyncProducer
@@ -45,6 +48,7 @@ _HOMES = {
     "Consumer": "odradek.client.consumer.blocking",
     "ConsumerGroupMetadata": "odradek.client.types",
     "ConsumerRecord": "odradek.client.types",
+    "IllegalTransactionState": "odradek.client.core.transactions",
     "KafkaError": "odradek.base.errors",
     "MetricName": "odradek.client.metrics",
     "NewTopic": "odradek.client.types",
@@ -56,6 +60,8 @@ _HOMES = {
     "RecordMetadata": "odradek.client.types",
     "SubscriptionPattern": "odradek.client.core.subscription",
     "TopicPartition": "odradek.base.ids",
+    "TransactionAborted": "odradek.client.core.transactions",
+    "TransactionError": "odradek.client.core.transactions",
 }
 
 __all__ = [
@@ -70,6 +76,7 @@ __all__ = [
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "IllegalTransactionState",
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",
@@ -79,6 +86,8 @@ __all__ = [
     "RecordMetadata",
     "SubscriptionPattern",
     "TopicPartition",
+    "TransactionAborted",
+    "TransactionError",
 ]
 
 

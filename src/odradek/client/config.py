@@ -63,6 +63,21 @@ PRODUCER_KEYS: tuple[Key, ...] = (
         "How long after send() a record is either acknowledged or failed, milliseconds.",
         at_least(0),
     ),
+    Key(
+        "transactional.id",
+        STRING,
+        None,
+        LOW,
+        "Names the producer across restarts: it sends in transactions, and whoever has the same name later fences it.",
+    ),
+    Key(
+        "transaction.timeout.ms",
+        INT,
+        "60000",
+        LOW,
+        "How long a transaction may stay open before the coordinator aborts it, milliseconds.",
+        at_least(1),
+    ),
     Key("enable.idempotence", BOOLEAN, "true", LOW, "No duplicates and no reordering when the producer retries."),
     Key("max.in.flight.requests.per.connection", INT, "5", LOW, "Requests without an answer yet, per broker.", at_least(1)),
     Key("retries", INT, "2147483647", HIGH, "How often a failed batch is sent again within delivery.timeout.ms.", between(0, 2147483647)),
@@ -132,7 +147,7 @@ PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
 CONSUMER_CONFIG = ConfigDef(CONSUMER_KEYS)
 ADMIN_CONFIG = ConfigDef(COMMON_KEYS, ADMIN_KEYS)
 
-_TRANSACTIONS = "transactions are not served by this client yet"
+_TWO_PHASES = "two-phase commit is not served by this client yet"
 _SERIALIZERS = "serializers are not served by this client yet: it takes and gives bytes and text"
 _PARTITIONERS = "other partitioners are not served by this client yet: send() takes a partition"
 _SHARE = "share groups are not served by this client"
@@ -150,9 +165,7 @@ NOT_SERVED_YET: dict[str, str] = {
     "partitioner.ignore.keys": _PARTITIONERS,
     "share.acknowledgement.mode": _SHARE,
     "share.acquire.mode": _SHARE,
-    "transaction.timeout.ms": _TRANSACTIONS,
-    "transaction.two.phase.commit.enable": _TRANSACTIONS,
-    "transactional.id": _TRANSACTIONS,
+    "transaction.two.phase.commit.enable": _TWO_PHASES,
 }
 """Keys of Kafka's clients that this client refuses, and why."""
 
@@ -261,6 +274,11 @@ class ClientConfig:
             self._check_producer_rules()
 
     def _check_producer_rules(self) -> None:
+        if self.was_given("transactional.id"):
+            if not self.text("transactional.id"):
+                raise ConfigError("Configuration transactional.id must not be empty")
+            if (self.was_given("enable.idempotence") and not self.flag("enable.idempotence")) or self._idempotence_conflict() is not None:
+                raise ConfigError(f"transactional.id needs {self._idempotence_conflict() or 'enable.idempotence=true'}")
         if self.flag("enable.idempotence"):
             # As Kafka's producer: a conflicting setting switches the default off, but contradicts an explicit wish.
             why = self._idempotence_conflict()

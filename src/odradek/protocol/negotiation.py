@@ -15,12 +15,14 @@ NEWEST_API_VERSIONS = 4
 class ApiVersionTable:
     """The version ranges that one node has announced."""
 
-    __slots__ = ("node", "ranges")
+    __slots__ = ("features", "node", "ranges")
 
     def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
         self.ranges: dict[int, tuple[int, int]] = dict(ranges)
         self.node = "the broker"
         """What errors call the node."""
+        self.features: dict[str, int] = {}
+        """The levels of the cluster's features, as far as the node has said (KIP-584)."""
 
     @classmethod
     def announced(cls, api_keys: Iterable[tuple[int, int, int]]) -> ApiVersionTable:
@@ -92,4 +94,6 @@ class Negotiation:
         response = ApiVersionsResponse.decode(body, self.version)
         if response.error_code:
             raise KafkaError(code_of(response.error_code), "ApiVersions")
-        return ApiVersionTable.announced((entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys)
+        table = ApiVersionTable.announced((entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys)
+        table.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
+        return table

@@ -13,6 +13,7 @@ _TIMESTAMP = struct.Struct(">q")
 _CRC = struct.Struct(">I")
 
 _LOG_APPEND_TIME_MASK = 0x08
+_TRANSACTIONAL_MASK = 0x10
 
 Buffer = bytes | bytearray | memoryview
 
@@ -45,9 +46,13 @@ def with_max_timestamp(batch: Buffer, max_timestamp: int, *, log_append_time: bo
     return bytes(changed)
 
 
-def with_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
-    """The batch with another producer id, epoch and base sequence and a fresh CRC, as a client needs it after a new epoch."""
+def with_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False) -> bytes:
+    """The batch with another producer id, epoch and base sequence and a fresh CRC, as a client needs it after a new epoch; `transactional`
+    makes it part of a transaction.
+    """
     changed = bytearray(batch)
+    if transactional:
+        _ATTRIBUTES.pack_into(changed, 21, int(_ATTRIBUTES.unpack_from(changed, 21)[0]) | _TRANSACTIONAL_MASK)
     struct.pack_into(">qhi", changed, 43, producer_id, producer_epoch, base_sequence)
     seal(changed)
     return bytes(changed)

@@ -22,6 +22,9 @@ LAST_PRODUCE_BY_NAME = 12
 LAST_FETCH_BY_NAME = 12
 """The next versions name topics by id only (KIP-516)."""
 
+LAST_PRODUCE_OF_ADDED_PARTITIONS = 11
+"""The next versions add partitions to a transaction by themselves (KIP-890)."""
+
 _NO_ANSWER = BatchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, message="the broker's answer leaves this partition out")
 
 
@@ -39,7 +42,9 @@ def topic_ids(view: ClusterView, topics: Iterable[str]) -> dict[str, UUID] | Non
 # -- Produce ----------------------------------------------------------------------------------------------------------------------------
 
 
-def produce_request(batches: Sequence[Batch], acks: int, timeout_ms: int, ids: Mapping[str, UUID] | None) -> ProduceRequest:
+def produce_request(
+    batches: Sequence[Batch], acks: int, timeout_ms: int, ids: Mapping[str, UUID] | None, transactional_id: str | None = None
+) -> ProduceRequest:
     """One request for batches of distinct partitions; their payloads are not copied."""
     by_topic: defaultdict[str, list[ProduceRequest.PartitionProduceData]] = defaultdict(list)
     for batch in batches:
@@ -49,7 +54,7 @@ def produce_request(batches: Sequence[Batch], acks: int, timeout_ms: int, ids: M
         ProduceRequest.TopicProduceData(name=topic, topic_id=ids[topic] if ids else ZERO_UUID, partition_data=partitions)
         for topic, partitions in by_topic.items()
     ]
-    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
+    return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=data)
 
 
 def produce_answers(batches: Sequence[Batch], response: ProduceResponse, ids: Mapping[str, UUID] | None) -> list[BatchAnswer]:

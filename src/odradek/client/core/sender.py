@@ -16,6 +16,9 @@ Ordering, for an idempotent producer, per partition:
 4. OUT_OF_ORDER_SEQUENCE_NUMBER for a batch that is not the next after the last acknowledged one is the echo of an earlier failure: rule 2.
    Otherwise, and for UNKNOWN_PRODUCER_ID and INVALID_PRODUCER_EPOCH, the broker has lost or replaced the state: rule 3, then try again.
 
+5. A transactional producer never takes an epoch by itself: what would need rule 3 fails its transaction, and the coordinator has the next
+   epoch for it (`core.transactions`). Batches go out only within a transaction.
+
 Without idempotence, order survives retries only with one batch of the partition on the wire (max.in.flight 1), as in Kafka.
 All times are monotonic milliseconds.
 """
@@ -31,6 +34,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.core.accumulator import Accumulator, Batch, RecordTuple, record_size, sequence_before
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
+from odradek.client.core.transactions import Transactions
 from odradek.records.batch import HEADER_SIZE, decode_records, encode_batch, increment_sequence
 from odradek.records.compression import Compression
 from odradek.records.patch import with_producer
@@ -70,6 +74,8 @@ class Work(NamedTuple):
     needs_metadata: bool
     needs_producer_id: bool
     wake_in_ms: int
+    needs_partitions: bool = False
+    """Whether partitions have to be added to the transaction first."""
 
 
 class BatchAnswer(NamedTuple):
@@ -109,18 +115,25 @@ class Sender:
         "_nodes",
         "_on_release",
         "_partitions",
+        "_transactions",
         "producer_epoch",
         "producer_id",
         "trouble",
     )
 
     def __init__(
-        self, config: SenderConfig, accumulator: Accumulator, backoff: Backoff, on_release: Callable[[], object] | None = None
+        self,
+        config: SenderConfig,
+        accumulator: Accumulator,
+        backoff: Backoff,
+        on_release: Callable[[], object] | None = None,
+        transactions: Transactions | None = None,
     ) -> None:
         self._config = config
         self._accumulator = accumulator
         self._backoff = backoff
         self._on_release = on_release
+        self._transactions = transactions
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._nodes: dict[int, int] = {}
         self._flying = 0
@@ -147,13 +160,15 @@ class Sender:
 
         Nodes that are needed and not connected are named in `connect`; nothing is dispatched to them yet, so that requests go out in order.
         """
+        transactions = self._transactions
         for batch in self._accumulator.expired(now_ms, self._config.delivery_timeout_ms):
             self._give_up(batch, self._timeout(batch, now_ms), certain=False)
+        self._drop_after_failure()
         self._renumber_gaps()
         if self._config.idempotent and self.producer_id < 0:
-            waiting = self._accumulator.waiting > 0
+            waiting = self._accumulator.waiting > 0 and transactions is None
             return Work([], set(), False, waiting, self._next_expiry(now_ms))
-        needs_metadata = False
+        needs_metadata = needs_partitions = False
         connect: set[int] = set()
         wake = self._next_expiry(now_ms)
         chosen: dict[int, list[Batch]] = {}
@@ -169,10 +184,12 @@ class Sender:
                 needs_metadata = True
             elif not is_connected(leader):
                 connect.add(leader)
+            elif transactions is not None and not transactions.admits(topic_partition):
+                needs_partitions = True
             elif self._may_send(topic_partition, queue[0]) and self._nodes.get(leader, 0) < self._config.max_in_flight:
                 self._choose(chosen.setdefault(leader, []), queue)
         dispatches = [self._dispatch(node, batches) for node, batches in chosen.items() if batches]
-        return Work(dispatches, connect, needs_metadata, False, wake)
+        return Work(dispatches, connect, needs_metadata, False, wake, needs_partitions)
 
     def _choose(self, batches: list[Batch], queue: deque[Batch]) -> None:
         total = sum(len(batch.payload or b"") for batch in batches)
@@ -221,6 +238,10 @@ class Sender:
     def on_producer_id(self, producer_id: int, producer_epoch: int) -> None:
         """The broker has handed out an id."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        if self._transactions is not None:
+            # Nothing is outstanding between two transactions: what was uncertain belongs to the epoch before.
+            for state in self._partitions.values():
+                state.reset_wanted = False
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
         state = self._partitions.get(topic_partition)
@@ -250,14 +271,19 @@ class Sender:
                 producer_id=batch.producer_id,
                 producer_epoch=batch.producer_epoch,
                 base_sequence=batch.base_sequence,
+                transactional=self._transactions is not None,
             )
             batch.records = []
         elif batch.has_sequence and not batch.payload_has_sequence:
-            batch.payload = with_producer(batch.payload, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+            batch.payload = with_producer(
+                batch.payload, batch.producer_id, batch.producer_epoch, batch.base_sequence, transactional=self._transactions is not None
+            )
         batch.payload_has_sequence = batch.has_sequence
 
     def _renumber_gaps(self) -> None:
         """Rule 3: takes the next epoch for the partitions with a gap in which nothing is uncertain any more."""
+        if self._transactions is not None:
+            return
         ready = {partition: state for partition, state in self._partitions.items() if self._may_renumber(partition, state)}
         if not ready or self.producer_id < 0:
             return
@@ -292,6 +318,7 @@ class Sender:
             self._state(batch.topic_partition).in_flight.remove(batch)
             stale = stale or answer.error in LEADERSHIP_ERRORS
             self._answered(batch, answer, now_ms)
+        self._drop_after_failure()
         return stale
 
     def on_sent_without_answer(self, dispatch: Dispatch) -> None:
@@ -309,6 +336,17 @@ class Sender:
         """Fails everything that waits, and nothing is tried again: what is on the wire ends with its answer or its connection."""
         self._closed = True
         self.abort(error)
+
+    def _drop_after_failure(self) -> None:
+        """Nothing more of a transaction that has failed is sent."""
+        if self._transactions is not None and self._transactions.error is not None:
+            self.abort(self._transactions.error)
+
+    def close_open_batches(self) -> None:
+        """What comes from now on does not get into a batch that is there."""
+        for queue in self._accumulator.queues.values():
+            for batch in queue:
+                self._accumulator.close(batch)
 
     def abort(self, error: BaseException) -> None:
         """Fails everything that waits; what is on the wire ends with its answer, or waits again."""
@@ -355,14 +393,22 @@ class Sender:
     def _may_retry(self, batch: Batch, state: PartitionState, error: ErrorCode, now_ms: int) -> bool:
         if self._closed or self._is_expired(batch, now_ms) or batch.attempts >= self._config.retries:
             return False
+        if self._transactions is not None:
+            if not self._transactions.is_sending:
+                return False
+            if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                return batch.base_sequence != self._expected(batch)
+            return error.retriable
         if batch.has_sequence and error in _LOST_STATE:
-            # What was acknowledged meanwhile may not have been there yet when the broker refused the batch.
-            expected = 0 if batch.acked_before < 0 else increment_sequence(batch.acked_before, 1)
-            if error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.base_sequence == expected:
+            if error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or batch.base_sequence == self._expected(batch):
                 state.reset_wanted = True
             batch.refused = True
             return True
         return error.retriable
+
+    def _expected(self, batch: Batch) -> int:
+        """The next sequence when the batch was sent: what was acknowledged meanwhile may not have been there when the broker refused it."""
+        return 0 if batch.acked_before < 0 else increment_sequence(batch.acked_before, 1)
 
     def _split(self, batch: Batch, now_ms: int) -> None:
         """The broker takes only smaller batches: its records go back as batches of half the size at most."""
@@ -399,12 +445,16 @@ class Sender:
     def _give_up(self, batch: Batch, error: BaseException, *, certain: bool, record_errors: dict[int, str | None] | None = None) -> None:
         """`certain`: the broker does not have the batch and never will."""
         state = self._state(batch.topic_partition)
+        gap = False
         if batch.has_sequence:
             after = increment_sequence(batch.base_sequence, batch.record_count)
-            if certain and after == state.next_sequence and not state.reset_wanted:
-                state.next_sequence = batch.base_sequence
-            else:
+            gap = not certain or after != state.next_sequence or state.reset_wanted
+            if gap:
                 state.reset_wanted = True
+            else:
+                state.next_sequence = batch.base_sequence
+        if self._transactions is not None:
+            self._transactions.batch_failed(error, certain=not gap)
         self._released(batch)
         batch.fail(error, record_errors)
 

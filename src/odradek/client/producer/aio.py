@@ -7,17 +7,20 @@ async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, cast
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
+from odradek.client.core.transactions import State
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
-from odradek.client.types import ArrowRows, Content, HeadersInput, RecordMetadata
+from odradek.client.producer.transactions import GivenOffsets
+from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, RecordMetadata
 
 
 class AsyncProducer:
@@ -146,6 +149,49 @@ class AsyncProducer:
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
         return sorted((self.engine.cluster.known_topic(topic) or await self.engine.topic(topic)).partitions)
+
+    async def init_transactions(self) -> None:
+        """Takes the transactional.id: producers that had it are fenced, and what they left open is aborted. Once, before all transactions.
+
+        This call, and those below that wait, raise KafkaError(REQUEST_TIMED_OUT) after max.block.ms; they go on, and may be made again.
+        A TransactionError says by `abortable` whether to abort the transaction, or to close the producer.
+        """
+        await self.engine.transactions.initialize()
+
+    def begin_transaction(self) -> None:
+        """All records from now on belong to one transaction. IllegalTransactionState when there is one already."""
+        self.engine.transactions.begin()
+
+    async def send_offsets_to_transaction(self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata) -> None:
+        """Commits a group's offsets with the transaction; with `Consumer.group_metadata()` a member that was replaced is fenced (KIP-447).
+        The consumer itself must not commit.
+        """
+        await self.engine.transactions.send_offsets(offsets, group_metadata)
+
+    async def commit_transaction(self) -> None:
+        """Sends what waits, and commits all of it or, raising the first error, nothing."""
+        await self.engine.transactions.commit()
+
+    async def abort_transaction(self) -> None:
+        """Readers of committed records will see nothing of the transaction; records that were not sent yet fail with TransactionAborted."""
+        await self.engine.transactions.abort()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[None]:
+        """A transaction that is committed at the end of the block, and aborted by an exception, which goes on to the caller.
+
+        The first one calls `init_transactions` if nobody has.
+        """
+        manager = self.engine.transactions
+        if manager.core.state is State.UNINITIALIZED:
+            await self.init_transactions()
+        self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            await manager.abandon()
+            raise
 
     async def flush(self) -> None:
         """Sends what waits at once and returns when all of it is acknowledged or failed."""

@@ -6,18 +6,21 @@ with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, cast
 
 from odradek.base.ids import TopicPartition
 from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
 from odradek.client.core.metadata import TopicInfo
+from odradek.client.core.transactions import State
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
-from odradek.client.types import ArrowRows, Content, HeadersInput
+from odradek.client.producer.transactions import GivenOffsets
+from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput
 from odradek.client.waiting import wait_in_moments
 
 
@@ -106,6 +109,40 @@ class Producer:
     def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
         return sorted(self._topic(topic).partitions)
+
+    def init_transactions(self) -> None:
+        """Takes the transactional.id; see `AsyncProducer.init_transactions`."""
+        self._thread.run(self._engine.transactions.initialize)
+
+    def begin_transaction(self) -> None:
+        """All records from now on belong to one transaction. IllegalTransactionState when there is one already."""
+        self._engine.transactions.begin()
+
+    def send_offsets_to_transaction(self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata) -> None:
+        """Commits a group's offsets with the transaction; see `AsyncProducer.send_offsets_to_transaction`."""
+        self._thread.run(lambda: self._engine.transactions.send_offsets(offsets, group_metadata))
+
+    def commit_transaction(self) -> None:
+        """Sends what waits, and commits all of it or, raising the first error, nothing."""
+        self._thread.run(self._engine.transactions.commit)
+
+    def abort_transaction(self) -> None:
+        """Readers of committed records will see nothing of the transaction; records that were not sent yet fail with TransactionAborted."""
+        self._thread.run(self._engine.transactions.abort)
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """A transaction that is committed at the end of the block, and aborted by an exception; see `AsyncProducer.transaction`."""
+        manager = self._engine.transactions
+        if manager.core.state is State.UNINITIALIZED:
+            self.init_transactions()
+        self.begin_transaction()
+        try:
+            yield
+            self.commit_transaction()
+        except BaseException:
+            self._thread.run(manager.abandon)
+            raise
 
     def flush(self) -> None:
         """Sends what waits at once and returns when all of it is acknowledged or failed."""

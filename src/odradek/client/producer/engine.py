@@ -19,12 +19,20 @@ from odradek.client.clock import ClientClock
 from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
 from odradek.client.config import ClientConfig
 from odradek.client.core.accumulator import Accumulator, Batch, RecordTuple, record_size
-from odradek.client.core.data_requests import LAST_PRODUCE_BY_NAME, produce_answers, produce_request, topic_ids
+from odradek.client.core.data_requests import (
+    LAST_PRODUCE_BY_NAME,
+    LAST_PRODUCE_OF_ADDED_PARTITIONS,
+    produce_answers,
+    produce_request,
+    topic_ids,
+)
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.partitioner import StickyPartitioner, partition_for_key
 from odradek.client.core.sender import Dispatch, Sender, SenderConfig
+from odradek.client.core.transactions import IllegalTransactionState, Transactions
 from odradek.client.producer.arrow import EncodedRows, RowEncoder
 from odradek.client.producer.futures import RecordFuture
+from odradek.client.producer.transactions import TransactionManager
 from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.types import ArrowRows, Content, HeadersInput, encode_content, encode_headers
 from odradek.network.transport import ConnectionLost
@@ -80,13 +88,18 @@ class ProducerEngine:
         )
         self.gatherers: dict[str, Gatherer] = {}
         """By topic, what takes records without a key or a wish for a partition, as long as no more has to be decided."""
-        self._sender = Sender(self._settings, self._accumulator, self.cluster.backoff, self._released)
+        transactional_id = config.text("transactional.id") if config.was_given("transactional.id") else None
+        core = Transactions(transactional_id) if transactional_id is not None else None
+        self._transactional_id = transactional_id
+        self._sender = Sender(self._settings, self._accumulator, self.cluster.backoff, self._released, core)
+        self._transactions = None if core is None else TransactionManager(self.cluster, self._sender, core, self.lock, self.flush)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._gathered_from: dict[str, int] = {}
         self._wake = asyncio.Event()
         self._room_waiters: list[asyncio.Future[None]] = []
         self._helpers: dict[object, asyncio.Task[None]] = {}
         self._closing = False
+        self._ending = False
         self._pump = asyncio.create_task(self._run())
 
     # -- taking records (any thread) ------------------------------------------------------------------------------------------------
@@ -178,6 +191,17 @@ class ProducerEngine:
     def _check_open(self) -> None:
         if self._closing:
             raise ClientClosed("the producer is closed")
+        if self._transactions is not None:
+            self._transactions.core.take()
+
+    @property
+    def transactions(self) -> TransactionManager:
+        """Transactions of the producer; IllegalTransactionState without transactional.id."""
+        if self._transactions is None:
+            raise IllegalTransactionState("transactions need the configuration transactional.id")
+        if self._closing:
+            raise ClientClosed("the producer is closed")
+        return self._transactions
 
     def _target(self, info: TopicInfo, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
         if partition is not None:
@@ -254,15 +278,22 @@ class ProducerEngine:
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flushes for at most `timeout_s` seconds, fails the rest, and lets go of the cluster."""
-        if self._closing:
+        if self._closing or self._ending:
             return
-        self._closing = True
+        self._ending = True
+        transactions = self._transactions
         try:
             async with asyncio.timeout(timeout_s):
+                if transactions is not None:
+                    await transactions.abandon()
+                self._closing = True
                 await self.flush()
         except TimeoutError:
             with self.lock:
                 self._sender.close(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before the record was acknowledged"))
+        self._closing = True
+        if transactions is not None:
+            await transactions.close()
         tasks = [self._pump, *self._helpers.values()]
         for task in tasks:
             task.cancel()
@@ -288,6 +319,8 @@ class ProducerEngine:
                     self._send(dispatch)
                 if not work.dispatches:
                     break
+        if work.needs_partitions and self._transactions is not None:
+            self._help("partitions", self._transactions.add_partitions)
         if work.needs_producer_id:
             self._help("producer id", self._ask_producer_id)
         for node_id in work.connect:
@@ -363,8 +396,12 @@ class ProducerEngine:
             if node is None:
                 raise ConnectionLost("the connection is closed")
             ids = topic_ids(self.cluster.view, {batch.topic_partition.topic for batch in dispatch.batches})
-            version = node.versions.choose(ApiKey.PRODUCE, at_most=None if ids else LAST_PRODUCE_BY_NAME, at_least=3)
-            request = produce_request(dispatch.batches, self._settings.acks, int(self.cluster.request_timeout_s * 1000), ids)
+            at_most = None if ids else LAST_PRODUCE_BY_NAME
+            if self._transactions is not None and not self._transactions.core.implicit:
+                at_most = LAST_PRODUCE_OF_ADDED_PARTITIONS
+            version = node.versions.choose(ApiKey.PRODUCE, at_most=at_most, at_least=3)
+            timeout_ms = int(self.cluster.request_timeout_s * 1000)
+            request = produce_request(dispatch.batches, self._settings.acks, timeout_ms, ids, self._transactional_id)
             body = node.connection.send(
                 ApiKey.PRODUCE,
                 version,

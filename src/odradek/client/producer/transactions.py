@@ -1,0 +1,404 @@
+"""The shell around a producer's transactions: asks coordinators, one call of the application at a time. Belongs to the loop.
+
+A call that does not end within max.block.ms goes on; the same call can be made again, and no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError, code_of
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster, as_kafka_error
+from odradek.client.coordinators import Coordinator, CoordinatorKind
+from odradek.client.core.sender import Sender
+from odradek.client.core.transactions import (
+    IllegalTransactionState,
+    State,
+    TransactionAborted,
+    TransactionError,
+    Transactions,
+    Verdict,
+    judge,
+    judge_offsets,
+    judge_partition,
+)
+from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
+from odradek.network.transport import ConnectionLost
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from odradek.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Message)
+
+_FEATURE = "transaction.version"
+_IMPLICIT_SINCE = 2
+_LAST_INIT_VERSION = 5
+_LAST_VERSION_FOR_PRODUCERS = 3
+"""Of AddPartitionsToTxn: later ones are for brokers."""
+_LAST_EXPLICIT_VERSION: dict[type[Message], int] = {EndTxnRequest: 4, TxnOffsetCommitRequest: 4}
+"""What a producer of transaction version 1 may send: the next versions mean version 2."""
+_SHORT_PAUSE_MS = 20
+_NO_EPOCH = -1
+_SENDING_OFFSETS = "send_offsets_to_transaction"
+
+Judge = Callable[[ErrorCode], Verdict]
+GivenOffsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+
+
+class TransactionManager:
+    """One producer's; `lock` guards `core` and the sender."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        sender: Sender,
+        core: Transactions,
+        lock: AbstractContextManager[object],
+        flush: Callable[[], Awaitable[None]],
+    ) -> None:
+        config = cluster.config
+        self.core = core
+        self._cluster = cluster
+        self._sender = sender
+        self._lock = lock
+        self._flush = flush
+        self._timeout_ms = config.integer("transaction.timeout.ms")
+        self._max_block_ms = config.integer("max.block.ms")
+        self._coordinator = Coordinator(cluster, CoordinatorKind.TRANSACTION, core.transactional_id)
+        self._groups: dict[str, Coordinator] = {}
+        self._call: tuple[str, asyncio.Task[None]] | None = None
+        self._adding = asyncio.Lock()
+        self._giving_up = False
+        """Whether what is asked for the transaction is not wanted any more."""
+
+    # -- calls of the application -------------------------------------------------------------------------------------------------------
+
+    async def initialize(self) -> None:
+        """Gets a producer id and epoch, which fences producers with the same transactional.id and ends what they left open."""
+        await self._only("init_transactions", self._initialize)
+
+    def begin(self) -> None:
+        """Begins a transaction."""
+        with self._lock:
+            self._check_no_call("begin_transaction")
+            self.core.begin(implicit=self._is_implicit())
+
+    async def send_offsets(self, offsets: GivenOffsets, group: ConsumerGroupMetadata) -> None:
+        """Makes a group's offsets part of the transaction."""
+        taken = {partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for partition, offset in dict(offsets).items()}
+        if taken:
+            await self._only(_SENDING_OFFSETS, lambda: self._send_offsets(taken, group))
+
+    async def commit(self) -> None:
+        """Sends what waits, and commits."""
+        await self._only("commit_transaction", self._commit)
+
+    async def abort(self) -> None:
+        """Drops what was not sent, and aborts. Offsets that are still on their way are waited for no longer than that takes."""
+        before = self._call
+        if before is not None and before[0] == _SENDING_OFFSETS:
+            self._giving_up = True
+            self._call = None
+            await self._only("abort_transaction", lambda: self._abort(before[1]))
+        else:
+            await self._only("abort_transaction", self._abort)
+
+    async def _only(self, name: str, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._call is None:
+            task = asyncio.create_task(action())
+            self._call = name, task
+            task.add_done_callback(_seen)
+        else:
+            self._check_no_call(name)
+            task = self._call[1]
+        try:
+            async with asyncio.timeout(self._max_block_ms / 1000):
+                await asyncio.shield(task)
+        except TimeoutError:
+            if not task.done():
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, f"{name} did not end within {self._max_block_ms} ms (max.block.ms); it can be called again"
+                ) from None
+            raise
+        finally:
+            if task.done():
+                self._call = None
+
+    def _check_no_call(self, name: str) -> None:
+        if self._call is not None and self._call[0] != name:
+            if not self._call[1].done():
+                raise IllegalTransactionState(f"{name}: {self._call[0]} did not end in time and has to be called again first")
+            self._call = None
+
+    # -- what they do ---------------------------------------------------------------------------------------------------------------------
+
+    async def _initialize(self) -> None:
+        with self._lock:
+            if self.core.state is not State.INITIALIZING:
+                self.core.initialize()
+        await self._new_epoch()
+        with self._lock:
+            self.core.end()
+
+    async def _new_epoch(self) -> None:
+        """Asks for the next epoch of the producer id, or for both."""
+
+        def request() -> InitProducerIdRequest:
+            return InitProducerIdRequest(
+                transactional_id=self.core.transactional_id,
+                transaction_timeout_ms=self._timeout_ms,
+                producer_id=self._sender.producer_id,
+                producer_epoch=self._sender.producer_epoch,
+            )
+
+        answer = await self._ask(self._coordinator, request, InitProducerIdResponse, _error_code, judge, at_most=_LAST_INIT_VERSION)
+        with self._lock:
+            self._sender.on_producer_id(answer.producer_id, answer.producer_epoch)
+
+    async def _commit(self) -> None:
+        with self._lock:
+            self.core.commit()
+            self._sender.close_open_batches()
+        await self._flush()
+        with self._lock:
+            if self.core.error is not None:
+                raise self.core.error
+        await self._end(committed=True)
+
+    async def _abort(self, before: asyncio.Task[None] | None = None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+            self._giving_up = False
+        with self._lock:
+            self.core.abort()
+            self._sender.abort(TransactionAborted("its transaction was aborted"))
+        await self._flush()
+        async with self._adding:
+            pass  # Now the coordinator has heard of the partitions, or it has not.
+        if self.core.error is None or self.core.error.code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            await self._end(committed=False)
+
+    async def _end(self, *, committed: bool) -> None:
+        core, sender = self.core, self._sender
+        if core.started:
+
+            def request() -> EndTxnRequest:
+                return EndTxnRequest(
+                    transactional_id=core.transactional_id,
+                    producer_id=sender.producer_id,
+                    producer_epoch=sender.producer_epoch,
+                    committed=committed,
+                )
+
+            answer = await self._ask(self._coordinator, request, EndTxnResponse, _error_code, judge)
+            if core.implicit:
+                with self._lock:
+                    sender.on_producer_id(answer.producer_id, answer.producer_epoch)
+        if core.needs_epoch and not core.implicit:
+            await self._new_epoch()
+        with self._lock:
+            core.end()
+
+    async def _send_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
+        core = self.core
+        with self._lock:
+            core.take()
+        if not core.implicit:
+
+            def adding() -> AddOffsetsToTxnRequest:
+                return AddOffsetsToTxnRequest(
+                    transactional_id=core.transactional_id,
+                    producer_id=self._sender.producer_id,
+                    producer_epoch=self._sender.producer_epoch,
+                    group_id=group.group_id,
+                )
+
+            await self._ask(self._coordinator, adding, AddOffsetsToTxnResponse, _error_code, judge_offsets, wanted=self._is_wanted)
+            with self._lock:
+                core.started = True
+        coordinator = self._groups.setdefault(group.group_id, Coordinator(self._cluster, CoordinatorKind.GROUP, group.group_id))
+
+        def committing() -> TxnOffsetCommitRequest:
+            return _offsets_request(core.transactional_id, self._sender, group, offsets)
+
+        await self._ask(
+            coordinator, committing, TxnOffsetCommitResponse, _worst_offset, judge_offsets, wanted=self._is_wanted, may_be_lost=True
+        )
+
+    async def add_partitions(self) -> None:
+        """Tells the coordinator of the partitions that are wanted; what comes of it is in the core."""
+        async with self._adding:
+            with self._lock:
+                partitions = self.core.wanted
+            if partitions:
+                await self._add(partitions)
+
+    async def _add(self, partitions: list[TopicPartition]) -> None:
+        topics: defaultdict[str, list[int]] = defaultdict(list)
+        for topic, partition in partitions:
+            topics[topic].append(partition)
+
+        def request() -> AddPartitionsToTxnRequest:
+            return AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.core.transactional_id,
+                v3_and_below_producer_id=self._sender.producer_id,
+                v3_and_below_producer_epoch=self._sender.producer_epoch,
+                v3_and_below_topics=[
+                    AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in topics.items()
+                ],
+            )
+
+        try:
+            await self._ask(
+                self._coordinator,
+                request,
+                AddPartitionsToTxnResponse,
+                _worst_partition,
+                judge_partition,
+                at_most=_LAST_VERSION_FOR_PRODUCERS,
+                wanted=self._is_wanted,
+            )
+        except (TransactionAborted, TransactionError):
+            return
+        with self._lock:
+            self.core.added(partitions)
+
+    # -- asking -----------------------------------------------------------------------------------------------------------------------
+
+    async def _ask(
+        self,
+        coordinator: Coordinator,
+        request: Callable[[], Message],
+        response: type[R],
+        error_code: Callable[[R], int],
+        judged: Judge,
+        *,
+        at_most: int | None = None,
+        wanted: Callable[[], bool] | None = None,
+        may_be_lost: bool = False,
+    ) -> R:
+        """Asks until the answer is one that counts; TransactionError, which the core has noted, for one that ends the transaction.
+
+        Ends with TransactionAborted when it is not `wanted` any more, after an answer. A question without one is asked again unless it
+        `may_be_lost`, as nobody knows whether the coordinator has heard it.
+        """
+        failures = 0
+        while True:
+            pause_ms = self._cluster.backoff.delay_ms(failures + 1)
+            asked = request()
+            limit = at_most
+            if limit is None and not self.core.implicit:
+                limit = _LAST_EXPLICIT_VERSION.get(type(asked))
+            try:
+                answer = await coordinator.call(asked, response, at_most=limit)
+                code, message, lost = code_of(error_code(answer)), None, False
+            except (ConnectionLost, KafkaError) as failure:
+                error = as_kafka_error(failure)
+                code, message, lost = error.code, error.message, isinstance(failure, ConnectionLost)
+                verdict = Verdict.AGAIN if code.retriable or code is ErrorCode.BROKER_NOT_AVAILABLE else judged(code)
+            else:
+                verdict = judged(code)
+                if verdict is Verdict.DONE:
+                    return answer
+            self._sender.trouble = f"{type(asked).__name__.removesuffix('Request')}: {message or code.name}"
+            if verdict in (Verdict.ABORTABLE, Verdict.FATAL):
+                with self._lock:
+                    failed = self.core.fail(code, message or self._sender.trouble, abortable=verdict is Verdict.ABORTABLE)
+                    self._sender.abort(failed)
+                    raise failed
+            if verdict is Verdict.MOVED:
+                coordinator.forget()
+            if wanted is not None and not wanted() and (may_be_lost or not lost):
+                raise TransactionAborted("the transaction has ended")
+            failures += 1
+            await asyncio.sleep((_SHORT_PAUSE_MS if verdict is Verdict.SOON else pause_ms) / 1000)
+
+    def _is_wanted(self) -> bool:
+        return self.core.is_sending and not self._giving_up
+
+    def _is_implicit(self) -> bool:
+        node_id = self._coordinator.node_id
+        node = None if node_id is None else self._cluster.open_node(node_id, "coordinator")
+        if node is None:
+            return self.core.implicit
+        return node.versions.features.get(_FEATURE, 0) >= _IMPLICIT_SINCE
+
+    async def abandon(self) -> None:
+        """Before the producer is closed: aborts a transaction that is open, as far as the coordinator lets it."""
+        if self._call is not None:
+            await asyncio.wait([self._call[1]])
+            self._call = None
+        if self.core.state in (State.IN_TRANSACTION, State.ABORTABLE):
+            try:
+                await self.abort()
+            except KafkaError as error:
+                logger.warning("the open transaction of %s was not aborted: %s", self.core.transactional_id, error)
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        if self._call is not None:
+            self._call[1].cancel()
+            await asyncio.gather(self._call[1], return_exceptions=True)
+        await self._coordinator.close()
+        for coordinator in self._groups.values():
+            await coordinator.close()
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _error_code(answer: InitProducerIdResponse | EndTxnResponse | AddOffsetsToTxnResponse) -> int:
+    return answer.error_code
+
+
+def _worst(codes: Iterable[int], judged: Judge) -> int:
+    """The one that decides: a fatal one before an abortable one, and this before one that may pass."""
+    return max(codes, key=lambda code: judged(code_of(code)).value, default=0)
+
+
+def _worst_partition(answer: AddPartitionsToTxnResponse) -> int:
+    codes = [each.partition_error_code for topic in answer.results_by_topic_v3_and_below for each in topic.results_by_partition]
+    # Partitions that were not tried say nothing of why.
+    return _worst([code for code in codes if code != ErrorCode.OPERATION_NOT_ATTEMPTED] or codes, judge_partition)
+
+
+def _worst_offset(answer: TxnOffsetCommitResponse) -> int:
+    return _worst([each.error_code for topic in answer.topics for each in topic.partitions], judge_offsets)
+
+
+def _offsets_request(
+    transactional_id: str, sender: Sender, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> TxnOffsetCommitRequest:
+    topics: defaultdict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = defaultdict(list)
+    for (topic, partition), offset in offsets.items():
+        topics[topic].append(
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                partition_index=partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=_NO_EPOCH if offset.leader_epoch is None else offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            )
+        )
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=group.group_id,
+        producer_id=sender.producer_id,
+        producer_epoch=sender.producer_epoch,
+        generation_id=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
+        topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+    )

@@ -1,0 +1,27 @@
+"""The snippets of docs/producer.md run, one after the other, against a broker."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from odradek.client import Admin, Consumer, NewTopic, TopicPartition
+
+PAGE = (Path(__file__).parents[2] / "docs" / "producer.md").read_text()
+
+
+def test_what_the_page_shows_works(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        for name in ("greetings", "farewells", "shouts"):
+            admin.try_create_topics([NewTopic(name, 1, 1)])
+    snippets = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(snippets) == 3
+    for snippet in snippets:
+        exec(compile(snippet.replace("localhost:9092", bootstrap), "docs/producer.md", "exec"), {})
+    assert "topic='greetings'" in capsys.readouterr().out
+    with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("shouts", 0)])
+        (first, *_) = consumer.poll(5000)
+        assert first.value == (first.value or b"").upper()
