@@ -71,9 +71,10 @@ class AsyncProducer:
                 ticket = gatherer.take(None, value, timestamp)
                 if ticket is not None:
                     return cast(RecordFuture, ticket)
+        deadline = engine.deadline_ms()
         info = engine.cluster.known_topic(topic) or await engine.topic(topic)
         while (taken := engine.append(info, value, key, partition, headers, timestamp)) is None:
-            await engine.wait_for_room()
+            await engine.wait_for_room(deadline)
         future, wake = taken
         if wake:
             engine.wake()
@@ -100,16 +101,18 @@ class AsyncProducer:
         Returns one future per run of records that went into the same batch, in order; it has the metadata of the run's first record.
         """
         engine = self.engine
+        deadline = engine.deadline_ms()
         info = engine.cluster.known_topic(topic) or await engine.topic(topic)
         futures: list[RecordFuture] = []
         start = 0
         while start < len(values):
             taken = engine.append_run(info, values, start, partition, timestamp)
             if taken is None:
-                await engine.wait_for_room()
+                await engine.wait_for_room(deadline)
                 continue
             futures.append(taken[0])
             start += taken[1]
+            deadline = engine.deadline_ms()
             engine.wake()
         return futures
 
@@ -130,8 +133,9 @@ class AsyncProducer:
         encoded = await asyncio.get_running_loop().run_in_executor(None, engine.encode_rows, info, rows, partition)
         futures: list[RecordFuture] = []
         for each in encoded:
+            deadline = engine.deadline_ms()
             while (future := engine.append_rows(info, each)) is None:
-                await engine.wait_for_room()
+                await engine.wait_for_room(deadline)
             futures.append(future)
             engine.wake()
         return futures
@@ -139,10 +143,11 @@ class AsyncProducer:
     async def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
         """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow."""
         engine = self.engine
+        deadline = engine.deadline_ms()
         if engine.cluster.known_topic(target.topic) is None:
             await engine.topic(target.topic)
         while (future := engine.append_encoded(target, payload, record_count, timestamp)) is None:
-            await engine.wait_for_room()
+            await engine.wait_for_room(deadline)
         engine.wake()
         return future
 

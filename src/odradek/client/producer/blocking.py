@@ -60,9 +60,10 @@ class Producer:
                 ticket = gatherer.take(None, value, timestamp)
                 if ticket is not None:
                     return cast(RecordFuture, ticket)
+        deadline = engine.deadline_ms()
         info = self._topic(topic)
         while (taken := engine.append(info, value, key, partition, headers, timestamp)) is None:
-            self._wait_for_room()
+            self._wait_for_room(deadline)
         future, wake = taken
         if wake:
             self._thread.call_soon(engine.wake)
@@ -73,16 +74,18 @@ class Producer:
     ) -> list[RecordFuture]:
         """The fast way for many records without keys and headers; see `AsyncProducer.send_many`."""
         engine = self._engine
+        deadline = engine.deadline_ms()
         info = self._topic(topic)
         futures: list[RecordFuture] = []
         start = 0
         while start < len(values):
             taken = engine.append_run(info, values, start, partition, timestamp)
             if taken is None:
-                self._wait_for_room()
+                self._wait_for_room(deadline)
                 continue
             futures.append(taken[0])
             start += taken[1]
+            deadline = engine.deadline_ms()
             self._thread.call_soon(engine.wake)
         return futures
 
@@ -92,17 +95,19 @@ class Producer:
         info = self._topic(topic)
         futures: list[RecordFuture] = []
         for each in engine.encode_rows(info, rows, partition):
+            deadline = engine.deadline_ms()
             while (future := engine.append_rows(info, each)) is None:
-                self._wait_for_room()
+                self._wait_for_room(deadline)
             futures.append(future)
             self._thread.call_soon(engine.wake)
         return futures
 
     def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
         """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow."""
+        deadline = self._engine.deadline_ms()
         self._topic(target.topic)
         while (future := self._engine.append_encoded(target, payload, record_count, timestamp)) is None:
-            self._wait_for_room()
+            self._wait_for_room(deadline)
         self._thread.call_soon(self._engine.wake)
         return future
 
@@ -165,13 +170,13 @@ class Producer:
     def _topic(self, name: str) -> TopicInfo:
         return self._engine.cluster.known_topic(name) or self._thread.run(lambda: self._engine.topic(name))
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_room(self, deadline_ms: int) -> None:
         engine = self._engine
         self._thread.call_soon(engine.wake)
         with engine.lock:
             if not engine.is_full:
                 return
-            if not wait_in_moments(engine.room.wait, engine.max_block_ms / 1000):
+            if not wait_in_moments(engine.room.wait, (deadline_ms - engine.cluster.now_ms()) / 1000):
                 raise engine.no_room()
 
 

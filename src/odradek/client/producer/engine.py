@@ -229,13 +229,17 @@ class ProducerEngine:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def wait_for_room(self) -> None:
-        """Returns when memory was given back (in the loop); KafkaError after max.block.ms."""
+    def deadline_ms(self) -> int:
+        """When a call that begins now has waited for max.block.ms, by the cluster's clock."""
+        return self.cluster.now_ms() + self.max_block_ms
+
+    async def wait_for_room(self, deadline_ms: int) -> None:
+        """Returns when memory was given back (in the loop); KafkaError at the deadline."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._room_waiters.append(waiter)
         self.wake()
         try:
-            async with asyncio.timeout(self.max_block_ms / 1000):
+            async with asyncio.timeout((deadline_ms - self.cluster.now_ms()) / 1000):
                 await waiter
         except TimeoutError:
             raise self.no_room() from None
