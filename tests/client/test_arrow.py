@@ -13,8 +13,8 @@ import pytest
 from odradek.base.errors import KafkaError, OdradekError
 from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, NewTopic, Producer, TopicPartition
 from odradek.client.consumer.arrow import chunk_to_arrow
-from odradek.client.core.fetcher import Chunk
 from odradek.client.core.partitioner import partition_for_key
+from odradek.client.core.positions import Chunk
 from odradek.records.batch import encode_batch
 from odradek.testing.embedded import EmbeddedBroker, unique_name
 

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, ProtocolError
 from odradek.client import Consumer, KafkaError, Producer, TopicPartition
-from odradek.client.core.fetcher import Chunk
+from odradek.client.core.positions import Chunk
 from odradek.client.types import ConsumerRecord
 
 

@@ -22,7 +22,7 @@ from odradek.client.consumer.deserializers import Deserializer, take_deserialize
 from odradek.client.consumer.engine import ConsumerEngine
 from odradek.client.consumer.listeners import Call, RebalanceListener
 from odradek.client.consumer.settings import check_group_settings
-from odradek.client.core.fetcher import Chunk
+from odradek.client.core.positions import Chunk
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.metrics import MetricName

@@ -20,7 +20,7 @@ from odradek.client.consumer.aio import CLOSE_TIMEOUT_MS, AsyncConsumer
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializer
 from odradek.client.consumer.listeners import Call, RebalanceListener
-from odradek.client.core.fetcher import Chunk
+from odradek.client.core.positions import Chunk
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName

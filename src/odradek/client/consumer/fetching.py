@@ -6,14 +6,25 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.cluster import Cluster, NoBrokersAvailable, Node, as_kafka_error
-from odradek.client.core.data_requests import LAST_FETCH_BY_NAME, FetchSettings, fetch_answers, fetch_request, topic_ids
+from odradek.client.core.data_requests import (
+    FIRST_EPOCH_ENDS,
+    LAST_FETCH_BY_NAME,
+    FetchSettings,
+    epoch_ends,
+    epoch_ends_request,
+    fetch_answers,
+    fetch_request,
+    topic_ids,
+)
 from odradek.client.core.fetcher import READ_COMMITTED, FetchedPartition, Fetcher, FetchPlan
 from odradek.client.core.metadata import FOREVER
+from odradek.client.core.validation import ValidationPlan
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 
 class FetchLoop:
@@ -66,6 +77,8 @@ class FetchLoop:
         plans, needs_metadata, wake_ms = self.fetcher.plan(self.cluster.view, self.cluster.now_ms())
         for plan in plans:
             self._keep(helpers, self._fetch(plan))
+        for validation in self.fetcher.validation.plans(self.cluster.now_ms()):
+            self._keep(helpers, self._validate(validation))
         due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
         if (needs_metadata or due == 0) and not self._refreshing:
             self._refreshing = True
@@ -102,6 +115,29 @@ class FetchLoop:
             raise
         else:
             if self.fetcher.on_response(plan, answers, now_ms()):
+                self.cluster.metadata.request_update()
+        self._news()
+        self._wake.set()
+
+    async def _validate(self, plan: ValidationPlan) -> None:
+        validation, now_ms = self.fetcher.validation, self.cluster.now_ms
+        try:
+            # Not by way of the connection for data, where it would wait for a Fetch that the broker has parked.
+            node = await self.cluster.node(plan.node_id)
+            node.versions.choose(ApiKey.OFFSET_FOR_LEADER_EPOCH, at_least=FIRST_EPOCH_ENDS)
+            answer = await self.cluster.call(node, epoch_ends_request(plan.targets), OffsetForLeaderEpochResponse)
+        except (ConnectionLost, KafkaError) as lost:
+            error = as_kafka_error(lost)
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                validation.unsupported(plan)
+            else:
+                validation.on_failure(plan, error, now_ms())
+                self.cluster.metadata.request_update()
+        except Exception as error:
+            validation.on_failure(plan, as_kafka_error(error), now_ms())
+            raise
+        else:
+            if validation.on_answers(plan, epoch_ends(answer), now_ms()):
                 self.cluster.metadata.request_update()
         self._news()
         self._wake.set()

@@ -1,4 +1,4 @@
-"""Produce, Fetch and ListOffsets: from decisions to requests, and from responses back to what the cores understand."""
+"""Produce, Fetch, ListOffsets and OffsetForLeaderEpoch: from decisions to requests, from responses to what the cores understand."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from odradek.client.core.accumulator import Batch
 from odradek.client.core.fetcher import FetchedPartition, FetchTarget
 from odradek.client.core.metadata import ClusterView
 from odradek.client.core.sender import BatchAnswer
+from odradek.client.core.validation import EpochEnd, ValidationTarget
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import records_view
 
 LAST_PRODUCE_BY_NAME = 12
 LAST_FETCH_BY_NAME = 12
 """The next versions name topics by id only (KIP-516)."""
+FIRST_EPOCH_ENDS = 3
+"""The first version of OffsetForLeaderEpoch that consumers may send (KIP-320): before, it needs the rights of a broker."""
 
 _NO_ANSWER = BatchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, message="the broker's answer leaves this partition out")
 
@@ -157,6 +161,32 @@ def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, Listed
         TopicPartition(topic.name, part.partition_index): ListedOffset(
             code_of(part.error_code), part.offset, part.timestamp, part.leader_epoch
         )
+        for topic in response.topics
+        for part in topic.partitions
+    }
+
+
+# -- OffsetForLeaderEpoch ---------------------------------------------------------------------------------------------------------------
+
+
+def epoch_ends_request(targets: Iterable[ValidationTarget]) -> OffsetForLeaderEpochRequest:
+    """Asks a leader where the epochs of what was read before the positions end in its log."""
+    by_topic: defaultdict[str, list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]] = defaultdict(list)
+    for target in targets:
+        topic, partition = target.topic_partition
+        by_topic[topic].append(
+            OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                partition=partition, current_leader_epoch=target.leader_epoch, leader_epoch=target.offset_epoch
+            )
+        )
+    topics = [OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=topic, partitions=parts) for topic, parts in by_topic.items()]
+    return OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
+
+
+def epoch_ends(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEnd]:
+    """The answers by partition."""
+    return {
+        TopicPartition(topic.topic, part.partition): EpochEnd(code_of(part.error_code), part.leader_epoch, part.end_offset)
         for topic in response.topics
         for part in topic.partitions
     }
