@@ -10,7 +10,8 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.client.core.accumulator import Batch
-from odradek.client.core.fetcher import FetchedPartition, FetchTarget
+from odradek.client.core.fetch_session import SessionRequest
+from odradek.client.core.fetcher import FetchedPartition
 from odradek.client.core.metadata import ClusterView
 from odradek.client.core.sender import BatchAnswer
 from odradek.client.core.validation import EpochEnd, ValidationTarget
@@ -83,10 +84,10 @@ class FetchSettings(NamedTuple):
     rack_id: str
 
 
-def fetch_request(targets: Sequence[FetchTarget], settings: FetchSettings, ids: Mapping[str, UUID] | None) -> FetchRequest:
-    """A full fetch without a session."""
+def fetch_request(asked: SessionRequest, settings: FetchSettings, ids: Mapping[str, UUID] | None) -> FetchRequest:
+    """What a session has to be told, in the order of its targets."""
     by_topic: defaultdict[str, list[FetchRequest.FetchPartition]] = defaultdict(list)
-    for target in targets:
+    for target in asked.named:
         topic, partition = target.topic_partition
         by_topic[topic].append(
             FetchRequest.FetchPartition(
@@ -100,22 +101,27 @@ def fetch_request(targets: Sequence[FetchTarget], settings: FetchSettings, ids: 
         FetchRequest.FetchTopic(topic=topic, topic_id=ids[topic] if ids else ZERO_UUID, partitions=partitions)
         for topic, partitions in by_topic.items()
     ]
+    forgotten: dict[tuple[str, UUID], FetchRequest.ForgottenTopic] = {}
+    for (topic, partition), topic_id in asked.forgotten:
+        entry = forgotten.setdefault((topic, topic_id), FetchRequest.ForgottenTopic(topic=topic, topic_id=topic_id))
+        entry.partitions.append(partition)
     return FetchRequest(
         max_wait_ms=settings.max_wait_ms,
         min_bytes=settings.min_bytes,
         max_bytes=settings.max_bytes,
         isolation_level=settings.isolation,
-        session_id=0,
-        session_epoch=-1,
+        session_id=asked.session_id,
+        session_epoch=asked.session_epoch,
         topics=topics,
+        forgotten_topics_data=list(forgotten.values()),
         rack_id=settings.rack_id,
     )
 
 
-def fetch_answers(
-    targets: Sequence[FetchTarget], response: FetchResponse, ids: Mapping[str, UUID] | None, read_committed: bool = False
-) -> list[FetchedPartition | None]:
-    """What came for each target, in order; KafkaError when the whole request was refused."""
+def fetched_partitions(
+    response: FetchResponse, ids: Mapping[str, UUID] | None, read_committed: bool = False
+) -> dict[TopicPartition, FetchedPartition]:
+    """What came, by partition; KafkaError when the whole request was refused."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), "the broker refused the fetch")
     names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
@@ -124,7 +130,7 @@ def fetch_answers(
         name = topic.topic or names.get(topic.topic_id, "")
         for part in topic.partitions:
             found[TopicPartition(name, part.partition_index)] = _fetched(part, read_committed)
-    return [found.get(target.topic_partition) for target in targets]
+    return found
 
 
 def _fetched(part: FetchResponse.PartitionData, read_committed: bool) -> FetchedPartition:
