@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.base.errors import ErrorCode, code_of
+from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.client import AsyncConsumer, AsyncProducer, TopicPartition
 from odradek.client.core.fetch_session import FetchSession, SessionRequest
 from odradek.client.core.fetcher import FetchTarget
@@ -283,6 +283,29 @@ def test_a_session_error_costs_one_request_and_no_time(error: ErrorCode, session
     assert world.asked[2][:2] == (session_id, 0)
     assert sorted(world.asked[2][2]) == [0, 1]
     assert world.times[2] - world.times[1] < 0.01, "no pause"
+
+
+def test_after_an_answer_that_made_no_sense_the_next_request_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nonsense(*_: object) -> None:
+        monkeypatch.undo()
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+
+    async def story(loop: SimulatedLoop) -> Sessions:
+        world = Sessions(loop)
+        async with consumer(loop) as client:
+            client.assign([TopicPartition(TOPIC, 0)])
+            client.seek(TopicPartition(TOPIC, 0), 0)
+            while world.ends[0] < 3:
+                if await client.poll(200):
+                    if world.ends[0] == 1:
+                        monkeypatch.setattr("odradek.client.consumer.fetching.fetched_partitions", nonsense)
+                    world.ends[0] += 1
+        return world
+
+    epochs = [epoch for _, epoch, _, _ in run(story).asked]
+    assert epochs[0] == 0
+    assert 0 in epochs[1:]
+    assert epochs[epochs.index(0, 1) - 1] > 0
 
 
 def test_a_broker_that_refuses_full_requests_is_not_stormed() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -179,9 +179,8 @@ def test_brokers_that_cannot_be_asked_are_believed(monkeypatch: pytest.MonkeyPat
 
 
 @contextmanager
-def diverged(cluster: EmbeddedCluster) -> Iterator[tuple[Consumer, Consumer]]:
+def diverged(bootstrap: str, kill: Callable[[int], None], start: Callable[[int], None]) -> Iterator[tuple[Consumer, Consumer]]:
     """Consumers, with and without a policy, that have read 8 records, of which the log kept 3 before 10 others were written."""
-    bootstrap = cluster.bootstrap_servers
     with Admin(bootstrap_servers=bootstrap) as admin:
         configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         admin.create_topics([NewTopic("log", assignments={0: [1, 2]}, configs=configs)])
@@ -190,14 +189,14 @@ def diverged(cluster: EmbeddedCluster) -> Iterator[tuple[Consumer, Consumer]]:
         Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none") as strict,
     ):
         write(bootstrap, [b"common-%d" % number for number in range(3)], acks="all")
-        cluster.nodes[2].kill()
+        kill(2)
         write(bootstrap, [b"lost-%d" % number for number in range(5)], acks="all")
         for client in (forgiving, strict):
             client.assign([TopicPartition("log", 0)])
             client.seek(TopicPartition("log", 0), 0)
             assert len(read_values(client, 8)) == 8
-        cluster.nodes[1].kill()
-        cluster.nodes[2].start()
+        kill(1)
+        start(2)
         write(bootstrap, [b"new-%d" % number for number in range(10)], acks="1")
         yield forgiving, strict
 
@@ -217,11 +216,18 @@ def read_values(client: Consumer, count: int) -> list[bytes]:
     return values
 
 
+def judge(forgiving: Consumer, strict: Consumer) -> None:
+    """After `diverged`: what is new is read to the last record, or the truncation told."""
+    assert read_values(forgiving, 10) == [b"new-%d" % number for number in range(10)]
+    with pytest.raises(LogTruncation) as caught:
+        read_values(strict, 10)
+    assert caught.value.offset == 8
+    assert caught.value.divergent is not None
+    assert caught.value.divergent.offset == 3
+
+
 def test_an_unclean_election_loses_no_reader_what_was_written_after_it() -> None:
-    with EmbeddedCluster(3, {"broker.session.timeout.ms": "3000"}, memory=True) as cluster, diverged(cluster) as (forgiving, strict):
-        assert read_values(forgiving, 10) == [b"new-%d" % number for number in range(10)]
-        with pytest.raises(LogTruncation) as caught:
-            read_values(strict, 10)
-        assert caught.value.offset == 8
-        assert caught.value.divergent is not None
-        assert caught.value.divergent.offset == 3
+    with EmbeddedCluster(3, {"broker.session.timeout.ms": "3000"}, memory=True) as cluster:
+        nodes = cluster.nodes
+        with diverged(cluster.bootstrap_servers, lambda node: nodes[node].kill(), lambda node: nodes[node].start()) as readers:
+            judge(*readers)

@@ -1,4 +1,4 @@
-"""Bugs of what the consumer fetches: positions under new leaders."""
+"""Bugs of what the consumer fetches: positions under new leaders, fetch sessions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _FETCHER = "client/core/fetcher.py"
 _FETCHING = "client/consumer/fetching.py"
 _ENGINE = "client/consumer/engine.py"
 _PURE = "client/test_validation.py"
+_SESSION = "client/core/fetch_session.py"
+_SESSIONS = "client/test_fetch_sessions.py"
 _STORIES = "client/test_truncated_logs.py -k 'not unclean'"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -143,7 +145,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        else:\n            unknown = True\n        if unknown and position.awaits_validation:\n",
         "Every truncation makes the reader begin where auto.offset.reset says.",
         _PURE,
-        also=(),
     ),
     Mutant(
         "goes-back-with-the-old-epoch",
@@ -249,5 +250,125 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "",
         "A leader that was deposed is asked again and again.",
         _PURE,
+    ),
+    Mutant(
+        "everything-is-named-again",
+        _SESSION,
+        "        known = {} if self.is_full else self._members\n",
+        "        known: dict[TopicPartition, FetchTarget] = {}\n",
+        "Each request names all partitions, whether anything has changed or not.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "sessions-mix-names-and-ids",
+        _SESSION,
+        "            self._session_epoch = INITIAL_EPOCH\n        known",
+        "            pass\n        known",
+        "A topic without an id ends in FETCH_SESSION_TOPIC_ID_ERROR.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "forgets-nothing",
+        _SESSION,
+        "if partition not in self._members or (by_id",
+        "if (by_id and partition in self._members",
+        "The broker goes on reading for partitions that nobody wants.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "topics-made-anew-stay",
+        _SESSION,
+        " or (by_id and told.topic_id != self._members[partition].topic_id)",
+        "",
+        "The session keeps a partition of a topic that was deleted.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "names-are-forgotten",
+        _SESSION,
+        "(by_id and told",
+        "(told",
+        "A partition that is named by the topic's name is forgotten with the same request.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "only-offsets-change",
+        _SESSION,
+        "told._replace(generation=target.generation) == target",
+        "told.offset == target.offset",
+        "The broker is asked under the epoch of a leader that was.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "every-seek-is-news",
+        _SESSION,
+        "told._replace(generation=target.generation) == target",
+        "told == target",
+        "What is the same is named again.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "answers-about-others",
+        _SESSION,
+        "answered if session_id == NO_SESSION else self._members.keys()",
+        "answered",
+        "The answer of another session moves positions.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "answers-without-a-session-must-be-whole",
+        _SESSION,
+        "answered if session_id == NO_SESSION else self._members.keys()",
+        "self._members.keys()",
+        "A broker without a place for sessions cannot be read from.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "closed-and-closed-again",
+        _SESSION,
+        "session_id, self._session_id, self._session_epoch = self._session_id, NO_SESSION, INITIAL_EPOCH",
+        "session_id, self._session_epoch = self._session_id, INITIAL_EPOCH",
+        "A session is closed twice.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "sessions-stay-behind",
+        _FETCHING,
+        "        await asyncio.gather(*(self._close_session(node_id, session) for node_id, session in self._sessions.items()))\n",
+        "",
+        "Brokers keep the sessions of closed consumers, until others need their place.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "session-errors-pause",
+        _FETCHING,
+        "                if error in SESSION_ERRORS and not was_full:\n                    return [None] * len(plan.targets)\n",
+        "",
+        "An evicted session costs a back-off.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "session-errors-storm",
+        _FETCHING,
+        "if error in SESSION_ERRORS and not was_full:",
+        "if error in SESSION_ERRORS:",
+        "A broker that refuses full requests is stormed.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "the-evicted-session-is-named",
+        "protocol/fetch_session.py",
+        "        if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:\n            self._session_id = NO_SESSION\n",
+        "",
+        "A session that is gone is to be closed.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "lost-and-no-matter",
+        _FETCHING,
+        "            session.lost()\n            raise\n",
+        "            raise\n",
+        "What a lost request said is never said again.",
+        _SESSIONS,
     ),
 )
