@@ -1,4 +1,4 @@
-"""Bugs of what the consumer fetches: positions under new leaders, fetch sessions."""
+"""Bugs of what the consumer fetches: positions under new leaders, fetch sessions; and of its interceptors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _ENGINE = "client/consumer/engine.py"
 _PURE = "client/test_validation.py"
 _SESSION = "client/core/fetch_session.py"
 _SESSIONS = "client/test_fetch_sessions.py"
+_INTERCEPTORS = "client/consumer/interceptors.py"
+_INTERCEPTED = "client/test_interceptors.py"
 _STORIES = "client/test_truncated_logs.py -k 'not unclean'"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -370,5 +372,61 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            raise\n",
         "What a lost request said is never said again.",
         _SESSIONS,
+    ),
+    Mutant(
+        "interceptors-fail-the-poll",
+        _INTERCEPTORS,
+        "                records = list(function(records))\n            except Exception:",
+        "                records = list(function(records))\n            except KeyError:",
+        "An interceptor that fails loses the records of a poll.",
+        _INTERCEPTED,
+    ),
+    Mutant(
+        "interceptors-are-not-chained",
+        _INTERCEPTORS,
+        "                records = list(function(records))\n",
+        "                function(records)\n",
+        "What an interceptor changes is handed out unchanged.",
+        _INTERCEPTED,
+    ),
+    Mutant(
+        "interceptors-see-nothing-come",
+        _INTERCEPTORS,
+        " if records else ():",
+        ":",
+        "Interceptors are called with empty lists.",
+        _INTERCEPTED,
+    ),
+    Mutant(
+        "the-last-commit-is-not-told",
+        _ENGINE,
+        "        if call is None and self.committer is not None and self.committer.callbacks:\n            return self.committer.callbacks.popleft()\n        return call\n",
+        "        return call\n",
+        "Interceptors do not hear of what close commits.",
+        _INTERCEPTED,
+    ),
+    Mutant(
+        "interceptors-are-called-in-the-loop",
+        "client/consumer/commits.py",
+        "            self.callbacks.append(Call(self.told, (dict(offsets),)))\n",
+        "            self.told(offsets)\n",
+        "An interceptor that is slow stops heartbeats.",
+        _INTERCEPTED,
+    ),
+    Mutant(
+        "interceptors-stay-open",
+        "client/consumer/blocking.py",
+        "                self._consumer.interceptors.close()\n",
+        "                pass\n",
+        "close of the blocking consumer does not close its interceptors.",
+        _INTERCEPTED,
+    ),
+    Mutant(
+        "one-object-twice",
+        _INTERCEPTORS,
+        "    if any(chosen.count(each) > 1 for each in chosen):",
+        "    if False:",
+        "Records pass the same interceptor twice.",
+        _INTERCEPTED,
     ),
 )

@@ -20,6 +20,7 @@ from odradek.client.config import CONSUMER_CONFIG, ClientConfig, Setting
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializer, take_deserializers
 from odradek.client.consumer.engine import ConsumerEngine
+from odradek.client.consumer.interceptors import take_interceptors
 from odradek.client.consumer.listeners import Call, RebalanceListener
 from odradek.client.consumer.settings import check_group_settings
 from odradek.client.core.positions import Chunk
@@ -46,6 +47,7 @@ class AsyncConsumer:
                 raise ConfigError(f"Configuration {name} is given twice")
             given[name] = value
         self._deserializers = take_deserializers(given)
+        self.interceptors = take_interceptors(given)
         self._config = ClientConfig(CONSUMER_CONFIG, given)
         check_group_settings(self._config)
         self._engine: ConsumerEngine | None = None
@@ -55,6 +57,7 @@ class AsyncConsumer:
         if self._engine is None:
             self._engine = ConsumerEngine(self._config)
             self._engine.deserializers = self._deserializers
+            self.take_over(self._engine)
         return self
 
     async def __aenter__(self) -> Self:
@@ -62,6 +65,11 @@ class AsyncConsumer:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+    def take_over(self, engine: ConsumerEngine) -> None:
+        """The interceptors hear of the engine's commits."""
+        if self.interceptors is not None and engine.committer is not None:
+            engine.committer.told = self.interceptors.on_commit
 
     @property
     def engine(self) -> ConsumerEngine:
@@ -181,7 +189,8 @@ class AsyncConsumer:
 
         A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
         """
-        return await self._polling(timeout_ms, lambda left: self.engine.poll(left, max_records))
+        records = await self._polling(timeout_ms, lambda left: self.engine.poll(left, max_records))
+        return records if self.interceptors is None else self.interceptors.on_consume(records)
 
     async def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
@@ -252,5 +261,7 @@ class AsyncConsumer:
                     engine.called(call)
         finally:
             await engine.close()
+            if self.interceptors is not None:
+                self.interceptors.close()
         if failure is not None:
             raise failure

@@ -157,7 +157,9 @@ class Consumer:
         A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
         """
         engine = self._consumer.engine
-        return self._polling(timeout_ms, lambda left: engine.poll(left, max_records))
+        records = self._polling(timeout_ms, lambda left: engine.poll(left, max_records))
+        interceptors = self._consumer.interceptors
+        return records if interceptors is None else interceptors.on_consume(records)
 
     def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
@@ -205,6 +207,8 @@ class Consumer:
                     failure = failure or error
         finally:
             self._thread.run(engine.close)
+            if self._consumer.interceptors is not None:
+                self._consumer.interceptors.close()
         if failure is not None:
             raise failure
 

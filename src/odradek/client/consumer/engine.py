@@ -147,9 +147,12 @@ class ConsumerEngine:
             await self.committer.finish(deadline - self._loop.time())
             if self.committer.callbacks:
                 return self.committer.callbacks.popleft()
-        return await self.unsubscribe(
+        call = await self.unsubscribe(
             timeout_s, reason="the consumer is being closed", stay=None if leave_group is None else not leave_group
         )
+        if call is None and self.committer is not None and self.committer.callbacks:
+            return self.committer.callbacks.popleft()
+        return call
 
     def called(self, call: Call) -> None:
         """The application's function has been called."""
