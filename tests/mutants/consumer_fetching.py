@@ -429,4 +429,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Records pass the same interceptor twice.",
         _INTERCEPTED,
     ),
+    Mutant(
+        "calls-wait-as-long-as-they-want",
+        "client/settling.py",
+        "    limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)\n",
+        "    limit = asyncio.timeout(None)\n",
+        "timeout_ms of a call is ignored.",
+        "client/test_waiting_calls.py",
+    ),
+    Mutant(
+        "timeouts-of-others-are-taken",
+        "client/settling.py",
+        "        if not limit.expired():\n            raise\n",
+        "",
+        "What timed out within a call is told as the end of the call's own time.",
+        "client/test_waiting_calls.py",
+    ),
 )

@@ -22,6 +22,7 @@ from odradek.client.consumer.settings import new_membership, optional_text, uses
 from odradek.client.coordinators import Coordinator, CoordinatorKind
 from odradek.client.core.data_requests import FetchSettings
 from odradek.client.core.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetcher, decode_chunk, epoch_before
+from odradek.client.core.metadata import MetadataCache, TopicInfo
 from odradek.client.core.positions import Chunk, Position
 from odradek.client.core.subscription import Subscription, SubscriptionPattern
 from odradek.client.core.validation import Unread
@@ -318,6 +319,14 @@ class ConsumerEngine:
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
         return sorted((await self.cluster.topic(topic, allow_auto_create=self._auto_create)).partitions)
+
+    async def list_topics(self) -> dict[str, TopicInfo]:
+        """All topics by name."""
+
+        async def attempt() -> dict[str, TopicInfo]:
+            return dict(MetadataCache(0).update(await self.cluster.ask_metadata(None), 0).topics)
+
+        return await self.cluster.retrying("the topics", attempt)
 
     async def offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         """Offsets for -2 (beginning) or -1 (end)."""
