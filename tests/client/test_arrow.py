@@ -15,8 +15,8 @@ from odradek.base.errors import KafkaError, OdradekError
 from odradek.client import Admin, AsyncConsumer, AsyncProducer, ConfigChange, ConfigResource, Consumer, NewTopic, Producer, TopicPartition
 from odradek.client.consumer.arrow import chunk_to_arrow
 from odradek.client.consumer.engine import ConsumerEngine
-from odradek.client.core.fetcher import Chunk
 from odradek.client.core.partitioner import partition_for_key
+from odradek.client.core.positions import Chunk
 from odradek.records.batch import encode_batch
 from odradek.testing.embedded import unique_name
 

@@ -261,7 +261,7 @@ def test_a_failing_helper_of_the_consumer_is_heard_of(bootstrap: str, topic: str
     def broken(*_: object) -> None:
         raise RuntimeError("broken on purpose")
 
-    monkeypatch.setattr("odradek.client.consumer.fetching.fetch_answers", broken)
+    monkeypatch.setattr("odradek.client.consumer.fetching.fetched_partitions", broken)
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"value", partition=0).result(10)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, ProtocolError
 from odradek.client import Consumer, KafkaError, Producer, TopicPartition
-from odradek.client.core.fetcher import Chunk
+from odradek.client.core.positions import Chunk
 from odradek.client.types import ConsumerRecord
 
 
@@ -74,7 +74,7 @@ def test_a_broker_is_asked_again_after_an_answer_that_made_no_sense(
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([filled])
         with monkeypatch.context() as patched:
-            patched.setattr("odradek.client.consumer.fetching.fetch_answers", nonsense)
+            patched.setattr("odradek.client.consumer.fetching.fetched_partitions", nonsense)
             with pytest.raises(ProtocolError, match="broken on purpose"):
                 consumer.poll(5000)
         while not (found := consumer.poll(5000)):

@@ -18,7 +18,7 @@ def test_what_the_page_shows_works(bootstrap: str, capsys: pytest.CaptureFixture
         admin.create_topics([NewTopic("greetings", 1, 1)])
     fill(bootstrap, "greetings", 3, partitions=1)
     snippets = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(snippets) == 3
+    assert len(snippets) == 4
     for snippet in snippets:
         exec(compile(snippet.replace("localhost:9092", bootstrap), "docs/consumer.md", "exec"), {})
     said = capsys.readouterr().out.splitlines()
@@ -26,3 +26,5 @@ def test_what_the_page_shows_works(bootstrap: str, capsys: pytest.CaptureFixture
     assert said[1].startswith("came: [TopicPartition(topic='greetings', partition=0)]")
     assert said[2].startswith("about to go: ")
     assert "OffsetAndMetadata(offset=1, leader_epoch=None, metadata='a note')" in said[3]
+    assert said[4] == "read: 3"
+    assert said[5] == "committed: [TopicPartition(topic='greetings', partition=0)]"

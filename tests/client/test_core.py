@@ -13,13 +13,14 @@ from odradek.client.core.accumulator import Batch
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.data_requests import (
     FetchSettings,
-    fetch_answers,
     fetch_request,
+    fetched_partitions,
     list_offsets_request,
     produce_answers,
     produce_request,
     topic_ids,
 )
+from odradek.client.core.fetch_session import SessionRequest
 from odradek.client.core.fetcher import FetchTarget
 from odradek.client.core.metadata import LEADERSHIP_ERRORS, MetadataCache
 from odradek.protocol.messages.fetch import FetchResponse
@@ -129,9 +130,13 @@ class TestRequests:
     SETTINGS = FetchSettings(max_wait_ms=500, min_bytes=2, max_bytes=3000, isolation=1, rack_id="r")
 
     def test_a_fetch_says_what_is_wanted(self) -> None:
-        request = fetch_request([self.TARGET, self.TARGET._replace(topic_partition=TopicPartition("t", 1))], self.SETTINGS, {"t": FIRST})
+        targets = [self.TARGET, self.TARGET._replace(topic_partition=TopicPartition("t", 1))]
+        asked = SessionRequest(7, 3, targets, [(TopicPartition("u", 2), SECOND), (TopicPartition("u", 4), SECOND)])
+        request = fetch_request(asked, self.SETTINGS, {"t": FIRST})
         assert (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level) == (500, 2, 3000, 1)
-        assert (request.session_id, request.session_epoch, request.rack_id) == (0, -1, "r")
+        assert (request.session_id, request.session_epoch, request.rack_id) == (7, 3, "r")
+        [forgotten] = request.forgotten_topics_data
+        assert (forgotten.topic, forgotten.topic_id, forgotten.partitions) == ("u", SECOND, [2, 4])
         [topic] = request.topics
         assert topic.topic_id == FIRST
         [first, second] = topic.partitions
@@ -144,14 +149,15 @@ class TestRequests:
         )
         response = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic_id=FIRST, partitions=[data])])
         other = self.TARGET._replace(topic_partition=TopicPartition("t", 1))
-        [missing, found] = fetch_answers([other, self.TARGET], response, {"t": FIRST})
+        answers = fetched_partitions(response, {"t": FIRST})
+        missing, found = answers.get(other.topic_partition), answers[self.TARGET.topic_partition]
         assert missing is None
         assert found is not None
         assert found.aborted == [(5, 6)]
 
     def test_a_fetch_refused_as_a_whole_is_an_error(self) -> None:
         with pytest.raises(KafkaError) as caught:
-            fetch_answers([self.TARGET], FetchResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID), None)
+            fetched_partitions(FetchResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID), None)
         assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
 
     def test_an_answer_that_leaves_a_batch_out_is_an_error_of_that_batch(self) -> None:

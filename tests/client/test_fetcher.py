@@ -14,15 +14,15 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.fetcher import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    Chunk,
     FetchedPartition,
     Fetcher,
     FetchPlan,
-    OffsetOutOfRange,
     decode_chunk,
 )
 from odradek.client.core.metadata import FOREVER, Broker, ClusterView, PartitionInfo, TopicInfo
+from odradek.client.core.positions import Chunk, OffsetOutOfRange
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from odradek.client.core.validation import EpochEnd
 from odradek.records.batch import encode_batch
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -68,7 +68,16 @@ class World:
         return ClusterView("c", 1, brokers, {"t": TopicInfo("t", self.topic_id, False, ErrorCode.NONE, infos)})
 
     def plans(self) -> list[FetchPlan]:
-        return self.fetcher.plan(self.view, self.now)[0]
+        plans = self.fetcher.plan(self.view, self.now)[0]
+        return plans + self.fetcher.plan(self.view, self.now)[0] if self.confirm() else plans
+
+    def confirm(self) -> bool:
+        """The leaders confirm the positions that they are asked about."""
+        asked = self.fetcher.validation.plans(self.now)
+        for plan in asked:
+            ends = {target.topic_partition: EpochEnd(ErrorCode.NONE, target.offset_epoch, 1 << 40) for target in plan.targets}
+            assert not self.fetcher.validation.on_answers(plan, ends, self.now)
+        return bool(asked)
 
     def plan(self) -> FetchPlan:
         [plan] = self.plans()
@@ -375,6 +384,8 @@ class TestDeposedLeaders:
 
     def needs_metadata(self, world: World) -> bool:
         plans, needs_metadata, _ = world.fetcher.plan(world.view, world.now)
+        if world.confirm():
+            plans = world.plans()
         assert needs_metadata == (not plans)
         for plan in plans:
             world.fetcher.on_response(plan, [None] * len(plan.targets), world.now)

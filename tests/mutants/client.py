@@ -26,7 +26,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="asks-a-deposed-leader",
         path="client/core/fetcher.py",
-        before="if leader is None or self._is_deposed(view, topic_partition, position):",
+        before="if leader is None or self.validation.is_deposed(view, topic_partition, position):",
         after="if leader is None:",
         breaks="a leader that was deposed and has not heard of it says that a committed position is out of range, and all is read again",
         tests="client/test_fetcher.py",
@@ -41,7 +41,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="epochs-of-another-topic",
-        path="client/core/fetcher.py",
+        path="client/core/validation.py",
         before="if position.topic_id in (None, view.topics[topic_partition.topic].topic_id):",
         after="if position.topic_id is not None:",
         breaks="nothing is read of a topic that was deleted and made anew, until its leader epochs have caught up",
@@ -410,7 +410,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="reset-undoes-a-seek",
-        path="client/core/fetcher.py",
+        path="client/core/positions.py",
         before="position.generation != generation or position.reset_to is None",
         after="position.reset_to is None",
         breaks="The answer to an earlier reset moves a position that was sought meanwhile.",
@@ -450,9 +450,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="latest-instead-of-earliest",
-        path="client/core/fetcher.py",
-        before="self.seek_to(target.topic_partition, self._reset_to)",
-        after="self.seek_to(target.topic_partition, LATEST_TIMESTAMP)",
+        path="client/core/positions.py",
+        before="self.seek_to(topic_partition, self._reset_to)",
+        after="self.seek_to(topic_partition, LATEST_TIMESTAMP)",
         breaks="auto.offset.reset=earliest skips to the end when the position is lost.",
         tests="client/test_fetcher.py",
     ),
@@ -538,7 +538,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="assign-forgets-positions",
-        path="client/core/fetcher.py",
+        path="client/core/positions.py",
         before="            position = kept.get(topic_partition)\n            if position is None:\n                position = Position",
         after="            position = None\n            if position is None:\n                position = Position",
         breaks="A partition that stays assigned starts at the reset position again.",
@@ -562,9 +562,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="out-of-range-is-fatal",
-        path="client/core/fetcher.py",
-        before="            if self._reset_to is None:",
-        after="            if self._reset_to != LATEST_TIMESTAMP:",
+        path="client/core/positions.py",
+        before="        if self._reset_to is None:\n            return False",
+        after="        if self._reset_to != LATEST_TIMESTAMP:\n            return False",
         breaks="auto.offset.reset=earliest raises when the position is lost.",
         tests="client/test_fetcher.py",
     ),
@@ -851,7 +851,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="corrupt-batch-passed-over",
         path="client/consumer/engine.py",
-        before="unless somebody seeks past it.\n            self.fetcher.seek(chunk.topic_partition, chunk.offset)\n",
+        before="unless somebody seeks past it.\n            self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)\n",
         after="unless somebody seeks past it.\n",
         breaks="A batch that cannot be decoded is passed over after one exception.",
         tests="client/test_consumer.py",
@@ -939,8 +939,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "corrupt-chunk-skipped",
         "client/consumer/engine.py",
-        "            self.fetcher.seek(chunk.topic_partition, chunk.offset)\n            raise\n",
-        "            raise\n",
+        "unless somebody seeks past it.\n            self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)\n            raise\n",
+        "unless somebody seeks past it.\n            raise\n",
         "The second poll passes over batches whose checksum does not fit.",
         "client/test_consumer.py::test_a_batch_that_cannot_be_read_is_not_passed_over",
     ),

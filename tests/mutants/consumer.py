@@ -249,7 +249,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "unreadable-records-passed-over",
         "client/consumer/engine.py",
-        "                self.fetcher.seek(chunk.topic_partition, unreadable.offset, chunk.leader_epoch)\n",
+        "                self.fetcher.rewind(chunk.topic_partition, unreadable.offset, epoch_before(chunk, unreadable.offset))\n",
         "",
         "A record that its deserializer cannot read is told once, or not at all, and the rest of its chunk is lost.",
         "client/test_deserializers.py",

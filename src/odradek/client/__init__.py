@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from odradek.client.consumer.blocking import Consumer as Consumer
     from odradek.client.consumer.listeners import RebalanceListener as RebalanceListener
     from odradek.client.core.offsets import CommitFailed as CommitFailed
+    from odradek.client.core.positions import LogTruncation as LogTruncation
+    from odradek.client.core.positions import OffsetOutOfRange as OffsetOutOfRange
     from odradek.client.core.sasl import OAuthToken as OAuthToken
     from odradek.client.core.subscription import SubscriptionPattern as SubscriptionPattern
     from odradek.client.core.transactions import IllegalTransactionState as IllegalTransactionState
@@ -50,12 +52,14 @@ _HOMES = {
     "ConsumerRecord": "odradek.client.types",
     "IllegalTransactionState": "odradek.client.core.transactions",
     "KafkaError": "odradek.base.errors",
+    "LogTruncation": "odradek.client.core.positions",
     "MetricName": "odradek.client.metrics",
     "NewTopic": "odradek.client.types",
     "OAuthToken": "odradek.client.core.sasl",
     "OffsetAndMetadata": "odradek.client.types",
     "Producer": "odradek.client.producer.blocking",
     "RebalanceListener": "odradek.client.consumer.listeners",
+    "OffsetOutOfRange": "odradek.client.core.positions",
     "RecordFuture": "odradek.client.producer.futures",
     "RecordMetadata": "odradek.client.types",
     "SubscriptionPattern": "odradek.client.core.subscription",
@@ -80,6 +84,7 @@ __all__ = [
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",
+    "OffsetOutOfRange",
     "Producer",
     "RebalanceListener",
     "RecordFuture",

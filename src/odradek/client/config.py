@@ -141,6 +141,7 @@ CONSUMER_KEYS: tuple[Key, ...] = (
         "What keys are made into: a function of bytes, or a name: bytes, string, json, long, ...",
     ),
     Key("value.deserializer", STRING, "bytes", HIGH, "What values are made into, as key.deserializer."),
+    Key("interceptor.classes", LIST, "", LOW, "Objects, classes or import paths with on_consume(records), on_commit(offsets), close()."),
 )
 
 PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
@@ -156,7 +157,6 @@ NOT_SERVED_YET: dict[str, str] = {
     **REFUSED,
     "internal.leave.group.on.close": "it is internal: close(leave_group=False) leaves no group",
     "internal.throw.on.fetch.stable.offset.unsupported": "it is internal",
-    "interceptor.classes": "interceptors are not served by this client yet",
     "key.serializer": _SERIALIZERS,
     "value.serializer": _SERIALIZERS,
     "partitioner.adaptive.partitioning.enable": _PARTITIONERS,

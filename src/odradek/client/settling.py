@@ -1,11 +1,13 @@
-"""Waiting for a Deferred in a coroutine."""
+"""Waiting in a coroutine: for a Deferred, and not for ever."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TypeVar
 
 from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
@@ -23,3 +25,15 @@ async def settled(deferred: Deferred[T]) -> T:
     deferred.add_callback(wake)
     await future
     return deferred.result()
+
+
+async def within(what: str, timeout_ms: int | None, action: Awaitable[T]) -> T:
+    """The outcome of the action; KafkaError(REQUEST_TIMED_OUT) when it takes longer than `timeout_ms` (None: as long as it wants)."""
+    limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
+    try:
+        async with limit:
+            return await action
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{what}: no success within {timeout_ms} ms") from None

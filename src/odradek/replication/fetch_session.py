@@ -21,24 +21,14 @@ from typing import Protocol, TypeVar
 
 from odradek.base.clock import Clock
 from odradek.base.errors import ErrorCode
+from odradek.protocol.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_INT32, NO_SESSION, next_epoch
 from odradek.replication.fetch_params import FetchPartition
 from odradek.replication.subscriptions import NOBODY, Asker, Subscription, Subscriptions
 
-NO_SESSION = 0
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-MAX_INT32 = 0x7FFF_FFFF
 EVICTION_S = 120.0
 
 PartitionKey = tuple[int | str, int]
 """(topic id as an integer, or topic name before Fetch 13; partition)."""
-
-
-def next_epoch(epoch: int) -> int:
-    """The epoch a session expects after `epoch`; wraps to 1, because 0 opens a session."""
-    if epoch < 0:
-        return FINAL_EPOCH
-    return 1 if epoch == MAX_INT32 else epoch + 1
 
 
 class Answer(Protocol):

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.consumer.blocking import Consumer
-from odradek.client.core.fetcher import OffsetOutOfRange
+from odradek.client.core.positions import OffsetOutOfRange
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import iter_headers
 from odradek.records.visibility import AbortedTransactions

@@ -44,6 +44,7 @@ class SimulatedConsumer(AsyncConsumer):
         if self._engine is None:
             self._engine = ConsumerEngine(self._config, Cluster(self._config, clock=self._clock, rng=self._rng))
             self._engine.deserializers = self._deserializers
+            self.take_over(self._engine)
         return self
 
 

@@ -20,13 +20,23 @@ from odradek.client.config import CONSUMER_CONFIG, ClientConfig, Setting
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializer, take_deserializers
 from odradek.client.consumer.engine import ConsumerEngine
+from odradek.client.consumer.interceptors import take_interceptors
 from odradek.client.consumer.listeners import Call, RebalanceListener
 from odradek.client.consumer.settings import check_group_settings
-from odradek.client.core.fetcher import Chunk
+from odradek.client.core.positions import Chunk
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.metrics import MetricName
-from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.settling import within
+from odradek.client.types import (
+    ArrowBatch,
+    ConsumerGroupMetadata,
+    ConsumerHealth,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicInfo,
+)
 
 T = TypeVar("T")
 CLOSE_TIMEOUT_MS = 30_000
@@ -46,6 +56,7 @@ class AsyncConsumer:
                 raise ConfigError(f"Configuration {name} is given twice")
             given[name] = value
         self._deserializers = take_deserializers(given)
+        self.interceptors = take_interceptors(given)
         self._config = ClientConfig(CONSUMER_CONFIG, given)
         check_group_settings(self._config)
         self._engine: ConsumerEngine | None = None
@@ -55,6 +66,7 @@ class AsyncConsumer:
         if self._engine is None:
             self._engine = ConsumerEngine(self._config)
             self._engine.deserializers = self._deserializers
+            self.take_over(self._engine)
         return self
 
     async def __aenter__(self) -> Self:
@@ -62,6 +74,11 @@ class AsyncConsumer:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+    def take_over(self, engine: ConsumerEngine) -> None:
+        """The interceptors hear of the engine's commits."""
+        if self.interceptors is not None and engine.committer is not None:
+            engine.committer.told = self.interceptors.on_commit
 
     @property
     def engine(self) -> ConsumerEngine:
@@ -110,9 +127,14 @@ class AsyncConsumer:
         """Commits without waiting, once. `callback(offsets, error)` is called in a later poll() or close(). Commits keep their order."""
         self.engine.commit_soon(offsets, callback)
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets; None where there is none. Waits for those that an open transaction may still change."""
-        return await self.engine.committed(partitions)
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets; None where there is none. Waits for those that an open transaction may still change.
+
+        Here and below `timeout_ms` bounds the wait, default.api.timeout.ms where it is not given; KafkaError(REQUEST_TIMED_OUT).
+        """
+        return await within("committed offsets", timeout_ms, self.engine.committed(partitions))
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Replaces the assignment; partitions that stay keep their position."""
@@ -148,9 +170,13 @@ class AsyncConsumer:
         """Continues after `pause`."""
         self.engine.pause(partitions, paused=False)
 
-    async def position(self, partition: TopicPartition) -> int:
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that `pause` stopped."""
+        return {partition for partition, position in self.engine.fetcher.positions.items() if position.paused}
+
+    async def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Offset of the next record that will be handed out."""
-        return await self.engine.position(partition)
+        return await within(f"the position in {partition}", timeout_ms, self.engine.position(partition))
 
     def health(self) -> ConsumerHealth:
         """State of the membership, lag, time since the last poll; asks no broker."""
@@ -160,28 +186,35 @@ class AsyncConsumer:
         """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""
         return self.engine.current_lag(partition)
 
-    async def partitions_for(self, topic: str) -> list[int]:
+    async def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
         """The numbers of the topic's partitions."""
-        return await self.engine.partitions_for(topic)
+        return await within(f"the partitions of {topic}", timeout_ms, self.engine.partitions_for(topic))
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def list_topics(self, timeout_ms: int | None = None) -> dict[str, TopicInfo]:
+        """All topics that this client may see, Kafka's own among them."""
+        return await within("the topics", timeout_ms, self.engine.list_topics())
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """The first offset of each log."""
-        return await self.engine.offsets_at(partitions, EARLIEST_TIMESTAMP)
+        return await within("the offsets", timeout_ms, self.engine.offsets_at(partitions, EARLIEST_TIMESTAMP))
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """The offset after the last record that can be read, per partition."""
-        return await self.engine.offsets_at(partitions, LATEST_TIMESTAMP)
+        return await within("the offsets", timeout_ms, self.engine.offsets_at(partitions, LATEST_TIMESTAMP))
 
-    async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (Unix milliseconds); None where there is none."""
-        return await self.engine.offsets_for_times(times)
+        return await within("the offsets", timeout_ms, self.engine.offsets_for_times(times))
 
     async def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
         """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any.
 
         A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
         """
-        return await self._polling(timeout_ms, lambda left: self.engine.poll(left, max_records))
+        records = await self._polling(timeout_ms, lambda left: self.engine.poll(left, max_records))
+        return records if self.interceptors is None else self.interceptors.on_consume(records)
 
     async def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
@@ -252,5 +285,7 @@ class AsyncConsumer:
                     engine.called(call)
         finally:
             await engine.close()
+            if self.interceptors is not None:
+                self.interceptors.close()
         if failure is not None:
             raise failure

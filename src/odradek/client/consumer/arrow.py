@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from odradek.client.core.fetcher import Chunk
+from odradek.client.core.positions import Chunk
 from odradek.client.types import ArrowBatch
 from odradek.records.arrow import decode_to_arrow
 

@@ -20,11 +20,19 @@ from odradek.client.consumer.aio import CLOSE_TIMEOUT_MS, AsyncConsumer
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializer
 from odradek.client.consumer.listeners import Call, RebalanceListener
-from odradek.client.core.fetcher import Chunk
+from odradek.client.core.positions import Chunk
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
-from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.types import (
+    ArrowBatch,
+    ConsumerGroupMetadata,
+    ConsumerHealth,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicInfo,
+)
 
 T = TypeVar("T")
 
@@ -85,9 +93,14 @@ class Consumer:
         """Commits without waiting, once. `callback(offsets, error)` is called in a later poll() or close(). Commits keep their order."""
         self._do(lambda: self._consumer.commit_async(offsets, callback))
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets; None where there is none. Waits for those that an open transaction may still change."""
-        return self._thread.run(lambda: self._consumer.committed(partitions))
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets; None where there is none. Waits for those that an open transaction may still change.
+
+        Here and below `timeout_ms` bounds the wait, default.api.timeout.ms where it is not given; KafkaError(REQUEST_TIMED_OUT).
+        """
+        return self._thread.run(lambda: self._consumer.committed(partitions, timeout_ms))
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Replaces the assignment; partitions that stay keep their position."""
@@ -123,9 +136,13 @@ class Consumer:
         """Continues after `pause`."""
         self._do(lambda: self._consumer.resume(*partitions))
 
-    def position(self, partition: TopicPartition) -> int:
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that `pause` stopped."""
+        return self._consumer.paused()
+
+    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Offset of the next record that will be handed out."""
-        return self._thread.run(lambda: self._consumer.position(partition))
+        return self._thread.run(lambda: self._consumer.position(partition, timeout_ms))
 
     def health(self) -> ConsumerHealth:
         """State of the membership, lag, time since the last poll; asks no broker."""
@@ -135,21 +152,27 @@ class Consumer:
         """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""
         return self._consumer.current_lag(partition)
 
-    def partitions_for(self, topic: str) -> list[int]:
+    def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
         """The numbers of the topic's partitions."""
-        return self._thread.run(lambda: self._consumer.partitions_for(topic))
+        return self._thread.run(lambda: self._consumer.partitions_for(topic, timeout_ms))
 
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def list_topics(self, timeout_ms: int | None = None) -> dict[str, TopicInfo]:
+        """All topics that this client may see, Kafka's own among them."""
+        return self._thread.run(lambda: self._consumer.list_topics(timeout_ms))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """The first offset of each log."""
-        return self._thread.run(lambda: self._consumer.beginning_offsets(partitions))
+        return self._thread.run(lambda: self._consumer.beginning_offsets(partitions, timeout_ms))
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """The offset after the last record that can be read, per partition."""
-        return self._thread.run(lambda: self._consumer.end_offsets(partitions))
+        return self._thread.run(lambda: self._consumer.end_offsets(partitions, timeout_ms))
 
-    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (Unix milliseconds); None where there is none."""
-        return self._thread.run(lambda: self._consumer.offsets_for_times(times))
+        return self._thread.run(lambda: self._consumer.offsets_for_times(times, timeout_ms))
 
     def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
         """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any.
@@ -157,7 +180,9 @@ class Consumer:
         A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
         """
         engine = self._consumer.engine
-        return self._polling(timeout_ms, lambda left: engine.poll(left, max_records))
+        records = self._polling(timeout_ms, lambda left: engine.poll(left, max_records))
+        interceptors = self._consumer.interceptors
+        return records if interceptors is None else interceptors.on_consume(records)
 
     def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
@@ -205,6 +230,8 @@ class Consumer:
                     failure = failure or error
         finally:
             self._thread.run(engine.close)
+            if self._consumer.interceptors is not None:
+                self._consumer.interceptors.close()
         if failure is not None:
             raise failure
 

@@ -88,6 +88,8 @@ class Committer:
         self.news: Callable[[], None] = lambda: None
         """Called when there is something in `callbacks`."""
         self.auto = AutoCommit(auto_commit_interval_ms, cluster.now_ms()) if auto_commit_interval_ms is not None else None
+        self.told: Callable[[Offsets], None] | None = None
+        """A function of the application that hears of what is committed."""
         self.callbacks: deque[Call] = deque()
         """Calls of what was given to commit_async: they are made within the application's next calls."""
         self._last_turn: _Turn | None = None
@@ -190,6 +192,9 @@ class Committer:
         await self._insist("commit", attempt, timeout_ms, again=again, turn=turn)
         if self.auto is not None:
             self.auto.note(offsets)
+        if self.told is not None:
+            self.callbacks.append(Call(self.told, (dict(offsets),)))
+            self.news()
 
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int | None = None

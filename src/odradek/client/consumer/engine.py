@@ -21,15 +21,11 @@ from odradek.client.consumer.positions import PositionFinder
 from odradek.client.consumer.settings import new_membership, optional_text, uses_consumer_protocol
 from odradek.client.coordinators import Coordinator, CoordinatorKind
 from odradek.client.core.data_requests import FetchSettings
-from odradek.client.core.fetcher import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    Chunk,
-    Fetcher,
-    Position,
-    decode_chunk,
-)
+from odradek.client.core.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetcher, decode_chunk, epoch_before
+from odradek.client.core.metadata import MetadataCache, TopicInfo
+from odradek.client.core.positions import Chunk, Position
 from odradek.client.core.subscription import Subscription, SubscriptionPattern
+from odradek.client.core.validation import Unread
 from odradek.client.offsets import list_offsets
 from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
@@ -61,8 +57,11 @@ class ConsumerEngine:
             backoff=self.cluster.backoff,
             preference_ms=config.integer("metadata.max.age.ms"),
         )
+        self.fetcher.validation.put_back = self._take_back
         self._records: list[ConsumerRecord] = []
         self._read = 0
+        self._decoded: Chunk | None = None
+        """What `_records` were decoded from."""
         self._news = asyncio.Event()
         self._fetching = FetchLoop(self.cluster, self.fetcher, settings, self._news.set, auto_create=self._auto_create)
         self._iterated: tuple[list[ConsumerRecord], Iterator[ConsumerRecord]] | None = None
@@ -149,9 +148,12 @@ class ConsumerEngine:
             await self.committer.finish(deadline - self._loop.time())
             if self.committer.callbacks:
                 return self.committer.callbacks.popleft()
-        return await self.unsubscribe(
+        call = await self.unsubscribe(
             timeout_s, reason="the consumer is being closed", stay=None if leave_group is None else not leave_group
         )
+        if call is None and self.committer is not None and self.committer.callbacks:
+            return self.committer.callbacks.popleft()
+        return call
 
     def called(self, call: Call) -> None:
         """The application's function has been called."""
@@ -253,10 +255,16 @@ class ConsumerEngine:
 
     def _put_back(self, partition: TopicPartition) -> None:
         """Records that were decoded but not handed out are fetched again later."""
+        unread = self._take_back(partition)
+        if unread is not None:
+            self.fetcher.rewind(partition, unread.offset, unread.previous_epoch)
+
+    def _take_back(self, partition: TopicPartition) -> Unread | None:
         offset = self._next_decoded(partition)
-        if offset is not None:
-            self._drop_records(lambda other: other == partition)
-            self.fetcher.seek(partition, offset, self.fetcher.positions[partition].offset_epoch)
+        if offset is None or self._decoded is None:
+            return None
+        self._drop_records(lambda other: other == partition)
+        return Unread(offset, epoch_before(self._decoded, offset))
 
     def _next_decoded(self, partition: TopicPartition) -> int | None:
         """The offset of the partition's first record that is decoded and not handed out."""
@@ -311,6 +319,14 @@ class ConsumerEngine:
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions."""
         return sorted((await self.cluster.topic(topic, allow_auto_create=self._auto_create)).partitions)
+
+    async def list_topics(self) -> dict[str, TopicInfo]:
+        """All topics by name."""
+
+        async def attempt() -> dict[str, TopicInfo]:
+            return dict(MetadataCache(0).update(await self.cluster.ask_metadata(None), 0).topics)
+
+        return await self.cluster.retrying("the topics", attempt)
 
     async def offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         """Offsets for -2 (beginning) or -1 (end)."""
@@ -373,17 +389,18 @@ class ConsumerEngine:
         return None
 
     def _decode(self, chunk: Chunk) -> None:
+        self._decoded = chunk
         try:
             self._records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
         except KafkaError:
             # The damaged chunk must not be skipped: the next poll raises the error again, unless somebody seeks past it.
-            self.fetcher.seek(chunk.topic_partition, chunk.offset)
+            self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)
             raise
         if self.deserializers is not None:
             self._records, unreadable = self.deserializers.apply(self._records)
             if unreadable is not None:
                 # What comes before it is handed out first; the next chunk begins with it.
-                self.fetcher.seek(chunk.topic_partition, unreadable.offset, chunk.leader_epoch)
+                self.fetcher.rewind(chunk.topic_partition, unreadable.offset, epoch_before(chunk, unreadable.offset))
                 if not self._records:
                     raise unreadable
         self._read = 0
@@ -420,7 +437,7 @@ class ConsumerEngine:
                 batch = chunk_to_arrow(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs, headers=headers)
             except KafkaError:
                 # As in `poll`: it must not be skipped.
-                self.fetcher.seek(chunk.topic_partition, chunk.offset)
+                self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)
                 raise
             if batch.num_rows:
                 return batch
@@ -431,8 +448,10 @@ class ConsumerEngine:
             raise ClientClosed("the consumer is closed")
         self._fetching.start()
         while True:
-            if self.fetcher.errors:
-                raise self.fetcher.errors.popleft()
+            error = self.fetcher.validation.next_error()
+            if error is not None:
+                self.wake()
+                raise error
             chunk = self.fetcher.take_chunk()
             if chunk is not None:
                 self.wake()

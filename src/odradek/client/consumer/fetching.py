@@ -6,14 +6,29 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from odradek.base.errors import KafkaError
-from odradek.client.cluster import Cluster, NoBrokersAvailable, Node, as_kafka_error
-from odradek.client.core.data_requests import LAST_FETCH_BY_NAME, FetchSettings, fetch_answers, fetch_request, topic_ids
+from odradek.base.errors import ErrorCode, KafkaError, code_of
+from odradek.client.cluster import ClientClosed, Cluster, NoBrokersAvailable, Node, as_kafka_error
+from odradek.client.core.data_requests import (
+    FIRST_EPOCH_ENDS,
+    LAST_FETCH_BY_NAME,
+    FetchSettings,
+    epoch_ends,
+    epoch_ends_request,
+    fetch_request,
+    fetched_partitions,
+    topic_ids,
+)
+from odradek.client.core.fetch_session import SESSION_ERRORS, FetchSession
 from odradek.client.core.fetcher import READ_COMMITTED, FetchedPartition, Fetcher, FetchPlan
 from odradek.client.core.metadata import FOREVER
+from odradek.client.core.validation import ValidationPlan
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+
+_CLOSE_S = 1.0
+"""How long `close` waits for brokers to close their sessions."""
 
 
 class FetchLoop:
@@ -30,6 +45,7 @@ class FetchLoop:
         self._failures = 0
         self._refreshing = False
         self._task: asyncio.Task[None] | None = None
+        self._sessions: dict[int, FetchSession] = {}
 
     def start(self) -> None:
         """Begins, unless it runs already."""
@@ -46,6 +62,19 @@ class FetchLoop:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*(self._close_session(node_id, session) for node_id, session in self._sessions.items()))
+
+    async def _close_session(self, node_id: int, session: FetchSession) -> None:
+        asked = session.closing()
+        if asked is None or self.cluster.open_node(node_id, "data") is None:
+            return
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                # Not by way of the connection for data, where it would wait for a Fetch that the broker has parked.
+                node = await self.cluster.node(node_id)
+                await self.cluster.call(node, fetch_request(asked, self._settings._replace(max_wait_ms=0), None), FetchResponse)
+        except (ConnectionLost, KafkaError, ClientClosed, TimeoutError):
+            return  # The broker forgets a session that is not used.
 
     async def _run(self) -> None:
         helpers: dict[asyncio.Task[None], None] = {}
@@ -66,6 +95,8 @@ class FetchLoop:
         plans, needs_metadata, wake_ms = self.fetcher.plan(self.cluster.view, self.cluster.now_ms())
         for plan in plans:
             self._keep(helpers, self._fetch(plan))
+        for validation in self.fetcher.validation.plans(self.cluster.now_ms()):
+            self._keep(helpers, self._validate(validation))
         due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
         if (needs_metadata or due == 0) and not self._refreshing:
             self._refreshing = True
@@ -106,14 +137,51 @@ class FetchLoop:
         self._news()
         self._wake.set()
 
+    async def _validate(self, plan: ValidationPlan) -> None:
+        validation, now_ms = self.fetcher.validation, self.cluster.now_ms
+        try:
+            # Not by way of the connection for data, where it would wait for a Fetch that the broker has parked.
+            node = await self.cluster.node(plan.node_id)
+            node.versions.choose(ApiKey.OFFSET_FOR_LEADER_EPOCH, at_least=FIRST_EPOCH_ENDS)
+            answer = await self.cluster.call(node, epoch_ends_request(plan.targets), OffsetForLeaderEpochResponse)
+        except (ConnectionLost, KafkaError) as lost:
+            error = as_kafka_error(lost)
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                validation.unsupported(plan)
+            else:
+                validation.on_failure(plan, error, now_ms())
+                self.cluster.metadata.request_update()
+        except Exception as error:
+            validation.on_failure(plan, as_kafka_error(error), now_ms())
+            raise
+        else:
+            if validation.on_answers(plan, epoch_ends(answer), now_ms()):
+                self.cluster.metadata.request_update()
+        self._news()
+        self._wake.set()
+
     async def _ask(self, node: Node, plan: FetchPlan) -> list[FetchedPartition | None]:
         ids = topic_ids(self.cluster.view, {target.topic_partition.topic for target in plan.targets})
         at_most = None if ids else LAST_FETCH_BY_NAME
         by_id = ids if node.versions.choose(ApiKey.FETCH, at_most=at_most) > LAST_FETCH_BY_NAME else None
-        request = fetch_request(plan.targets, self._settings, ids)
+        session = self._sessions.setdefault(plan.node_id, FetchSession())
+        request = fetch_request(session.next_request(plan.targets, by_id=by_id is not None), self._settings, ids)
+        was_full = session.is_full
         timeout = self.cluster.request_timeout_s + self._settings.max_wait_ms / 1000
-        response = await self.cluster.call(node, request, FetchResponse, at_most=at_most, timeout_s=timeout)
-        return fetch_answers(plan.targets, response, by_id, self._settings.isolation == READ_COMMITTED)
+        try:
+            response = await self.cluster.call(node, request, FetchResponse, at_most=at_most, timeout_s=timeout)
+            error = code_of(response.error_code)
+            if error is not ErrorCode.NONE:
+                session.refused(error)
+                if error in SESSION_ERRORS and not was_full:
+                    return [None] * len(plan.targets)
+            found = fetched_partitions(response, by_id, self._settings.isolation == READ_COMMITTED)
+            if not session.answered(response.session_id, found):
+                raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, "the broker answers about other partitions than it was asked for")
+        except BaseException:
+            session.lost()
+            raise
+        return [found.get(target.topic_partition) for target in plan.targets]
 
     def _keep(self, tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
         """Runs a coroutine as a task, and keeps a reference until it is done; its error is raised by the next poll."""

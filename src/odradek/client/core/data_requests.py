@@ -1,4 +1,4 @@
-"""Produce, Fetch and ListOffsets: from decisions to requests, and from responses back to what the cores understand."""
+"""Produce, Fetch, ListOffsets and OffsetForLeaderEpoch: from decisions to requests, from responses to what the cores understand."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.client.core.accumulator import Batch
-from odradek.client.core.fetcher import FetchedPartition, FetchTarget
+from odradek.client.core.fetch_session import SessionRequest
+from odradek.client.core.fetcher import FetchedPartition
 from odradek.client.core.metadata import ClusterView
 from odradek.client.core.sender import BatchAnswer
+from odradek.client.core.validation import EpochEnd, ValidationTarget
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import records_view
 
 LAST_PRODUCE_BY_NAME = 12
 LAST_FETCH_BY_NAME = 12
 """The next versions name topics by id only (KIP-516)."""
+FIRST_EPOCH_ENDS = 3
+"""The first version of OffsetForLeaderEpoch that consumers may send (KIP-320): before, it needs the rights of a broker."""
 
 LAST_PRODUCE_OF_ADDED_PARTITIONS = 11
 """The next versions add partitions to a transaction by themselves (KIP-890)."""
@@ -84,10 +89,10 @@ class FetchSettings(NamedTuple):
     rack_id: str
 
 
-def fetch_request(targets: Sequence[FetchTarget], settings: FetchSettings, ids: Mapping[str, UUID] | None) -> FetchRequest:
-    """A full fetch without a session."""
+def fetch_request(asked: SessionRequest, settings: FetchSettings, ids: Mapping[str, UUID] | None) -> FetchRequest:
+    """What a session has to be told, in the order of its targets."""
     by_topic: defaultdict[str, list[FetchRequest.FetchPartition]] = defaultdict(list)
-    for target in targets:
+    for target in asked.named:
         topic, partition = target.topic_partition
         by_topic[topic].append(
             FetchRequest.FetchPartition(
@@ -101,22 +106,27 @@ def fetch_request(targets: Sequence[FetchTarget], settings: FetchSettings, ids: 
         FetchRequest.FetchTopic(topic=topic, topic_id=ids[topic] if ids else ZERO_UUID, partitions=partitions)
         for topic, partitions in by_topic.items()
     ]
+    forgotten: dict[tuple[str, UUID], FetchRequest.ForgottenTopic] = {}
+    for (topic, partition), topic_id in asked.forgotten:
+        entry = forgotten.setdefault((topic, topic_id), FetchRequest.ForgottenTopic(topic=topic, topic_id=topic_id))
+        entry.partitions.append(partition)
     return FetchRequest(
         max_wait_ms=settings.max_wait_ms,
         min_bytes=settings.min_bytes,
         max_bytes=settings.max_bytes,
         isolation_level=settings.isolation,
-        session_id=0,
-        session_epoch=-1,
+        session_id=asked.session_id,
+        session_epoch=asked.session_epoch,
         topics=topics,
+        forgotten_topics_data=list(forgotten.values()),
         rack_id=settings.rack_id,
     )
 
 
-def fetch_answers(
-    targets: Sequence[FetchTarget], response: FetchResponse, ids: Mapping[str, UUID] | None, read_committed: bool = False
-) -> list[FetchedPartition | None]:
-    """What came for each target, in order; KafkaError when the whole request was refused."""
+def fetched_partitions(
+    response: FetchResponse, ids: Mapping[str, UUID] | None, read_committed: bool = False
+) -> dict[TopicPartition, FetchedPartition]:
+    """What came, by partition; KafkaError when the whole request was refused."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), "the broker refused the fetch")
     names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
@@ -125,7 +135,7 @@ def fetch_answers(
         name = topic.topic or names.get(topic.topic_id, "")
         for part in topic.partitions:
             found[TopicPartition(name, part.partition_index)] = _fetched(part, read_committed)
-    return [found.get(target.topic_partition) for target in targets]
+    return found
 
 
 def _fetched(part: FetchResponse.PartitionData, read_committed: bool) -> FetchedPartition:
@@ -162,6 +172,32 @@ def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, Listed
         TopicPartition(topic.name, part.partition_index): ListedOffset(
             code_of(part.error_code), part.offset, part.timestamp, part.leader_epoch
         )
+        for topic in response.topics
+        for part in topic.partitions
+    }
+
+
+# -- OffsetForLeaderEpoch ---------------------------------------------------------------------------------------------------------------
+
+
+def epoch_ends_request(targets: Iterable[ValidationTarget]) -> OffsetForLeaderEpochRequest:
+    """Asks a leader where the epochs of what was read before the positions end in its log."""
+    by_topic: defaultdict[str, list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]] = defaultdict(list)
+    for target in targets:
+        topic, partition = target.topic_partition
+        by_topic[topic].append(
+            OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                partition=partition, current_leader_epoch=target.leader_epoch, leader_epoch=target.offset_epoch
+            )
+        )
+    topics = [OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=topic, partitions=parts) for topic, parts in by_topic.items()]
+    return OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
+
+
+def epoch_ends(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEnd]:
+    """The answers by partition."""
+    return {
+        TopicPartition(topic.topic, part.partition): EpochEnd(code_of(part.error_code), part.leader_epoch, part.end_offset)
         for topic in response.topics
         for part in topic.partitions
     }

@@ -1,17 +1,17 @@
-"""Positions and fetched data of a consumer without a group (org.apache.kafka.clients.consumer.internals.Fetcher, SubscriptionState).
+"""What a consumer fetches, and what arrived (org.apache.kafka.clients.consumer.internals.AbstractFetch, FetchCollector).
 
 - A partition is asked for again as soon as less than two of its answers wait to be read: one is decoded while the next is on its way.
 - There is at most one Fetch on the wire per node.
 - What arrives for a partition that was re-assigned or sought in the meantime is dropped: every position carries a generation.
 - No leader is asked of an earlier epoch than that of what was read, or of the position that was sought (KIP-320): one that was deposed and
-  has not heard of it would take a position beyond the end of its log for one that is out of range.
+  has not heard of it would take a position beyond the end of its log for one that is out of range. A new leader is asked first whether it
+  has what was read (`validation`).
 Times are monotonic milliseconds.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -19,8 +19,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
-from odradek.client.core.reset_policy import LATEST_TIMESTAMP, Ago, ResetTo, reset_of
-from odradek.client.types import ConsumerRecord, OffsetAndMetadata
+from odradek.client.core.positions import Chunk, OffsetOutOfRange, Position, Positions
+from odradek.client.core.validation import Validation
+from odradek.client.types import ConsumerRecord
 from odradek.records.batch import LOG_OVERHEAD, decode_placed, iter_headers
 from odradek.records.visibility import visible_batches
 
@@ -60,183 +61,19 @@ class FetchedPartition(NamedTuple):
     """The broker that is nearer to this client (KIP-392), -1 where there is none."""
 
 
-class Chunk(NamedTuple):
-    """Whole batches of one partition, of which the records with offsets in [offset, end_offset) are wanted."""
-
-    topic_partition: TopicPartition
-    offset: int
-    end_offset: int
-    buffer: memoryview
-    aborted: Sequence[tuple[int, int]]
-    leader_epoch: int = -1
-    """Of the last batch."""
-
-
-class Position:
-    """Where the reading of an assigned partition stands."""
-
-    __slots__ = (
-        "chunks",
-        "end_offset",
-        "epoch",
-        "failures",
-        "fetch_offset",
-        "generation",
-        "in_flight",
-        "offset",
-        "offset_epoch",
-        "paused",
-        "preferred",
-        "preferred_until_ms",
-        "reset_to",
-        "retry_at_ms",
-        "suspended",
-        "topic_id",
-        "wants_committed",
-    )
-
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
-        self.epoch = -1
-        """The newest leader epoch that the partition is known to have had, -1 for none."""
-        self.topic_id: UUID | None = None
-        """The topic that the epoch is of, where that is known."""
-        self.offset = -1
-        self.offset_epoch = -1
-        """The leader epoch of what was read before `offset`, -1 where it is not known."""
-        self.fetch_offset = -1
-        self.reset_to: ResetTo | None = None
-        self.wants_committed = False
-        """Whether the group's committed offset has to be asked for first."""
-        self.paused = False
-        self.suspended = False
-        """Whether it is about to be given up: nothing more is handed out."""
-        self.end_offset = -1
-        """After the last record that may be read, as the last answer said."""
-        self.preferred: int | None = None
-        """The replica that the leader told this client to read from, until `preferred_until_ms`."""
-        self.preferred_until_ms = 0
-        self.in_flight = False
-        self.chunks: deque[Chunk] = deque()
-        self.failures = 0
-        self.retry_at_ms = 0
-
-
-class OffsetOutOfRange(KafkaError):
-    """A position that the log does not have and `auto.offset.reset=none`."""
-
-    def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset {offset} of {topic_partition} is not in the log (any more); seek, or set auto.offset.reset to earliest or latest",
-        )
-        self.topic_partition = topic_partition
-        self.offset = offset
-
-
-class Fetcher:
+class Fetcher(Positions):
     """Decides what to fetch and keeps what arrived."""
 
-    __slots__ = ("_backoff", "_busy_nodes", "_generation", "_partition_max_bytes", "_preference_ms", "_reset_to", "errors", "positions")
+    __slots__ = ("_backoff", "_busy_nodes", "_partition_max_bytes", "_preference_ms", "validation")
 
     def __init__(self, *, partition_max_bytes: int, reset_policy: str, backoff: Backoff, preference_ms: int = 300_000) -> None:
         """`preference_ms`: how long a nearer replica is read from before the leader is asked again (metadata.max.age.ms)."""
+        super().__init__(reset_policy)
         self._preference_ms = preference_ms
         self._partition_max_bytes = partition_max_bytes
-        self._reset_to = reset_of(reset_policy)
         self._backoff = backoff
         self._busy_nodes: set[int] = set()
-        self._generation = 0
-        self.positions: dict[TopicPartition, Position] = {}
-        self.errors: deque[BaseException] = deque()
-
-    # -- assignment -----------------------------------------------------------------------------------------------------------------
-
-    def assign(self, partitions: Iterable[TopicPartition], *, committed: bool = False) -> None:
-        """Replaces the assignment; partitions that stay keep their position and data. New ones begin where auto.offset.reset says, or, if
-        `committed`, at the group's committed offset when there is one.
-        """
-        kept = self.positions
-        self.positions = {}
-        for topic_partition in partitions:
-            position = kept.get(topic_partition)
-            if position is None:
-                position = Position(self._next_generation())
-                position.reset_to = None if committed else self._reset_to
-                position.wants_committed = committed
-            self.positions[topic_partition] = position
-
-    def position_of(self, topic_partition: TopicPartition) -> Position | None:
-        """The position of an assigned partition: the same object until the partition is given up."""
-        return self.positions.get(topic_partition)
-
-    def seek(self, topic_partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Continues at `offset`, of which is known that it was written in `leader_epoch` or later; data fetched before is dropped."""
-        position = self._restarted(topic_partition)
-        position.offset = position.fetch_offset = offset
-        position.offset_epoch = leader_epoch
-        position.epoch = max(position.epoch, leader_epoch)
-
-    def seek_to(self, topic_partition: TopicPartition, reset_to: ResetTo) -> None:
-        """Continues where the broker says that the log begins (EARLIEST_TIMESTAMP) or ends (LATEST_TIMESTAMP), or at a time before now."""
-        position = self._restarted(topic_partition)
-        position.offset = position.fetch_offset = position.offset_epoch = -1
-        position.reset_to = reset_to
-
-    def positioned(self, topic_partition: TopicPartition, generation: int, offset: int, leader_epoch: int = -1) -> None:
-        """The broker's answer to a reset (-1: nothing is as new as that); dropped when there was a seek in the meantime."""
-        position = self.positions.get(topic_partition)
-        if position is None or position.generation != generation or position.reset_to is None:
-            return
-        if offset < 0 and isinstance(position.reset_to, Ago):
-            position.reset_to = LATEST_TIMESTAMP
-            return
-        position.reset_to = None
-        position.offset = position.fetch_offset = offset
-        position.offset_epoch = leader_epoch
-
-    def uncommitted(self) -> list[tuple[TopicPartition, int]]:
-        """(partition, generation) of the positions whose committed offset the group has to be asked for."""
-        return [(partition, position.generation) for partition, position in self.positions.items() if position.wants_committed]
-
-    def committed(self, topic_partition: TopicPartition, generation: int, committed: OffsetAndMetadata | None) -> None:
-        """The group's answer; where nothing is committed auto.offset.reset holds. Dropped when there was a seek in the meantime."""
-        position = self.positions.get(topic_partition)
-        if position is None or position.generation != generation or not position.wants_committed:
-            return
-        if committed is None:
-            position.wants_committed = False
-            position.reset_to = self._reset_to
-        else:
-            self.seek(topic_partition, committed.offset, -1 if committed.leader_epoch is None else committed.leader_epoch)
-
-    def suspend(self, topic_partition: TopicPartition) -> None:
-        """Hands out nothing more of a partition that is about to be given up; it keeps its position."""
-        self.positions[topic_partition].suspended = True
-
-    def resets(self) -> list[tuple[TopicPartition, ResetTo, int]]:
-        """(partition, where to, generation) of the positions that the broker has to be asked for."""
-        return [
-            (partition, position.reset_to, position.generation)
-            for partition, position in self.positions.items()
-            if position.reset_to is not None
-        ]
-
-    def _restarted(self, topic_partition: TopicPartition) -> Position:
-        position = self.positions.get(topic_partition)
-        if position is None:
-            raise ValueError(f"{topic_partition} is not assigned to this consumer")
-        position.generation = self._next_generation()
-        position.chunks.clear()
-        position.in_flight = False
-        position.reset_to = None
-        position.wants_committed = False
-        position.failures = position.retry_at_ms = 0
-        return position
-
-    def _next_generation(self) -> int:
-        self._generation += 1
-        return self._generation
+        self.validation = Validation(self, backoff)
 
     # -- fetching -------------------------------------------------------------------------------------------------------------------
 
@@ -245,6 +82,7 @@ class Fetcher:
         targets: dict[int, list[FetchTarget]] = {}
         needs_metadata = False
         wake = FOREVER
+        self.validation.see(view)
         for topic_partition, position in self.positions.items():
             if position.fetch_offset < 0 or position.paused or position.in_flight or len(position.chunks) >= _BUFFERED_ANSWERS:
                 continue
@@ -254,8 +92,12 @@ class Fetcher:
                 wake = min(wake, position.retry_at_ms - now_ms)
                 continue
             leader = view.leader(topic_partition)
-            if leader is None or self._is_deposed(view, topic_partition, position):
+            if leader is None or self.validation.is_deposed(view, topic_partition, position):
                 needs_metadata = True
+                continue
+            if position.leader is None:
+                self.validation.settle(view, topic_partition, position)
+            if position.awaits_validation:
                 continue
             node = self._nearest(view, position, leader, now_ms)
             if node not in self._busy_nodes:
@@ -284,16 +126,6 @@ class Fetcher:
             position.preferred = None
             return leader
         return position.preferred
-
-    def _is_deposed(self, view: ClusterView, topic_partition: TopicPartition, position: Position) -> bool:
-        """Whether the leader that is known is one of before the position's epoch."""
-        if not 0 <= view.leader_epoch(topic_partition) < position.epoch:
-            return False
-        if position.topic_id in (None, view.topics[topic_partition.topic].topic_id):
-            return True
-        # The topic was deleted and made anew: its epochs begin again.
-        position.epoch = -1
-        return False
 
     def on_response(self, plan: FetchPlan, answers: Sequence[FetchedPartition | None], now_ms: int) -> bool:
         """Takes the answer over, in the order of the plan's targets (None: not in the answer); True when the metadata is out of date."""
@@ -340,8 +172,11 @@ class Fetcher:
                 KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{target.topic_partition} at offset {target.offset}: the broker sent no whole batch")
             )
             return
-        position.chunks.append(Chunk(target.topic_partition, target.offset, next_offset, answer.records[:end], answer.aborted, epoch))
+        position.chunks.append(
+            Chunk(target.topic_partition, target.offset, next_offset, answer.records[:end], answer.aborted, epoch, position.fetch_epoch)
+        )
         position.fetch_offset = next_offset
+        position.fetch_epoch = epoch
         if epoch >= position.epoch:
             position.epoch, position.topic_id = epoch, target.topic_id
         # Fair order: who was served goes to the end.
@@ -350,11 +185,9 @@ class Fetcher:
     def _refused(self, target: FetchTarget, position: Position, error: ErrorCode, now_ms: int) -> None:
         # Out of range, while fetched data is still unread: it is read first, and the next answer may be different.
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.chunks:
-            if self._reset_to is None:
+            if not self.reset(target.topic_partition):
                 position.fetch_offset = -1
                 self.errors.append(OffsetOutOfRange(target.topic_partition, target.offset))
-            else:
-                self.seek_to(target.topic_partition, self._reset_to)
         elif error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:
             position.failures += 1
             position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)
@@ -384,6 +217,16 @@ def whole_batches(buffer: memoryview, offset: int) -> tuple[int, int, int]:
         next_offset = max(next_offset, header.next_offset)
         epoch = header.partition_leader_epoch
     return end, next_offset, epoch
+
+
+def epoch_before(chunk: Chunk, offset: int) -> int:
+    """The leader epoch of what stands before `offset` in a chunk, -1 where it is not known."""
+    epoch = chunk.previous_epoch
+    for _, header in iter_headers(chunk.buffer):
+        if header.base_offset >= offset:
+            break
+        epoch = header.partition_leader_epoch
+    return epoch
 
 
 def decode_chunk(chunk: Chunk, *, read_committed: bool, check_crcs: bool) -> list[ConsumerRecord]:

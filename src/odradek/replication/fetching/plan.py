@@ -1,11 +1,6 @@
 """Plans a follower's next fetch: the client side of incremental fetch sessions (KIP-227, KIP-516; `fetch_session` is the leader's).
 
-1. The first request is full: it names all partitions, with session epoch 0, and asks for a session.
-2. When the leader grants one, each further request names what is new since the last: partitions whose log has changed, new ones, and those
-   to be forgotten. Its epoch is one higher each time. The cost of a request is that of what is new, not of all that is followed.
-3. After a session error (the leader evicted the session, restarted, or expects another epoch) and after a lost request the next request
-   is full again. It names the old session where that may still exist, so that the leader closes it.
-4. A leader that grants no session (its cache is full) gets full requests.
+How sessions begin, go on and end stands in `odradek.protocol.fetch_session`, which consumers share.
 
 (org.apache.kafka.clients.FetchSessionHandler, kafka.server.RemoteLeaderEndPoint)
 """
@@ -18,8 +13,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, code_of
+from odradek.protocol.fetch_session import AskerSession
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
-from odradek.replication.fetch_session import INITIAL_EPOCH, NO_SESSION, next_epoch
 from odradek.replication.fetching.states import FetchState, FetchTable, Followed, PartitionKey
 
 FIRST_VERSION = 15
@@ -49,22 +44,14 @@ class Verdict(Enum):
     """As ASK_ANEW, but it makes sense to wait before."""
 
 
-class FollowerSession:
+class FollowerSession(AskerSession):
     """The session with one leader over one connection; one request at a time. `members` are the partitions that it has been told of."""
 
-    __slots__ = ("_denied", "_session_epoch", "_session_id", "members")
+    __slots__ = ("members",)
 
     def __init__(self) -> None:
-        self._session_id = NO_SESSION
-        self._session_epoch = INITIAL_EPOCH
-        self._denied = False
-        """The leader had no place for a session when it was asked last."""
+        super().__init__()
         self.members: set[PartitionKey] = set()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the next request names everything."""
-        return self._session_epoch == INITIAL_EPOCH
 
     @property
     def begins(self) -> bool:
@@ -114,25 +101,10 @@ class FollowerSession:
         """Takes in what the answer says of the session."""
         error = code_of(response.error_code)
         if error is not ErrorCode.NONE:
-            if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-                self._session_id = NO_SESSION
-            self._session_epoch = INITIAL_EPOCH
+            self.refused(error)
             return Verdict.ASK_ANEW if error in _ASK_ANEW else Verdict.REFUSED
         answered = {(topic.topic_id.int, data.partition_index) for topic in response.responses for data in topic.partitions}
-        if answered != self.members if self.is_full else not answered <= self.members:
-            # About other partitions than were asked for: nothing of it is to be believed.
-            if self.is_full:
-                self._session_id = NO_SESSION
-            self._session_epoch = INITIAL_EPOCH
-            return Verdict.REFUSED
-        self._session_id = response.session_id
-        self._denied = response.session_id == NO_SESSION
-        self._session_epoch = INITIAL_EPOCH if response.session_id == NO_SESSION else next_epoch(self._session_epoch)
-        return Verdict.SERVED
-
-    def lost(self) -> None:
-        """No answer came: whether the leader has seen the request nobody knows."""
-        self._session_epoch = INITIAL_EPOCH
+        return Verdict.SERVED if self.granted(response.session_id, answered, self.members) else Verdict.REFUSED
 
 
 _ASK_ANEW = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
