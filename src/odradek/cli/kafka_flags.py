@@ -13,6 +13,9 @@ SCRIPTS: dict[str, str] = {
     "kafka-features": "features",
     "kafka-storage": "storage",
     "kafka-server-start": "start",
+    "kafka-groups": "groups",
+    "kafka-consumer-groups": "groups",
+    "kafka-get-offsets": "offsets",
 }
 """A script of Kafka's, without its ending -> the command that does its work."""
 

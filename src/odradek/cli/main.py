@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "features": ("odradek.cli.features", "Show, raise and lower the cluster's feature levels."),
     "produce": ("odradek.cli.produce", "Write records to a topic."),
     "consume": ("odradek.cli.consume", "Print the records of a topic."),
+    "groups": ("odradek.cli.groups", "Show groups, their members and lag; move offsets."),
+    "offsets": ("odradek.cli.offsets", "Print offsets of partitions."),
 }
 """Command -> (module, summary)."""
 
