@@ -23,7 +23,9 @@ _MARK = "--- end of a command ---"
 _SAME = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "(id)"),
     (re.compile(r"(?<![\w-])(?=[\w-]*[A-Z])(?=[\w-]*[a-z])(?=[\w-]*\d)[\w-]{22}(?![\w-])"), "(id)"),
+    (re.compile(r"[\w+/]{86}=="), "(hmac)"),
     (re.compile(r"\b1\d{12}\b"), "(ms)"),
+    (re.compile(r"(?<=Ongoing) +(\d+) +\(ms\) +\d+"), r" \1 (ms) (since)"),
     (re.compile(r"\b(localhost|127\.0\.0\.1):\d+"), "(broker)"),
     (re.compile(r"(?<=[\w\]})])  +|^ +"), " "),
 )
@@ -38,9 +40,10 @@ def commands(text: str) -> list[str]:
 def played(text: str, bootstrap: str, folder: Path) -> str:
     """The page with what its commands print now; `folder` is where they run."""
     (folder / "bin").mkdir(exist_ok=True)
-    script = folder / "bin" / "odradek"
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m odradek.cli.main "$@"\n')
-    script.chmod(0o755)
+    for name, words in (("odradek", " -m odradek.cli.main"), ("python", "")):
+        script = folder / "bin" / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{words} "$@"\n')
+        script.chmod(0o755)
     typed = commands(text)
     lines = "\n".join(f"{{ {each}\n}} 2>&1\necho '{_MARK}'" for each in typed)
     done = subprocess.run(

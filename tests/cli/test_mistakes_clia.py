@@ -98,6 +98,166 @@ MISTAKES = (
     Mistake("groups reset-offsets g --from-file /none.csv", 1, "odradek groups: /none.csv: No such file or directory"),
     Mistake("groups validate-regex 'a('", 1, "odradek groups: The regular expression is invalid: 'a(' is no valid pattern: missing ): a("),
     Mistake("groups validate-regex", 2, f"odradek groups: Missing argument 'PATTERN'; {SEE.format('groups validate-regex')}"),
+    # -- configs ----------------------------------------------------------------------------------------------------------------------
+    Mistake("configs describe --topic none", 1, "odradek configs: UNKNOWN_TOPIC_OR_PARTITION: configuration of topic none; <*>"),
+    Mistake(
+        "configs describe",
+        2,
+        "odradek configs: At least one entity type must be specified: --entity-type, or --topic, --broker, --user and so on; "
+        + SEE.format("configs describe"),
+    ),
+    Mistake("configs describe --entity-type tables", 2, f"odradek configs: <*>'tables'<*>{SEE.format('configs describe')}"),
+    Mistake("configs describe --topic ''", 2, f"odradek configs: --topic: this must not be empty; {SEE.format('configs describe')}"),
+    Mistake(
+        "configs alter --topic there",
+        2,
+        "odradek configs: At least one of --add-config, --add-config-file or --delete-config must be specified with alter; "
+        + SEE.format("configs alter"),
+    ),
+    Mistake(
+        "configs alter --entity-type topics --add-config a=b",
+        2,
+        f"odradek configs: --entity-name is needed to change topics; {SEE.format('configs alter')}",
+    ),
+    Mistake(
+        "configs alter --topic there --add-config retention.ms",
+        2,
+        "odradek configs: --add-config retention.ms: this must be key=value; a value with commas stands in [ ]; "
+        + SEE.format("configs alter"),
+    ),
+    Mistake(
+        "configs alter --topic there --add-config a=b --add-config-file x",
+        2,
+        f"odradek configs: Only one of --add-config or --add-config-file must be specified; {SEE.format('configs alter')}",
+    ),
+    Mistake(
+        "configs alter --topic there --add-config a=b --delete-config a",
+        2,
+        f"odradek configs: a is to be set and deleted; {SEE.format('configs alter')}",
+    ),
+    Mistake("configs alter --topic there --add-config-file /none", 1, "odradek configs: /none: No such file or directory"),
+    Mistake(
+        "configs alter --topic there --delete-config none",
+        1,
+        "odradek configs: INVALID_CONFIG: Invalid config(s): none; `odradek configs describe --all` shows keys and values",
+    ),
+    Mistake(
+        "configs alter --user u --add-config rate=5",
+        2,
+        "odradek configs: rate: users have consumer_byte_rate, controller_mutation_rate, producer_byte_rate, request_percentage, "
+        f"SCRAM-SHA-256 and SCRAM-SHA-512; {SEE.format('configs alter')}",
+    ),
+    Mistake(
+        "configs alter --client c --add-config 'SCRAM-SHA-256=[password=x]'",
+        2,
+        "odradek configs: SCRAM-SHA-256: clients have consumer_byte_rate, controller_mutation_rate, producer_byte_rate, "
+        f"request_percentage; {SEE.format('configs alter')}",
+    ),
+    Mistake(
+        "configs alter --user u --client c --add-config 'SCRAM-SHA-256=[password=x]'",
+        2,
+        f"odradek configs: SCRAM credentials are those of one user: --user NAME alone; {SEE.format('configs alter')}",
+    ),
+    Mistake(
+        "configs alter --user u --add-config 'SCRAM-SHA-256=[iterations=8192]'",
+        2,
+        f"odradek configs: --add-config SCRAM-SHA-256: this must be SCRAM-SHA-256=[iterations=N,password=PASSWORD]; {SEE.format('configs alter')}",
+    ),
+    Mistake(
+        "configs alter --user u --add-config producer_byte_rate=nan",
+        2,
+        f"odradek configs: producer_byte_rate=nan: this must be a number; {SEE.format('configs alter')}",
+    ),
+    # -- transactions -----------------------------------------------------------------------------------------------------------------
+    Mistake(
+        "transactions find-hanging",
+        2,
+        "odradek transactions: find-hanging requires either --topic or --broker-id to limit the scope of the search; "
+        + SEE.format("transactions find-hanging"),
+    ),
+    Mistake(
+        "transactions find-hanging --broker-id 1 --partition 0",
+        2,
+        f"odradek transactions: The --partition argument requires --topic to be provided; {SEE.format('transactions find-hanging')}",
+    ),
+    Mistake(
+        "transactions describe-producers --topic there --partition 7", 1, "odradek transactions: topic there has partitions 0 to 1, not 7"
+    ),
+    Mistake("transactions describe-producers --topic none --partition 0", 1, "odradek transactions: UNKNOWN_TOPIC_OR_PARTITION<*>"),
+    Mistake(
+        "transactions abort --topic there --partition 0",
+        2,
+        "odradek transactions: The transaction to abort must be identified either with --start-offset, or with --producer-id, "
+        f"--producer-epoch and --coordinator-epoch; {SEE.format('transactions abort')}",
+    ),
+    Mistake(
+        "transactions abort --topic there --partition 0 --producer-id 1 --producer-epoch 0",
+        2,
+        f"odradek transactions: Missing required argument --coordinator-epoch; {SEE.format('transactions abort')}",
+    ),
+    Mistake(
+        "transactions abort --topic there --partition 0 --start-offset 0 --producer-id 1",
+        2,
+        f"odradek transactions: --start-offset excludes --producer-id; {SEE.format('transactions abort')}",
+    ),
+    Mistake(
+        "transactions abort --topic there --partition 0 --start-offset 3 --execute",
+        1,
+        "odradek transactions: Could not find any open transactions starting at offset 3 on partition there-0; `odradek transactions "
+        "describe-producers --topic there --partition 0` shows those there are",
+    ),
+    Mistake(
+        "transactions force-terminate a b",
+        2,
+        f"odradek transactions: one TRANSACTIONAL-ID at a time, not a and b; {SEE.format('transactions force-terminate')}",
+    ),
+    # -- client-metrics ---------------------------------------------------------------------------------------------------------------
+    Mistake(
+        "client-metrics delete none", 1, "odradek client-metrics: there is no subscription none; `odradek client-metrics list` shows all"
+    ),
+    Mistake(
+        "client-metrics alter --name a --generate-name --metrics x",
+        2,
+        f"odradek client-metrics: --name excludes --generate-name; {SEE.format('client-metrics alter')}",
+    ),
+    Mistake(
+        "client-metrics alter --name a --interval soon",
+        2,
+        f"odradek client-metrics: --interval soon: this must be a number of milliseconds; {SEE.format('client-metrics alter')}",
+    ),
+    # -- acls -------------------------------------------------------------------------------------------------------------------------
+    Mistake("acls list", 1, "odradek acls: SECURITY_DISABLED: No Authorizer is configured."),
+    Mistake(
+        "acls add --allow-principal User:a",
+        2,
+        "odradek acls: You must specify at least one resource: --topic, --group, --cluster, --transactional-id; " + SEE.format("acls add"),
+    ),
+    Mistake(
+        "acls add --topic t", 2, f"odradek acls: You must specify one of: --allow-principal, --deny-principal; {SEE.format('acls add')}"
+    ),
+    Mistake(
+        "acls add --producer --topic t --allow-principal User:a --operation Read",
+        2,
+        f"odradek acls: --producer and --consumer exclude --operation; {SEE.format('acls add')}",
+    ),
+    Mistake(
+        "acls add --topic t --allow-principal User:a --resource-pattern-type match",
+        2,
+        f"odradek acls: <*>'match' is not one of 'LITERAL', 'PREFIXED'; {SEE.format('acls add')}",
+    ),
+    # -- delegation-tokens ------------------------------------------------------------------------------------------------------------
+    Mistake("delegation-tokens create", 1, "odradek delegation-tokens: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: creating a delegation token"),
+    Mistake(
+        "delegation-tokens renew --hmac '?'",
+        2,
+        f"odradek delegation-tokens: --hmac ?: this must be Base64, as `create` prints it; {SEE.format('delegation-tokens renew')}",
+    ),
+    Mistake(
+        "delegation-tokens create --owner-principal alice",
+        2,
+        "odradek delegation-tokens: --owner-principal alice: a principal must be TYPE:NAME, such as User:alice; "
+        + SEE.format("delegation-tokens create"),
+    ),
     # -- offsets ----------------------------------------------------------------------------------------------------------------------
     Mistake(
         "offsets --topic-partitions a:0 --topic a",

@@ -17,7 +17,7 @@ from odradek.cli.client_command import client_settings, connection_options, expl
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.group_report import NAME
 from odradek.cli.help_page import with_way_out
-from odradek.cli.items import complain, named_argument, one_of, partition_scopes, partitions_of, partitions_there
+from odradek.cli.items import complain, named_argument, one_of, only, partition_scopes, partitions_of, partitions_there
 from odradek.cli.moments import duration_ms, instant_ms
 from odradek.cli.output import Output, output_option, show
 from odradek.client.admin.blocking import Admin
@@ -284,9 +284,7 @@ def delete_offsets(
 
     Also those of topics that are gone. Offsets of a topic that a member reads stay.
     """
-    if len(names) > 1:
-        raise click.UsageError(f"one GROUP at a time, not {names[0]} and {names[1]}")
-    (group,) = names
+    group = only(names, "GROUP")
     scopes = partition_scopes("--topic", topics)
     with Admin(client_settings(bootstrap, settings)) as admin:
         admin.describe_consumer_groups([group])  # An unknown group is an error, not a group without offsets.

@@ -25,9 +25,10 @@ def complain(command: str, error: KafkaError, item: str = "") -> None:
     click.echo(f"{command}: {f'{item}: ' if item else ''}{explained(error)}", err=True)
 
 
-def named_argument(parameter: str, option: str, metavar: str, what: str, *, required: bool) -> Callable[[F], F]:
+def named_argument(parameter: str, option: str | tuple[str, ...], metavar: str, what: str, *, required: bool) -> Callable[[F], F]:
     """NAME... as `parameter`, or `--option NAME` as Kafka's scripts have it; a name that is given twice counts once."""
     key = f"odradek.{parameter}"
+    spellings = (option,) if isinstance(option, str) else option
 
     def remember(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
         context.meta[key] = names
@@ -35,15 +36,22 @@ def named_argument(parameter: str, option: str, metavar: str, what: str, *, requ
     def both(context: click.Context, given: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
         names = tuple(dict.fromkeys((*names, *context.meta.get(key, ()))))
         if "" in names:
-            raise click.UsageError(f"{option}: this must not be empty")
+            raise click.UsageError(f"{spellings[0]}: this must not be empty")
         if required and not names:
             raise click.MissingParameter(ctx=context, param=given)
         return names
 
     shown = f"{metavar}..." if required else f"[{metavar}...]"
     argument = click.argument(parameter, nargs=-1, metavar=shown, callback=both)
-    spelled = click.option(option, multiple=True, expose_value=False, is_eager=True, callback=remember, metavar=metavar, help=what)
+    spelled = click.option(*spellings, multiple=True, expose_value=False, is_eager=True, callback=remember, metavar=metavar, help=what)
     return lambda function: argument(spelled(function))
+
+
+def only(names: Sequence[str], metavar: str) -> str:
+    """The one name there is; UsageError for several."""
+    if len(names) != 1:
+        raise click.UsageError(f"one {metavar} at a time, not {' and '.join(names)}")
+    return names[0]
 
 
 def partition_scopes(option: str, texts: Iterable[str]) -> dict[str, list[int] | None]:
