@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 
 import pytest
 
 from tests.cli.conftest import Command
-from tests.cli.test_mistakes import SEE, Mistake, pattern
+from tests.cli.test_mistakes import AWAY, SEE, Mistake, pattern
 
 MISTAKES = (
     # -- groups -----------------------------------------------------------------------------------------------------------------------
@@ -161,7 +162,8 @@ MISTAKES = (
     Mistake(
         "configs alter --user u --add-config 'SCRAM-SHA-256=[iterations=8192]'",
         2,
-        f"odradek configs: --add-config SCRAM-SHA-256: this must be SCRAM-SHA-256=[iterations=N,password=PASSWORD]; {SEE.format('configs alter')}",
+        "odradek configs: --add-config SCRAM-SHA-256: this must be SCRAM-SHA-256=[iterations=N,password=PASSWORD]; "
+        + SEE.format("configs alter"),
     ),
     Mistake(
         "configs alter --user u --add-config producer_byte_rate=nan",
@@ -243,7 +245,7 @@ MISTAKES = (
     Mistake(
         "acls add --topic t --allow-principal User:a --resource-pattern-type match",
         2,
-        f"odradek acls: <*>'match' is not one of 'LITERAL', 'PREFIXED'; {SEE.format('acls add')}",
+        f"odradek acls: <*>'match' is not one of 'literal', 'prefixed'; {SEE.format('acls add')}",
     ),
     # -- delegation-tokens ------------------------------------------------------------------------------------------------------------
     Mistake("delegation-tokens create", 1, "odradek delegation-tokens: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: creating a delegation token"),
@@ -295,3 +297,43 @@ def test_a_mistake_is_answered_in_one_line(mistake: Mistake, bootstrap: str, com
 
 def test_each_stands_there_once() -> None:
     assert len({mistake.typed for mistake in MISTAKES}) == len(MISTAKES)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "groups list",
+        "groups describe g --timeout 100",
+        "groups delete g",
+        "groups delete g --execute",
+        "groups delete-offsets g --topic t",
+        "groups reset-offsets g --topic t --to-latest",
+        "offsets",
+        "configs describe --topic t",
+        "configs describe --user u",
+        "configs alter --topic t -s a=b",
+        "configs alter --user u -s producer_byte_rate=1",
+        "transactions list",
+        "transactions describe x",
+        "transactions describe-producers --topic t --partition 0",
+        "transactions find-hanging --broker-id 1",
+        "transactions abort --topic t --partition 0 --start-offset 0",
+        "transactions force-terminate x",
+        "client-metrics list",
+        "client-metrics alter --name a --metrics x",
+        "acls list",
+        "acls add --topic t --allow-principal User:a",
+        "acls remove --topic t --execute",
+        "delegation-tokens create",
+        "delegation-tokens describe",
+    ],
+)
+def test_a_broker_that_cannot_be_reached(typed: str, command: Command) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        answer = command(*shlex.split(typed), "-b", address, *AWAY)
+    assert (answer.status, answer.out, len(answer.err.splitlines())) == (1, "", 1), answer.err
+    assert answer.err.startswith(f"odradek {typed.split()[0]}: BROKER_NOT_AVAILABLE: ")
+    assert address in answer.err
+    assert answer.err.endswith("`odradek start` starts one, -b HOST:PORT names another\n")
