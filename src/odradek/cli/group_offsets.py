@@ -17,7 +17,17 @@ from odradek.cli.client_command import client_settings, connection_options, expl
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.group_report import NAME
 from odradek.cli.help_page import with_way_out
-from odradek.cli.items import complain, named_argument, one_of, only, partition_scopes, partitions_of, partitions_there
+from odradek.cli.items import (
+    complain,
+    named_argument,
+    one_of,
+    only,
+    partition_scopes,
+    partitions_of,
+    partitions_there,
+    patience,
+    timeout_option,
+)
 from odradek.cli.moments import duration_ms, instant_ms
 from odradek.cli.output import Output, output_option, show
 from odradek.client.admin.blocking import Admin
@@ -66,6 +76,7 @@ class Plan(NamedTuple):
 )
 @click.option("--export", is_flag=True, help="Print CSV for --from-file: group (where there are several), topic, partition, offset.")
 @execute_option
+@timeout_option
 @output_option
 @connection_options
 def reset_offsets(
@@ -83,6 +94,7 @@ def reset_offsets(
     from_file: Path | None,
     export: bool,
     execute: bool,
+    timeout: int,
     output: Output,
     bootstrap: str,
     settings: tuple[str, ...],
@@ -121,7 +133,7 @@ def reset_offsets(
     scopes = partition_scopes("--topic", topics)
     rows: list[dict[str, object]] = []
     failed = 0
-    with Admin(client_settings(bootstrap, settings)) as admin:
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
         groups = sorted(group.group_id for group in admin.list_consumer_groups()) if all_groups else list(names)
         given = read_plan(_text(from_file), str(from_file), groups) if from_file is not None else None
         scope = partitions_of(admin, scopes) if scopes else None
@@ -275,10 +287,11 @@ def exported(rows: Sequence[Mapping[str, object]], *, with_group: bool) -> str:
 @named_argument("names", "--group", "GROUP", "Another way to name the group.", required=True)
 @click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:N,...]", help="Whose offsets; may be repeated.")
 @execute_option
+@timeout_option
 @output_option
 @connection_options
 def delete_offsets(
-    names: tuple[str, ...], topics: tuple[str, ...], execute: bool, output: Output, bootstrap: str, settings: tuple[str, ...]
+    names: tuple[str, ...], topics: tuple[str, ...], execute: bool, timeout: int, output: Output, bootstrap: str, settings: tuple[str, ...]
 ) -> int:
     """Forget a group's offsets of topics.
 
@@ -286,7 +299,7 @@ def delete_offsets(
     """
     group = only(names, "GROUP")
     scopes = partition_scopes("--topic", topics)
-    with Admin(client_settings(bootstrap, settings)) as admin:
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
         admin.describe_consumer_groups([group])  # An unknown group is an error, not a group without offsets.
         committed = admin.list_consumer_group_offsets([group])[group]
         wanted, missing = _with_offsets(scopes, committed)

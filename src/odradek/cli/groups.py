@@ -12,7 +12,7 @@ from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connec
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.group_offsets import delete_offsets, reset_offsets
 from odradek.cli.group_report import NAME, Report, report
-from odradek.cli.items import complain, named_argument, one_of
+from odradek.cli.items import complain, named_argument, one_of, patience, timeout_option
 from odradek.cli.output import Output, output_option, show
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import GroupListing, GroupState, GroupType
@@ -38,14 +38,6 @@ def _groups(*, required: bool) -> Callable[[F], F]:
 
 
 _all_groups = click.option("--all-groups", is_flag=True, help="All consumer groups there are.")
-_timeout = click.option(
-    "--timeout",
-    type=click.IntRange(1),
-    metavar="MS",
-    default=5000,
-    show_default=True,
-    help="How long to wait for brokers, in milliseconds.",
-)
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
@@ -66,7 +58,7 @@ command.add_command(reset_offsets)
 @click.option("--type", "--group-type", "types", is_flag=False, flag_value=_ANY, metavar="[TYPE,...]", help="Only groups of these types.")
 @click.option("--state", "states", is_flag=False, flag_value=_ANY, metavar="[STATE,...]", help="Only groups in these states.")
 @click.option("--protocol", metavar="NAME", help="Only groups of this protocol, such as consumer or connect.")
-@_timeout
+@timeout_option
 @output_option
 @connection_options
 def list_(
@@ -87,7 +79,7 @@ def list_(
     wanted_states = _chosen("states", states, _STATES)
     if share or streams:
         wanted_types = [GroupType.SHARE if share else GroupType.STREAMS]
-    with Admin(client_settings(bootstrap, settings, **_patience(timeout))) as admin:
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
         found = admin.list_groups(states=wanted_states, types=wanted_types)
     if consumer:
         found = [each for each in found if _of_consumers(each)]
@@ -115,10 +107,6 @@ def _chosen(what: str, text: str | None, known: Mapping[str, V]) -> list[V]:
     return [known[name.lower()] for name in names]
 
 
-def _patience(timeout: int) -> dict[str, str]:
-    return {"default_api_timeout_ms": str(timeout), "request_timeout_ms": str(timeout)}
-
-
 @command.command()
 @_groups(required=False)
 @_all_groups
@@ -127,7 +115,7 @@ def _patience(timeout: int) -> dict[str, str]:
 @click.option("--state", is_flag=True, help="One line a group: coordinator, assignor, state, number of members.")
 @click.option("--verbose", is_flag=True, help="With epochs, and assignments of members.")
 @click.option("--only-with-lag", is_flag=True, help="Only partitions that have records which were not consumed yet.")
-@_timeout
+@timeout_option
 @output_option
 @connection_options
 def describe(
@@ -151,7 +139,7 @@ def describe(
     what = one_of({"--offsets": offsets, "--members": members, "--state": state}, needed=False) or "--offsets"
     if only_with_lag and what != "--offsets":
         raise click.UsageError(f"--only-with-lag is for offsets, not for {what}")
-    with Admin(client_settings(bootstrap, settings, **_patience(timeout))) as admin:
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
         found: Report = report(admin, _named(admin, names, all_groups), what, verbose=verbose)
     for line in found.remarks:
         click.echo(line, err=True)
@@ -180,15 +168,16 @@ def _named(admin: Admin, names: tuple[str, ...], all_groups: bool) -> list[str]:
 @_groups(required=False)
 @_all_groups
 @execute_option
+@timeout_option
 @connection_options
-def delete(names: tuple[str, ...], all_groups: bool, execute: bool, bootstrap: str, settings: tuple[str, ...]) -> int:
+def delete(names: tuple[str, ...], all_groups: bool, execute: bool, timeout: int, bootstrap: str, settings: tuple[str, ...]) -> int:
     """Delete groups and their offsets.
 
     Only a group without members can be deleted.
     """
     _need_groups(names, all_groups)
     failed = told = 0
-    with Admin(client_settings(bootstrap, settings)) as admin:
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
         groups = _named(admin, names, all_groups)
         if execute:
             for group, error in admin.try_delete_consumer_groups(groups).items():

@@ -18,6 +18,21 @@ T = TypeVar("T")
 _UNREACHABLE = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION)
 
 
+timeout_option = click.option(
+    "--timeout",
+    type=click.IntRange(1),
+    metavar="MS",
+    default=5000,
+    show_default=True,
+    help="How long to wait for brokers, in milliseconds.",
+)
+
+
+def patience(timeout: int) -> dict[str, str]:
+    """`--timeout` as configurations of the client."""
+    return {"default_api_timeout_ms": str(timeout), "request_timeout_ms": str(timeout)}
+
+
 def complain(command: str, error: KafkaError, item: str = "") -> None:
     """What is wrong with an item, on standard error. An error that is none of the item's, but of the way to the cluster, is raised."""
     if error.code in _UNREACHABLE:
