@@ -30,6 +30,7 @@ _WAYS_OUT: Final[dict[ErrorCode, str]] = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'",
     ErrorCode.INVALID_UPDATE_VERSION: "`odradek features describe` shows the levels there are",
     ErrorCode.MESSAGE_TOO_LARGE: "`odradek topics config TOPIC --set max.message.bytes=N` moves the limit of a topic",
+    ErrorCode.NON_EMPTY_GROUP: "stop its members first",
     ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is",
     ErrorCode.UNSUPPORTED_VERSION: "an older broker, or a controller's port? -b HOST:PORT names a listener for clients",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics describe` shows topics and partitions",

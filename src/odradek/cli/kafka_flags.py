@@ -13,6 +13,14 @@ SCRIPTS: dict[str, str] = {
     "kafka-features": "features",
     "kafka-storage": "storage",
     "kafka-server-start": "start",
+    "kafka-groups": "groups",
+    "kafka-consumer-groups": "groups",
+    "kafka-get-offsets": "offsets",
+    "kafka-configs": "configs",
+    "kafka-transactions": "transactions",
+    "kafka-client-metrics": "client-metrics",
+    "kafka-acls": "acls",
+    "kafka-delegation-tokens": "delegation-tokens",
 }
 """A script of Kafka's, without its ending -> the command that does its work."""
 

@@ -22,6 +22,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "features": ("odradek.cli.features", "Show, raise and lower the cluster's feature levels."),
     "produce": ("odradek.cli.produce", "Write records to a topic."),
     "consume": ("odradek.cli.consume", "Print the records of a topic."),
+    "groups": ("odradek.cli.groups", "Show groups, their members and lag; move offsets."),
+    "offsets": ("odradek.cli.offsets", "Print offsets of partitions."),
+    "configs": ("odradek.cli.configs", "Show and change configurations, quotas and SCRAM users."),
+    "transactions": ("odradek.cli.transactions", "Show transactions, find and end hanging ones."),
+    "client-metrics": ("odradek.cli.client_metrics", "Subscribe to metrics of clients."),
+    "acls": ("odradek.cli.acls", "Show, add and remove access rules."),
+    "delegation-tokens": ("odradek.cli.delegation_tokens", "Create, renew, expire and show tokens."),
 }
 """Command -> (module, summary)."""
 

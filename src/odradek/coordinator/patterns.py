@@ -24,5 +24,6 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     try:
         compiled = re2.compile(pattern, options=options)
     except re2.error as error:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern[:100]!r} is no valid pattern: {error}") from None
+        why = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else str(error)
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern[:100]!r} is no valid pattern: {why}") from None
     return lambda name: compiled.fullmatch(name) is not None

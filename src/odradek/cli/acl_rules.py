@@ -1,0 +1,146 @@
+"""The rules that the options of `odradek acls` mean: resources, roles, principals and hosts (AclCommand of Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import click
+
+from odradek.client.admin.types.security import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, PatternType, ResourceType
+
+ANYONE: Final = "*"
+CLUSTER: Final = "kafka-cluster"
+"""The name of the one resource of type cluster."""
+
+_ALL: Final = AclOperation.ALL
+OPERATIONS: Final[Mapping[str, AclOperation]] = {
+    "".join(word.capitalize() for word in operation.name.split("_")): operation
+    for operation in AclOperation
+    if operation not in (AclOperation.UNKNOWN, AclOperation.ANY)
+}
+"""As Kafka spells them: Read, IdempotentWrite."""
+SPELLED: Final[Mapping[AclOperation, str]] = {operation: name for name, operation in OPERATIONS.items()}
+_OF: Final[Mapping[ResourceType, frozenset[str]]] = {
+    ResourceType.TOPIC: frozenset({"Read", "Write", "Create", "Describe", "Delete", "Alter", "DescribeConfigs", "AlterConfigs"}),
+    ResourceType.GROUP: frozenset({"Read", "Describe", "Delete", "DescribeConfigs", "AlterConfigs"}),
+    ResourceType.CLUSTER: frozenset({"Create", "ClusterAction", "DescribeConfigs", "AlterConfigs", "IdempotentWrite", "Alter", "Describe"}),
+    ResourceType.TRANSACTIONAL_ID: frozenset({"Describe", "Write", "TwoPhaseCommit"}),
+    ResourceType.DELEGATION_TOKEN: frozenset({"Describe"}),
+    ResourceType.USER: frozenset({"CreateTokens", "DescribeTokens"}),
+}
+"""Which operations a resource has (AclEntry.supportedOperations); each has All."""
+
+Resource: TypeAlias = tuple[ResourceType, str]
+
+
+class Who(NamedTuple):
+    """Principals and hosts that are allowed or denied."""
+
+    permission: AclPermissionType
+    principals: Sequence[str]
+    hosts: Sequence[str]
+
+
+def operations(names: Iterable[str]) -> list[AclOperation]:
+    """Operations by name, in whatever case; UsageError for one that there is not."""
+    known = {name.lower(): operation for name, operation in OPERATIONS.items()}
+    found: list[AclOperation] = []
+    for name in names:
+        if name.replace("_", "").lower() not in known:
+            raise click.UsageError(f"--operation {name}: there are {', '.join(OPERATIONS)}")
+        found.append(known[name.replace("_", "").lower()])
+    return found
+
+
+def check_operations(resources: Iterable[Resource], wanted: Iterable[AclOperation]) -> None:
+    """UsageError for an operation that a resource does not have."""
+    for kind, _ in resources:
+        for operation in wanted:
+            if operation is not _ALL and SPELLED[operation] not in _OF[kind]:
+                raise click.UsageError(
+                    f"{kind.name.lower()} has the operations All, {', '.join(sorted(_OF[kind]))}, not {SPELLED[operation]}"
+                )
+
+
+def check_principals(principals: Iterable[str]) -> None:
+    """UsageError for what is not `User:alice`."""
+    for principal in principals:
+        kind, colon, name = principal.partition(":")
+        if not colon or not kind or not name:
+            raise click.UsageError(f"{principal}: a principal must be TYPE:NAME, such as User:alice or User:*")
+
+
+def permissions(allowed: Sequence[str], denied: Sequence[str], allow_hosts: Sequence[str], deny_hosts: Sequence[str]) -> list[Who]:
+    """Who is allowed, who denied; from all hosts where none is named. UsageError for hosts without principals."""
+    check_principals((*allowed, *denied))
+    for hosts, principals, word in ((allow_hosts, allowed, "allow"), (deny_hosts, denied, "deny")):
+        if hosts and not principals:
+            raise click.UsageError(f"--{word}-host needs --{word}-principal")
+    found: list[Who] = []
+    if allowed:
+        found.append(Who(AclPermissionType.ALLOW, allowed, allow_hosts or (ANYONE,)))
+    if denied:
+        found.append(Who(AclPermissionType.DENY, denied, deny_hosts or (ANYONE,)))
+    return found
+
+
+def role_operations(
+    resources: Sequence[Resource], *, producer: bool, consumer: bool, idempotent: bool
+) -> dict[Resource, list[AclOperation]]:
+    """What a producer or a consumer needs of each resource; UsageError where a resource that it needs is not named."""
+    kinds = [kind for kind, _ in resources]
+    if idempotent and not producer:
+        raise click.UsageError("--idempotent goes with --producer")
+    if producer and ResourceType.TOPIC not in kinds:
+        raise click.UsageError("With --producer you must specify a --topic")
+    if consumer and (ResourceType.TOPIC not in kinds or ResourceType.GROUP not in kinds):
+        raise click.UsageError("With --consumer you must specify a --topic and a --group")
+    allowed = [ResourceType.TOPIC, *([ResourceType.GROUP] if consumer else []), *([ResourceType.TRANSACTIONAL_ID] if producer else [])]
+    for kind in kinds:
+        if kind not in allowed:
+            raise click.UsageError(
+                f"{kind.name.lower().replace('_', '-')} is no part of what {'--consumer' if consumer else '--producer'} needs"
+            )
+    found: dict[Resource, list[AclOperation]] = {}
+    for resource in resources:
+        wanted: list[AclOperation] = []
+        if resource[0] is ResourceType.TOPIC:
+            wanted = [AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE] if producer else []
+            wanted += [AclOperation.READ, *([] if producer else [AclOperation.DESCRIBE])] if consumer else []
+        elif resource[0] is ResourceType.GROUP:
+            wanted = [AclOperation.READ]
+        else:
+            wanted = [AclOperation.WRITE, AclOperation.DESCRIBE]
+        found[resource] = wanted
+    if idempotent:
+        found[ResourceType.CLUSTER, CLUSTER] = [AclOperation.IDEMPOTENT_WRITE]
+    return found
+
+
+def bindings(wanted: Mapping[Resource, Sequence[AclOperation]], who: Iterable[Who], pattern: PatternType) -> list[AclBinding]:
+    """One rule for each resource, operation, principal and host; what is not named by a pattern is literal."""
+    people = list(who)
+    return [
+        AclBinding(
+            kind, name, principal, operation, each.permission, host, PatternType.LITERAL if kind is ResourceType.CLUSTER else pattern
+        )
+        for (kind, name), operations_ in wanted.items()
+        for operation in operations_
+        for each in people
+        for principal in each.principals
+        for host in each.hosts
+    ]
+
+
+def as_filter(binding: AclBinding) -> AclBindingFilter:
+    """The filter that matches this rule (with a pattern of filters: these)."""
+    return AclBindingFilter(
+        binding.resource_type,
+        binding.resource_name,
+        binding.principal,
+        binding.operation,
+        binding.permission,
+        binding.host,
+        binding.pattern_type,
+    )

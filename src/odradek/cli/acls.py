@@ -1,0 +1,275 @@
+"""`odradek acls list|add|remove`: who may do what (kafka-acls.sh)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+import click
+
+from odradek.base.errors import KafkaError
+from odradek.cli.acl_rules import (
+    CLUSTER,
+    OPERATIONS,
+    SPELLED,
+    Resource,
+    as_filter,
+    bindings,
+    check_operations,
+    check_principals,
+    operations,
+    permissions,
+    role_operations,
+)
+from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, run
+from odradek.cli.configs import reached
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.items import complain
+from odradek.cli.output import Output, Row, output_option, show
+from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.security import AclBinding, AclBindingFilter, AclOperation, PatternType, ResourceType
+
+F = TypeVar("F", bound=Callable[..., object])
+NAME: Final = "odradek acls"
+_ACTIONS: Final = {"--list": ["list"], "--add": ["add"], "--remove": ["remove", "--execute"]}
+_RESOURCES: Final = "odradek.acl_resources"
+_KINDS: Final = {
+    "--topic": (ResourceType.TOPIC, "TOPIC", "A topic, * for all; may be repeated, as all that follow."),
+    "--group": (ResourceType.GROUP, "GROUP", "A group."),
+    "--transactional-id": (ResourceType.TRANSACTIONAL_ID, "ID", "A transactional id."),
+    "--delegation-token": (ResourceType.DELEGATION_TOKEN, "ID", "A delegation token."),
+    "--user-principal": (ResourceType.USER, "PRINCIPAL", "A user, for CreateTokens and DescribeTokens."),
+}
+
+
+def _resource_options(function: F) -> F:
+    def kept(kind: ResourceType) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], None]:
+        def keep(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+            context.meta.setdefault(_RESOURCES, []).extend((kind, name.strip()) for name in dict.fromkeys(names))
+
+        return keep
+
+    def keep_cluster(context: click.Context, _: click.Parameter, given: bool) -> None:
+        if given:
+            context.meta.setdefault(_RESOURCES, []).append((ResourceType.CLUSTER, CLUSTER))
+
+    function = click.option(
+        "--cluster", is_flag=True, expose_value=False, is_eager=True, callback=keep_cluster, help="The cluster itself."
+    )(function)
+    for option, (kind, metavar, text) in reversed(_KINDS.items()):
+        function = click.option(option, multiple=True, expose_value=False, is_eager=True, callback=kept(kind), metavar=metavar, help=text)(
+            function
+        )
+    return function
+
+
+def _resources() -> list[Resource]:
+    return list(click.get_current_context().meta.get(_RESOURCES, ()))
+
+
+def _pattern_option(*kinds: PatternType) -> Callable[[F], F]:
+    return click.option(
+        "--resource-pattern-type",
+        "pattern",
+        type=click.Choice([kind.name for kind in kinds], case_sensitive=False),
+        default=PatternType.LITERAL.name,
+        show_default=True,
+        help="How names are meant.",
+    )
+
+
+def _rule_options(function: F) -> F:
+    for option in reversed(
+        (
+            click.option("--allow-principal", "allowed", multiple=True, metavar="TYPE:NAME", help="Who may, such as User:alice."),
+            click.option("--deny-principal", "denied", multiple=True, metavar="TYPE:NAME", help="Who may not; goes before who may."),
+            click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="From where; from everywhere when left out."),
+            click.option("--deny-host", "deny_hosts", multiple=True, metavar="HOST", help="From where not."),
+            click.option(
+                "--operation", "named", multiple=True, metavar="OPERATION", help=f"What: {', '.join(OPERATIONS)}; All by default."
+            ),
+            click.option("--producer", is_flag=True, help="What a producer needs of topics and transactional ids."),
+            click.option(
+                "--idempotent", is_flag=True, help="With --producer: IdempotentWrite of the cluster, for brokers before Kafka 2.8."
+            ),
+            click.option("--consumer", is_flag=True, help="What a consumer needs of topics and groups."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+_controllers = click.option(
+    "--bootstrap-controller", "controllers", metavar="HOST:PORT[,...]", help="Controllers to ask instead of brokers (KIP-919)."
+)
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Show, add and remove access rules."""
+
+
+@command.command(name="list")
+@_resource_options
+@click.option("--principal", "principals", multiple=True, metavar="TYPE:NAME", help="Only rules of this principal; may be repeated.")
+@_pattern_option(PatternType.LITERAL, PatternType.PREFIXED, PatternType.ANY, PatternType.MATCH)
+@_controllers
+@output_option
+@connection_options
+def list_(
+    principals: tuple[str, ...], pattern: str, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]
+) -> None:
+    """List rules, of all resources when none is named."""
+    resources = _resources()
+    check_principals(principals)
+    kind = PatternType[pattern.upper()]
+    filters = [
+        AclBindingFilter(of, name, principal, pattern_type=PatternType.LITERAL if of is ResourceType.CLUSTER else kind)
+        if of is not ResourceType.ANY
+        else AclBindingFilter(principal=principal)
+        for of, name in resources or [(ResourceType.ANY, "")]
+        for principal in principals or (None,)
+    ]
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        found = {binding for each in filters for binding in admin.describe_acls(each)}
+    show([_row(binding) for binding in sorted(found)], output)
+
+
+def _row(binding: AclBinding) -> Row:
+    return {
+        "resource_type": binding.resource_type.name,
+        "resource_name": binding.resource_name,
+        "pattern_type": binding.pattern_type.name,
+        "principal": binding.principal,
+        "host": binding.host,
+        "operation": SPELLED.get(binding.operation, binding.operation.name),
+        "permission": binding.permission.name,
+    }
+
+
+def _wanted(named: Sequence[str], *, producer: bool, consumer: bool, idempotent: bool) -> dict[Resource, list[AclOperation]]:
+    resources = _resources()
+    if not resources:
+        raise click.UsageError("You must specify at least one resource: --topic, --group, --cluster, --transactional-id")
+    if producer or consumer:
+        if named:
+            raise click.UsageError("--producer and --consumer exclude --operation")
+        return role_operations(resources, producer=producer, consumer=consumer, idempotent=idempotent)
+    if idempotent:
+        raise click.UsageError("--idempotent goes with --producer")
+    chosen = operations(named) or [AclOperation.ALL]
+    check_operations(resources, chosen)
+    return dict.fromkeys(resources, chosen)
+
+
+@command.command()
+@_resource_options
+@_rule_options
+@_pattern_option(PatternType.LITERAL, PatternType.PREFIXED)
+@_controllers
+@output_option
+@connection_options
+def add(
+    allowed: tuple[str, ...],
+    denied: tuple[str, ...],
+    allow_hosts: tuple[str, ...],
+    deny_hosts: tuple[str, ...],
+    named: tuple[str, ...],
+    producer: bool,
+    idempotent: bool,
+    consumer: bool,
+    pattern: str,
+    controllers: str | None,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Add rules and print them."""
+    wanted = _wanted(named, producer=producer, consumer=consumer, idempotent=idempotent)
+    who = permissions(allowed, denied, allow_hosts, deny_hosts)
+    if not who:
+        raise click.UsageError("You must specify one of: --allow-principal, --deny-principal")
+    failed = 0
+    rows: list[Row] = []
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        for binding, error in admin.try_create_acls(bindings(wanted, who, PatternType[pattern.upper()])).items():
+            if error is None:
+                rows.append(_row(binding))
+            else:
+                failed += 1
+                complain(NAME, error, f"{binding.resource_type.name} {binding.resource_name}")
+    show(rows, output)
+    return 1 if failed else 0
+
+
+@command.command()
+@_resource_options
+@_rule_options
+@_pattern_option(PatternType.LITERAL, PatternType.PREFIXED, PatternType.ANY, PatternType.MATCH)
+@click.option("--force", is_flag=True, help="The same as --execute, as Kafka's script has it.")
+@_controllers
+@execute_option
+@output_option
+@connection_options
+def remove(
+    allowed: tuple[str, ...],
+    denied: tuple[str, ...],
+    allow_hosts: tuple[str, ...],
+    deny_hosts: tuple[str, ...],
+    named: tuple[str, ...],
+    producer: bool,
+    idempotent: bool,
+    consumer: bool,
+    pattern: str,
+    force: bool,
+    controllers: str | None,
+    execute: bool,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Remove rules and print them.
+
+    Without principals and operations: all rules of the resources.
+    """
+    wanted = _wanted(named, producer=producer, consumer=consumer, idempotent=idempotent)
+    who = permissions(allowed, denied, allow_hosts, deny_hosts)
+    kind = PatternType[pattern.upper()]
+    filters = [as_filter(binding) for binding in bindings(wanted, who, kind)]
+    if not who:
+        if named or producer or consumer:
+            raise click.UsageError("You must specify one of: --allow-principal, --deny-principal")
+        filters = [
+            AclBindingFilter(of, name, pattern_type=PatternType.LITERAL if of is ResourceType.CLUSTER else kind) for of, name in wanted
+        ]
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        if execute or force:
+            found, failed = _deleted(admin, filters)
+        else:
+            found, failed = {binding for each in filters for binding in admin.describe_acls(each)}, 0
+    show([_row(binding) for binding in sorted(found)], output)
+    if not (execute or force):
+        remark_dry_run(NAME)
+    return 1 if failed else 0
+
+
+def _deleted(admin: Admin, filters: Sequence[AclBindingFilter]) -> tuple[set[AclBinding], int]:
+    found: set[AclBinding] = set()
+    failed = 0
+    for outcome in admin.try_delete_acls(filters).values():
+        if isinstance(outcome, KafkaError):
+            failed += 1
+            complain(NAME, outcome)
+            continue
+        for deleted in outcome:
+            if deleted.error is None:
+                found.add(deleted.binding)
+            else:
+                failed += 1
+                complain(NAME, deleted.error, f"{deleted.binding.resource_type.name} {deleted.binding.resource_name}")
+    return found, failed
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, NAME, arguments, _ACTIONS)

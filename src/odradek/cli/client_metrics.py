@@ -1,0 +1,134 @@
+"""`odradek client-metrics list|describe|alter|delete`: which clients push which metrics (KIP-714, kafka-client-metrics.sh)."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import click
+
+from odradek.base.errors import OdradekError
+from odradek.base.ids import random_uuid, uuid_to_string
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
+from odradek.cli.config_text import names as names_of
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.items import named_argument, one_of, only
+from odradek.cli.output import Output, Row, output_option, show
+from odradek.client.admin.blocking import Admin
+from odradek.client.types import ConfigChange, ConfigResource
+
+NAME: Final = "odradek client-metrics"
+_ACTIONS: Final = {"--list": ["list"], "--describe": ["describe"], "--alter": ["alter"], "--delete": ["delete", "--execute"]}
+_SET_HERE: Final = 7
+"""DescribeConfigs: set on the subscription itself."""
+_KEYS: Final = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
+_SELECTORS: Final = (
+    "client_id",
+    "client_instance_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Subscribe to metrics of clients."""
+
+
+@command.command(name="list")
+@output_option
+@connection_options
+def list_(output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """List the names of subscriptions."""
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        show([{"name": name} for name in sorted(admin.list_client_metrics_resources())], output)
+
+
+def _existing(admin: Admin, names: tuple[str, ...]) -> list[ConfigResource]:
+    there = sorted(admin.list_client_metrics_resources())
+    for name in names:
+        if name not in there:
+            raise OdradekError(f"there is no subscription {name}; `odradek client-metrics list` shows all")
+    return [ConfigResource("client_metrics", name) for name in names or there]
+
+
+@command.command()
+@named_argument("names", "--name", "NAME", "Another way to name a subscription.", required=False)
+@output_option
+@connection_options
+def describe(names: tuple[str, ...], output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """Show metrics, interval and selectors.
+
+    Of all subscriptions when none is named.
+    """
+    rows: list[Row] = []
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        for resource, entries in admin.describe_configs(_existing(admin, names)).items():
+            rows += [{"name": resource.name, "key": each.name, "value": each.value} for each in entries if each.source == _SET_HERE]
+    show(rows, output)
+
+
+@command.command()
+@named_argument("names", "--name", "NAME", "Another way to name the subscription.", required=False)
+@click.option("--generate-name", is_flag=True, help="Take a new UUID as the name.")
+@click.option("--interval", metavar="MS", help="How often clients push; empty for the default.")
+@click.option("--match", metavar="K=REGEX,...", help=f"Which clients, by {', '.join(_SELECTORS)}; empty for all.")
+@click.option("--metrics", metavar="PREFIX,...", help="Prefixes of the metrics' names, * for all; empty for none.")
+@connection_options
+def alter(
+    names: tuple[str, ...],
+    generate_name: bool,
+    interval: str | None,
+    match: str | None,
+    metrics: str | None,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """Make or change a subscription."""
+    one_of({"--name": bool(names), "--generate-name": generate_name}, needed=True)
+    given = {key: value for key, value in (("interval", interval), ("match", match), ("metrics", metrics)) if value is not None}
+    if not given:
+        raise click.UsageError("one of --interval, --match, --metrics is needed")
+    if interval and not (interval.isascii() and interval.isdecimal()):
+        raise click.UsageError(f"--interval {interval}: this must be a number of milliseconds")
+    for selector in names_or_none(match):
+        if selector.partition("=")[0].strip() not in _SELECTORS or "=" not in selector:
+            raise click.UsageError(f"--match {match}: this must be K=REGEX,... with K one of {', '.join(_SELECTORS)}")
+    name = uuid_to_string(random_uuid(random.SystemRandom())) if generate_name else only(names, "NAME")
+    changes = [ConfigChange(_KEYS[key], value) if value else ConfigChange(_KEYS[key], operation="delete") for key, value in given.items()]
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        admin.incremental_alter_configs({ConfigResource("client_metrics", name): changes})
+    click.echo(f"Altered client metrics config for {name}.")
+
+
+def names_or_none(text: str | None) -> list[str]:
+    """The parts of a list, none of an empty one; UsageError for an empty part."""
+    if not text:
+        return []
+    try:
+        return names_of(text)
+    except ValueError:
+        raise click.UsageError(f"--match {text}: this must be K=REGEX,...") from None
+
+
+@command.command()
+@named_argument("names", "--name", "NAME", "Another way to name a subscription.", required=True)
+@execute_option
+@connection_options
+def delete(names: tuple[str, ...], execute: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """Delete subscriptions."""
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        for resource, entries in admin.describe_configs(_existing(admin, names)).items():
+            keys = [each.name for each in entries if each.source == _SET_HERE]
+            if execute:
+                admin.incremental_alter_configs({resource: [ConfigChange(key, operation="delete") for key in keys]})
+            click.echo(f"{'Deleted' if execute else 'Would delete'} client metrics config for {resource.name}.")
+    if not execute:
+        remark_dry_run(NAME)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, NAME, arguments, _ACTIONS)

@@ -1,0 +1,64 @@
+"""Configurations as Kafka's scripts write them: `k1=v1,k2=[v1,v2]`, and SCRAM credentials within."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from odradek.client.admin.types.security import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
+
+MECHANISMS: Final = {mechanism.name.replace("_", "-"): mechanism for mechanism in ScramMechanism}
+"""SCRAM-SHA-256 and SCRAM-SHA-512."""
+_CREDENTIAL: Final = re.compile(r"(?:iterations=([0-9]{1,9}),)?password=(.+)", re.DOTALL)
+
+
+def pairs(text: str) -> dict[str, str]:
+    """`k1=v1,k2=[v1,v2]`: commas between brackets belong to the value, and brackets around it do not. ValueError for what is no pair."""
+    found: dict[str, str] = {}
+    for part in _parts(text):
+        key, equals, value = part.partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals or not key:
+            raise ValueError(f"{part.strip()}: this must be key=value; a value with commas stands in [ ]")
+        if key in found:
+            raise ValueError(f"{key} stands there twice")
+        found[key] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    parts: list[str] = []
+    depth = begin = 0
+    for position, character in enumerate(text):
+        if character == "[":
+            depth += 1
+        elif character == "]":
+            depth -= 1
+        elif character == "," and depth <= 0:
+            parts.append(text[begin:position])
+            begin = position + 1
+    return [*parts, text[begin:]]
+
+
+def names(text: str) -> list[str]:
+    """`k1,k2`; ValueError for an empty name."""
+    found = [name.strip() for name in text.split(",")]
+    if "" in found:
+        raise ValueError(f"{text}: this must be key,key")
+    return found
+
+
+def credential(user: str, mechanism: str, text: str) -> UserScramCredentialUpsertion:
+    """`iterations=8192,password=secret` of a user, the iterations may be left out; ValueError for anything else.
+
+    The password is all that follows `password=`.
+    """
+    found = _CREDENTIAL.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{mechanism}: this must be {mechanism}=[iterations=N,password=PASSWORD]")
+    return UserScramCredentialUpsertion(user, MECHANISMS[mechanism], found[2], int(found[1] or 4096))
+
+
+def no_credential(user: str, mechanism: str) -> UserScramCredentialDeletion:
+    """A credential to delete."""
+    return UserScramCredentialDeletion(user, MECHANISMS[mechanism])

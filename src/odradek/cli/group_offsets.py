@@ -1,0 +1,342 @@
+"""`odradek groups reset-offsets` and `delete-offsets`: offsets of groups that nobody is a member of."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.cli.client_command import client_settings, connection_options, explained
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.group_report import NAME
+from odradek.cli.help_page import with_way_out
+from odradek.cli.items import (
+    complain,
+    named_argument,
+    one_of,
+    only,
+    partition_scopes,
+    partitions_of,
+    partitions_there,
+    patience,
+    timeout_option,
+)
+from odradek.cli.moments import duration_ms, instant_ms
+from odradek.cli.output import Output, output_option, show
+from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.groups import ConsumerGroupDescription, GroupState, OffsetAndMetadata
+from odradek.client.admin.types.topics import OffsetSpec
+
+Committed: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata | None]
+
+_INACTIVE: Final = (GroupState.EMPTY, GroupState.DEAD)
+_LARGEST: Final = 2**63 - 1
+_OFFSET: Final = click.IntRange(-_LARGEST - 1, _LARGEST)
+
+
+class Scenario(NamedTuple):
+    """Where offsets go: the option's name, and its value where it has one (Unix milliseconds for a time)."""
+
+    option: str
+    value: int = 0
+
+
+class Plan(NamedTuple):
+    """New offsets; `remarks` tell where another offset was taken than the one asked for, `problems` what cannot be moved."""
+
+    offsets: dict[TopicPartition, int]
+    remarks: list[str]
+    problems: list[str]
+
+
+@click.command(name="reset-offsets")
+@named_argument("names", "--group", "GROUP", "Another way to name a group.", required=False)
+@click.option("--all-groups", is_flag=True, help="All consumer groups there are.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:N,...]", help="Only this topic, or some of its partitions; repeatable.")
+@click.option("--all-topics", is_flag=True, help="All partitions of which the group has an offset.")
+@click.option("--to-earliest", is_flag=True, help="To the first record there is.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-current", is_flag=True, help="To where the group is; to the end where it has no offset.")
+@click.option("--to-offset", type=_OFFSET, metavar="N", help="To this offset, or the nearest there is.")
+@click.option("--shift-by", type=_OFFSET, metavar="N", help="Forward, or with a minus backward, by as many offsets.")
+@click.option("--to-datetime", metavar="TIME", help="To the first record of 2023-11-14T22:13:20.000 or later; UTC without a zone.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record that is not older than this.")
+@click.option(
+    "--from-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="To the offsets in a CSV file, as --export prints it; - reads input.",
+)
+@click.option("--export", is_flag=True, help="Print CSV for --from-file: group (where there are several), topic, partition, offset.")
+@execute_option
+@timeout_option
+@output_option
+@connection_options
+def reset_offsets(
+    names: tuple[str, ...],
+    all_groups: bool,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    to_earliest: bool,
+    to_latest: bool,
+    to_current: bool,
+    to_offset: int | None,
+    shift_by: int | None,
+    to_datetime: str | None,
+    by_duration: str | None,
+    from_file: Path | None,
+    export: bool,
+    execute: bool,
+    timeout: int,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Move a group's committed offsets.
+
+    Only of groups without members. A group that is not there is made.
+    """
+    one_of({"GROUP": bool(names), "--all-groups": all_groups}, needed=True)
+    chosen = one_of(
+        {
+            "--to-earliest": to_earliest,
+            "--to-latest": to_latest,
+            "--to-current": to_current,
+            "--to-offset": to_offset is not None,
+            "--shift-by": shift_by is not None,
+            "--to-datetime": to_datetime is not None,
+            "--by-duration": by_duration is not None,
+            "--from-file": from_file is not None,
+        },
+        needed=True,
+    )
+    if one_of({"--topic": bool(topics), "--all-topics": all_topics, "--from-file": from_file is not None}, needed=False) is None:
+        raise click.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+    if export and output != "table":
+        raise click.UsageError("--export excludes -o json: it prints CSV")
+    value = to_offset if to_offset is not None else shift_by or 0
+    try:
+        if to_datetime is not None:
+            value = instant_ms(to_datetime)
+        elif by_duration is not None:
+            value = max(0, time.time_ns() // 1_000_000 - duration_ms(by_duration))
+    except ValueError as unread:
+        raise click.UsageError(f"{chosen} {unread}") from None
+    scenario = Scenario(str(chosen), value)
+    scopes = partition_scopes("--topic", topics)
+    rows: list[dict[str, object]] = []
+    failed = 0
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+        groups = sorted(group.group_id for group in admin.list_consumer_groups()) if all_groups else list(names)
+        given = read_plan(_text(from_file), str(from_file), groups) if from_file is not None else None
+        scope = partitions_of(admin, scopes) if scopes else None
+        for group, found in admin.try_describe_consumer_groups(groups).items():
+            problem = not_to_be_moved(group, found)
+            if problem is not None:
+                failed += 1
+                click.echo(f"{NAME}: {problem}", err=True)
+                continue
+            committed = admin.list_consumer_group_offsets([group])[group]
+            asked = scope if scope is not None else list(given[group] if given is not None else committed)
+            plan = new_offsets(admin, scenario, asked, committed, given[group] if given is not None else {})
+            for remark in (*plan.remarks, *plan.problems):
+                click.echo(f"{NAME}: {group}: {remark}", err=True)
+            failed += len(plan.problems)
+            outcomes: Mapping[TopicPartition, KafkaError | None] = dict.fromkeys(plan.offsets)
+            if execute and plan.offsets:
+                outcomes = admin.try_alter_consumer_group_offsets(group, plan.offsets)
+            for partition, error in outcomes.items():
+                if error is not None:
+                    failed += 1
+                    complain(NAME, error, f"{group}: {partition}")
+                    continue
+                at = committed.get(partition)
+                rows.append(
+                    {
+                        "group": group,
+                        "topic": partition.topic,
+                        "partition": partition.partition,
+                        "current_offset": at.offset if at is not None else None,
+                        "new_offset": plan.offsets[partition],
+                    }
+                )
+    if export:
+        click.echo(exported(rows, with_group=len(groups) > 1), nl=False)
+    else:
+        show(rows, output)
+        if rows and not execute:
+            remark_dry_run(NAME)
+    return 1 if failed else 0
+
+
+def _text(file: Path) -> str:
+    with click.open_file(str(file)) as stream:
+        return str(stream.read())
+
+
+def not_to_be_moved(group: str, found: ConsumerGroupDescription | KafkaError) -> str | None:
+    """Why a group's offsets have to stay; None when they can go."""
+    if isinstance(found, KafkaError):
+        if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return None
+        if found.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION):
+            raise found
+        return f"{group}: {explained(found)}"
+    if found.state in _INACTIVE:
+        return None
+    return with_way_out(
+        f"Assignments can only be reset if the group '{group}' is inactive, but the current state is {found.state}.",
+        "stop its members first",
+    )
+
+
+def new_offsets(
+    admin: Admin,
+    scenario: Scenario,
+    partitions: Sequence[TopicPartition],
+    committed: Committed,
+    given: Mapping[TopicPartition, int],
+) -> Plan:
+    """Where the group's partitions go; `given` is the file's plan of the group. A partition that is not there is a problem."""
+    option, value = scenario
+    current = {partition: at.offset for partition, at in committed.items() if at is not None}
+    there = partitions_there(admin, partitions)
+    problems = [f"{partition} is not there, its offset stays" for partition in partitions if partition not in there]
+    partitions = there
+    if option == "--from-file":
+        wanted = {partition: given[partition] for partition in partitions}
+    elif option == "--to-offset":
+        wanted = dict.fromkeys(partitions, value)
+    elif option == "--shift-by":
+        wanted = {partition: current[partition] + value for partition in partitions if partition in current}
+        problems += [
+            f"{partition} cannot be shifted: there is no current committed offset" for partition in partitions if partition not in current
+        ]
+    elif option == "--to-current":
+        ends = _offsets(admin, [partition for partition in partitions if partition not in current], OffsetSpec.LATEST)
+        return Plan({partition: current.get(partition, ends.get(partition, 0)) for partition in partitions}, [], problems)
+    elif option in ("--to-earliest", "--to-latest"):
+        return Plan(_offsets(admin, partitions, OffsetSpec.EARLIEST if option == "--to-earliest" else OffsetSpec.LATEST), [], problems)
+    else:
+        found = _offsets(admin, partitions, value)
+        late = [partition for partition in partitions if found[partition] < 0]
+        remarks = [f"{partition} has no record of that time or later: its end is taken" for partition in late]
+        return Plan(found | _offsets(admin, late, OffsetSpec.LATEST), remarks, problems)
+    first, last = _offsets(admin, wanted, OffsetSpec.EARLIEST), _offsets(admin, wanted, OffsetSpec.LATEST)
+    return within(wanted, first, last, problems)
+
+
+def within(
+    wanted: Mapping[TopicPartition, int], first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int], problems: list[str]
+) -> Plan:
+    """The offsets, moved to the nearest that their partitions have."""
+    offsets: dict[TopicPartition, int] = {}
+    remarks: list[str] = []
+    for partition, offset in wanted.items():
+        offsets[partition] = min(max(offset, first[partition]), last[partition])
+        if offset > last[partition]:
+            remarks.append(f"{partition}: offset {offset} is higher than its latest, {last[partition]}, which is taken")
+        elif offset < first[partition]:
+            remarks.append(f"{partition}: offset {offset} is lower than its earliest, {first[partition]}, which is taken")
+    return Plan(offsets, remarks, problems)
+
+
+def _offsets(
+    admin: Admin, partitions: Sequence[TopicPartition] | Mapping[TopicPartition, int], spec: OffsetSpec | int
+) -> dict[TopicPartition, int]:
+    found = admin.list_offsets(dict.fromkeys(partitions, spec)) if partitions else {}
+    return {partition: each.offset for partition, each in found.items()}
+
+
+def read_plan(text: str, file: str, groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
+    """Group -> partition -> offset of CSV lines `topic,partition,offset` (of the one group) or `group,topic,partition,offset`.
+
+    OdradekError for a line that is neither, or that has another group.
+    """
+    plan: dict[str, dict[TopicPartition, int]] = {group: {} for group in groups}
+    for number, cells in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not cells:
+            continue
+        if len(cells) == 3 and len(groups) != 1:
+            raise OdradekError(f"{file}:{number}: a line for several groups begins with the group")
+        group, topic, *rest = cells if len(cells) == 4 else (groups[0], *cells)
+        if len(rest) != 2 or not topic or not rest[0].isdecimal() or not rest[1].removeprefix("-").isdecimal():
+            raise OdradekError(f"{file}:{number}: this must be topic,partition,offset or group,topic,partition,offset")
+        if group not in plan:
+            raise OdradekError(f"{file}:{number}: group {group} is none of those that are to be reset")
+        plan[group][TopicPartition(topic, int(rest[0]))] = int(rest[1])
+    return plan
+
+
+def exported(rows: Sequence[Mapping[str, object]], *, with_group: bool) -> str:
+    """CSV lines for `read_plan`."""
+    text = io.StringIO()
+    columns = (*(("group",) if with_group else ()), "topic", "partition", "new_offset")
+    csv.writer(text, lineterminator="\n").writerows([[row[column] for column in columns] for row in rows])
+    return text.getvalue()
+
+
+@click.command(name="delete-offsets")
+@named_argument("names", "--group", "GROUP", "Another way to name the group.", required=True)
+@click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:N,...]", help="Whose offsets; may be repeated.")
+@execute_option
+@timeout_option
+@output_option
+@connection_options
+def delete_offsets(
+    names: tuple[str, ...], topics: tuple[str, ...], execute: bool, timeout: int, output: Output, bootstrap: str, settings: tuple[str, ...]
+) -> int:
+    """Forget a group's offsets of topics.
+
+    Also those of topics that are gone. Offsets of a topic that a member reads stay.
+    """
+    group = only(names, "GROUP")
+    scopes = partition_scopes("--topic", topics)
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+        admin.describe_consumer_groups([group])  # An unknown group is an error, not a group without offsets.
+        committed = admin.list_consumer_group_offsets([group])[group]
+        wanted, missing = _with_offsets(scopes, committed)
+        for each in missing:
+            click.echo(f"{NAME}: group {group} has no offset of {each}; `odradek groups describe {group}` shows what it has", err=True)
+        outcomes: Mapping[TopicPartition, KafkaError | None] = dict.fromkeys(wanted)
+        if execute and wanted:
+            outcomes = admin.try_delete_consumer_group_offsets(group, wanted)
+    for partition, error in outcomes.items():
+        if error is not None:
+            complain(NAME, error, f"{group}: {partition}")
+    rows = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "offset": at.offset,
+            "status": "deleted" if execute else "to be deleted",
+        }
+        for partition, error in outcomes.items()
+        if error is None and (at := committed[partition]) is not None
+    ]
+    show(rows, output)
+    if rows and not execute:
+        remark_dry_run(NAME)
+    return 1 if missing or any(outcomes.values()) else 0
+
+
+def _with_offsets(scopes: Mapping[str, Sequence[int] | None], committed: Committed) -> tuple[list[TopicPartition], list[str]]:
+    there: list[TopicPartition] = []
+    missing: list[str] = []
+    for topic, numbers in scopes.items():
+        has = sorted(partition for partition, at in committed.items() if partition.topic == topic and at is not None)
+        if numbers is None:
+            there += has
+            missing += [topic] if not has else []
+        else:
+            wanted = [TopicPartition(topic, number) for number in numbers]
+            there += [partition for partition in wanted if partition in has]
+            missing += [str(partition) for partition in wanted if partition not in has]
+    return there, missing

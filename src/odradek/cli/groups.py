@@ -1,0 +1,230 @@
+"""`odradek groups list|describe|delete|delete-offsets|reset-offsets|validate-regex`: kafka-groups.sh and kafka-consumer-groups.sh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.group_offsets import delete_offsets, reset_offsets
+from odradek.cli.group_report import NAME, Report, report
+from odradek.cli.items import complain, named_argument, one_of, patience, timeout_option
+from odradek.cli.output import Output, output_option, show
+from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.groups import GroupListing, GroupState, GroupType
+
+F = TypeVar("F", bound=Callable[..., object])
+V = TypeVar("V")
+_ANY: Final = "any"
+_ACTIONS: Final = {
+    "--list": ["list"],
+    "--describe": ["describe"],
+    "--delete": ["delete", "--execute"],
+    "--delete-offsets": ["delete-offsets", "--execute"],
+    "--reset-offsets": ["reset-offsets"],
+    "--validate-regex": ["validate-regex"],
+}
+"""What kafka-consumer-groups.sh names by flags; only reset-offsets has a dry run there."""
+_STATES: Final = {state.lower(): state for state in GroupState if state is not GroupState.UNKNOWN}
+_TYPES: Final = {kind.lower(): kind for kind in GroupType if kind is not GroupType.UNKNOWN}
+
+
+def _groups(*, required: bool) -> Callable[[F], F]:
+    return named_argument("names", "--group", "GROUP", "Another way to name a group.", required=required)
+
+
+_all_groups = click.option("--all-groups", is_flag=True, help="All consumer groups there are.")
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Show groups, their members and lag; move offsets."""
+
+
+command.add_command(delete_offsets)
+command.add_command(reset_offsets)
+
+
+@command.command(name="list")
+@click.option(
+    "--consumer", is_flag=True, help="Groups of consumers: of type consumer, and classic ones of the protocol consumer or of none."
+)
+@click.option("--share", is_flag=True, help="Share groups.")
+@click.option("--streams", is_flag=True, help="Groups of Kafka Streams.")
+@click.option("--type", "--group-type", "types", is_flag=False, flag_value=_ANY, metavar="[TYPE,...]", help="Only groups of these types.")
+@click.option("--state", "states", is_flag=False, flag_value=_ANY, metavar="[STATE,...]", help="Only groups in these states.")
+@click.option("--protocol", metavar="NAME", help="Only groups of this protocol, such as consumer or connect.")
+@timeout_option
+@output_option
+@connection_options
+def list_(
+    consumer: bool,
+    share: bool,
+    streams: bool,
+    types: str | None,
+    states: str | None,
+    protocol: str | None,
+    timeout: int,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """List groups, with type, protocol and state."""
+    one_of({"--consumer": consumer, "--share": share, "--streams": streams, "--type": types not in (None, _ANY)}, needed=False)
+    wanted_types = _chosen("types", types, _TYPES)
+    wanted_states = _chosen("states", states, _STATES)
+    if share or streams:
+        wanted_types = [GroupType.SHARE if share else GroupType.STREAMS]
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+        found = admin.list_groups(states=wanted_states, types=wanted_types)
+    if consumer:
+        found = [each for each in found if _of_consumers(each)]
+    if protocol is not None:
+        found = [each for each in found if each.protocol == protocol]
+    show(
+        [
+            {"group": each.group_id, "type": each.group_type, "protocol": each.protocol, "state": each.state}
+            for each in sorted(found, key=lambda each: each.group_id)
+        ],
+        output,
+    )
+
+
+def _of_consumers(group: GroupListing) -> bool:
+    return group.group_type is GroupType.CONSUMER or (group.group_type in (GroupType.CLASSIC, None) and group.protocol in ("", "consumer"))
+
+
+def _chosen(what: str, text: str | None, known: Mapping[str, V]) -> list[V]:
+    if text is None or text == _ANY:
+        return []
+    names = [name.strip() for name in text.split(",")]
+    if not all(name.lower() in known for name in names):
+        raise click.UsageError(f"Invalid {what} list '{text}'. Valid {what} are: {', '.join(map(str, known.values()))}")
+    return [known[name.lower()] for name in names]
+
+
+@command.command()
+@_groups(required=False)
+@_all_groups
+@click.option("--offsets", is_flag=True, help="Partitions with committed offset, end and lag; the default.")
+@click.option("--members", is_flag=True, help="Members instead of partitions.")
+@click.option("--state", is_flag=True, help="One line a group: coordinator, assignor, state, number of members.")
+@click.option("--verbose", is_flag=True, help="With epochs, and assignments of members.")
+@click.option("--only-with-lag", is_flag=True, help="Only partitions that have records which were not consumed yet.")
+@timeout_option
+@output_option
+@connection_options
+def describe(
+    names: tuple[str, ...],
+    all_groups: bool,
+    offsets: bool,
+    members: bool,
+    state: bool,
+    verbose: bool,
+    only_with_lag: bool,
+    timeout: int,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Show offsets and lag, members or state.
+
+    A group that is not there makes the exit status 1.
+    """
+    _need_groups(names, all_groups)
+    what = one_of({"--offsets": offsets, "--members": members, "--state": state}, needed=False) or "--offsets"
+    if only_with_lag and what != "--offsets":
+        raise click.UsageError(f"--only-with-lag is for offsets, not for {what}")
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+        found: Report = report(admin, _named(admin, names, all_groups), what, verbose=verbose)
+    for line in found.remarks:
+        click.echo(line, err=True)
+    for group, error in found.errors.items():
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            click.echo(f"{NAME}: Consumer group '{group}' does not exist; `odradek groups list` shows all", err=True)
+        else:
+            complain(NAME, error, group)
+    rows = found.rows
+    if only_with_lag:
+        rows = [row for row in rows if row["lag"]]
+    show(rows, output)
+    return 1 if found.errors else 0
+
+
+def _need_groups(names: tuple[str, ...], all_groups: bool) -> None:
+    if not one_of({"GROUP": bool(names), "--all-groups": all_groups}, needed=False):
+        raise click.UsageError("one of GROUP, --all-groups is needed")
+
+
+def _named(admin: Admin, names: tuple[str, ...], all_groups: bool) -> list[str]:
+    return sorted(group.group_id for group in admin.list_consumer_groups()) if all_groups else list(names)
+
+
+@command.command()
+@_groups(required=False)
+@_all_groups
+@execute_option
+@timeout_option
+@connection_options
+def delete(names: tuple[str, ...], all_groups: bool, execute: bool, timeout: int, bootstrap: str, settings: tuple[str, ...]) -> int:
+    """Delete groups and their offsets.
+
+    Only a group without members can be deleted.
+    """
+    _need_groups(names, all_groups)
+    failed = told = 0
+    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+        groups = _named(admin, names, all_groups)
+        if execute:
+            for group, error in admin.try_delete_consumer_groups(groups).items():
+                if error is None:
+                    click.echo(f"Deleted group {group}.")
+                else:
+                    failed += 1
+                    complain(NAME, error, group)
+        else:
+            for group, found in admin.try_describe_consumer_groups(groups).items():
+                if isinstance(found, KafkaError):
+                    failed += 1
+                    complain(NAME, found, group)
+                elif found.state not in (GroupState.EMPTY, GroupState.DEAD):
+                    failed += 1
+                    complain(NAME, KafkaError(ErrorCode.NON_EMPTY_GROUP, _members(len(found.members))), group)
+                else:
+                    told += 1
+                    count = len(admin.list_consumer_group_offsets([group])[group])
+                    click.echo(f"Would delete group {group} with {count} committed offset{'s' if count != 1 else ''}.")
+    if told:
+        remark_dry_run(NAME)
+    return 1 if failed else 0
+
+
+def _members(count: int) -> str:
+    return f"it has {count} member{'s' if count != 1 else ''}"
+
+
+@command.command(name="validate-regex")
+@click.argument("pattern")
+def validate_regex(pattern: str) -> int:
+    """Say whether a pattern for topics is one (RE2).
+
+    No broker is asked.
+    """
+    from odradek.coordinator.patterns import compile_pattern
+
+    try:
+        compile_pattern(pattern)
+    except KafkaError as error:
+        click.echo(f"{NAME}: The regular expression is invalid: {error.message}", err=True)
+        return 1
+    click.echo(f"The regular expression `{pattern}` is valid.")
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, NAME, arguments, _ACTIONS)

@@ -1,0 +1,119 @@
+"""Commands for several items: which are meant, and one line for each that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.cli.client_command import explained
+from odradek.client.admin.blocking import Admin
+
+F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
+
+_UNREACHABLE = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION)
+
+
+timeout_option = click.option(
+    "--timeout",
+    type=click.IntRange(1),
+    metavar="MS",
+    default=5000,
+    show_default=True,
+    help="How long to wait for brokers, in milliseconds.",
+)
+
+
+def patience(timeout: int) -> dict[str, str]:
+    """`--timeout` as configurations of the client."""
+    return {"default_api_timeout_ms": str(timeout), "request_timeout_ms": str(timeout)}
+
+
+def complain(command: str, error: KafkaError, item: str = "") -> None:
+    """What is wrong with an item, on standard error. An error that is none of the item's, but of the way to the cluster, is raised."""
+    if error.code in _UNREACHABLE:
+        raise error
+    click.echo(f"{command}: {f'{item}: ' if item else ''}{explained(error)}", err=True)
+
+
+def named_argument(parameter: str, option: str | tuple[str, ...], metavar: str, what: str, *, required: bool) -> Callable[[F], F]:
+    """NAME... as `parameter`, or `--option NAME` as Kafka's scripts have it; a name that is given twice counts once."""
+    key = f"odradek.{parameter}"
+    spellings = (option,) if isinstance(option, str) else option
+
+    def remember(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+        context.meta[key] = names
+
+    def both(context: click.Context, given: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys((*names, *context.meta.get(key, ()))))
+        if "" in names:
+            raise click.UsageError(f"{spellings[0]}: this must not be empty")
+        if required and not names:
+            raise click.MissingParameter(ctx=context, param=given)
+        return names
+
+    shown = f"{metavar}..." if required else f"[{metavar}...]"
+    argument = click.argument(parameter, nargs=-1, metavar=shown, callback=both)
+    spelled = click.option(*spellings, multiple=True, expose_value=False, is_eager=True, callback=remember, metavar=metavar, help=what)
+    return lambda function: argument(spelled(function))
+
+
+def only(names: Sequence[str], metavar: str) -> str:
+    """The one name there is; UsageError for several."""
+    if len(names) != 1:
+        raise click.UsageError(f"one {metavar} at a time, not {' and '.join(names)}")
+    return names[0]
+
+
+def partition_scopes(option: str, texts: Iterable[str]) -> dict[str, list[int] | None]:
+    """`TOPIC` or `TOPIC:0,1,...` -> topic and its partitions, None for all; UsageError when one is written otherwise."""
+    scopes: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        each = numbers.split(",") if colon else []
+        if not topic or not all(number.isascii() and number.isdecimal() and len(number) < 10 for number in each):
+            raise click.UsageError(f"{option} {text}: this must be TOPIC or TOPIC:N,N")
+        before = scopes.get(topic, [])
+        scopes[topic] = None if not colon or before is None else sorted({*before, *map(int, each)})
+    return scopes
+
+
+def partitions_of(admin: Admin, scopes: Mapping[str, Sequence[int] | None]) -> list[TopicPartition]:
+    """The partitions that are meant; an error when a topic or a partition is not there."""
+    found: list[TopicPartition] = []
+    for topic, described in admin.describe_topics(list(scopes)).items():
+        there = sorted(described.partitions)
+        wanted = scopes[str(topic)]
+        missing = sorted(set(wanted or ()) - set(there))
+        if missing:
+            raise OdradekError(f"topic {topic} has partitions {there[0]} to {there[-1]}, not {missing[0]}")
+        found += [TopicPartition(str(topic), number) for number in (there if wanted is None else wanted)]
+    return found
+
+
+def partitions_there(admin: Admin, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those of the partitions that are there, in their order; what else is wrong with a topic is an error."""
+    wanted = list(partitions)
+    topics = admin.try_describe_topics(sorted({partition.topic for partition in wanted}))
+    there: list[TopicPartition] = []
+    for partition in wanted:
+        topic = topics[partition.topic]
+        if not isinstance(topic, KafkaError):
+            there += [partition] if partition.partition in topic.partitions else []
+        elif topic.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+            raise topic
+    return there
+
+
+def one_of(chosen: Mapping[str, bool], needed: bool) -> str | None:
+    """The option that was given; UsageError for two of them, and for none when one is needed."""
+    given = [name for name, there in chosen.items() if there]
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} excludes {given[1]}")
+    if needed and not given:
+        raise click.UsageError(f"one of {', '.join(chosen)} is needed")
+    return given[0] if given else None

@@ -1,0 +1,38 @@
+"""Points in time and spans of it as Kafka's scripts take them: ISO 8601, UTC where no zone is given."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Final
+
+_DURATION: Final = re.compile(
+    r"([-+]?)P(?:([-+]?\d+)D)?(?:T(?=[-+\d])(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+(?:[.,]\d{0,9})?)S)?)?", re.ASCII | re.IGNORECASE
+)
+_SECONDS: Final = (86_400, 3_600, 60, 1)
+
+
+def instant_ms(text: str) -> int:
+    """Unix milliseconds of `2023-11-14T22:13:20.500+01:00` and the like; ValueError for anything else."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text}: this must be a time such as 2023-11-14T22:13:20.000, or with a zone, 2023-11-14T22:13:20+01:00"
+        ) from None
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    since = zoned - datetime(1970, 1, 1, tzinfo=UTC)
+    return since.days * 86_400_000 + since.seconds * 1_000 + since.microseconds // 1_000
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds of `P1DT2H3M4.5S`, as java.time.Duration.parse reads it; ValueError for anything else."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found.groups()[1:]):
+        raise ValueError(f"{text}: this must be a duration such as P7D, PT12H or P1DT2H3M4.5S")
+    total = Fraction(0)
+    for amount, seconds in zip(found.groups()[1:], _SECONDS, strict=True):
+        if amount is not None:
+            total += Fraction(amount.replace(",", ".").rstrip(".")) * seconds
+    return int((-total if found[1] == "-" else total) * 1_000)

@@ -1,0 +1,151 @@
+"""`odradek offsets`: the offsets of partitions, first, last or of a time (kafka-get-offsets.sh)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import click
+
+from odradek.base.errors import KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
+from odradek.cli.items import complain
+from odradek.cli.moments import instant_ms
+from odradek.cli.output import Output, output_option, show
+from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.topics import OffsetSpec
+
+NAME: Final = "odradek offsets"
+_SPECS: Final = {spec.name.lower().replace("_", "-"): spec for spec in OffsetSpec}
+_RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]+)|([0-9]*)-([0-9]*))?)?", re.ASCII)
+
+Wanted = Callable[[TopicPartition], bool]
+
+
+@click.command(context_settings=CONTEXT_SETTINGS)
+@click.option("-t", "--topic", "topics", metavar="REGEX[,...]", help="Topics whose whole name matches; all when left out.")
+@click.option("-p", "--partitions", metavar="N,...", help="Only these partitions of the topics.")
+@click.option(
+    "--topic-partitions",
+    metavar="REGEX:N,...",
+    help="Topics and their partitions: a, a:0, a:0-3 (0 to 2), a:1- (from 1), a:-3 (0 to 2), :0 (of all).",
+)
+@click.option(
+    "--time",
+    "moment",
+    default="latest",
+    show_default=True,
+    metavar="SPEC|MS|TIME",
+    help="latest (-1), earliest (-2), max-timestamp (-3), earliest-local (-4), latest-tiered (-5), earliest-pending-upload (-6), or the "
+    "first record of a time or later: Unix milliseconds, or 2023-11-14T22:13:20 (UTC without a zone).",
+)
+@click.option("--exclude-internal-topics", "only_own", is_flag=True, help="Without Kafka's own topics.")
+@output_option
+@connection_options
+def command(
+    topics: str | None,
+    partitions: str | None,
+    topic_partitions: str | None,
+    moment: str,
+    only_own: bool,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Print offsets of partitions.
+
+    A partition that has none such shows `-`. One that cannot be asked makes the exit status 1.
+    """
+    if topic_partitions is not None and (topics is not None or partitions is not None):
+        raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
+    wanted = _rules(topic_partitions) if topic_partitions is not None else _pattern_and_numbers(topics, partitions)
+    spec = parse_spec(moment)
+    failed = 0
+    rows: list[dict[str, object]] = []
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        names = [topic.name for topic in admin.list_topics(internal=not only_own)]
+        described = admin.describe_topics(names)
+        all_ = [TopicPartition(str(name), number) for name, topic in described.items() for number in topic.partitions]
+        asked = sorted(filter(wanted, all_))
+        if not asked:
+            raise OdradekError("Could not match any topic-partitions with the specified filters; `odradek topics list` shows what there is")
+        for partition, found in admin.try_list_offsets(dict.fromkeys(asked, spec)).items():
+            if isinstance(found, KafkaError):
+                failed += 1
+                complain(NAME, found, str(partition))
+                continue
+            rows.append(
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "offset": found.offset if found.offset >= 0 else None,
+                    "timestamp": found.timestamp if found.timestamp >= 0 else None,
+                }
+            )
+    show(rows, output)
+    return 1 if failed else 0
+
+
+def parse_spec(text: str) -> OffsetSpec | int:
+    """The offset that is meant, or Unix milliseconds; UsageError for what is neither."""
+    if text in _SPECS:
+        return _SPECS[text]
+    if re.fullmatch(r"-?[0-9]{1,18}", text):
+        number = int(text)
+        if number >= 0:
+            return number
+        if number in list(OffsetSpec):
+            return OffsetSpec(number)
+    else:
+        try:
+            return instant_ms(text)
+        except ValueError:
+            pass
+    raise click.UsageError(
+        f"Malformed time argument {text}. It must be one of {', '.join(f'{spec.value} or {name}' for name, spec in _SPECS.items())}, "
+        "Unix milliseconds, or a time such as 2023-11-14T22:13:20"
+    )
+
+
+def _pattern_and_numbers(topics: str | None, partitions: str | None) -> Wanted:
+    numbers: set[int] | None = None
+    if partitions:
+        if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", partitions):
+            raise click.UsageError(f"--partitions expects a comma separated list of numeric partition ids, but received: {partitions}")
+        numbers = set(map(int, partitions.split(",")))
+    matches = _pattern("--topic", (topics or ".*").replace(",", "|"))
+    return lambda partition: bool(matches(partition.topic)) and (numbers is None or partition.partition in numbers)
+
+
+def _pattern(option: str, text: str) -> Callable[[str], object]:
+    try:
+        return re.compile(text).fullmatch
+    except re.error as error:
+        raise click.UsageError(f"{option} {text}: this is no regular expression: {error}") from None
+
+
+def _rules(text: str) -> Wanted:
+    rules = [_rule(each) for each in text.split(",")]
+    return lambda partition: any(rule(partition) for rule in rules)
+
+
+def _rule(text: str) -> Wanted:
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise click.UsageError(f"--topic-partitions: Invalid rule specification: {text}")
+    topic, only, first, end = found.groups()
+    matches = _pattern("--topic-partitions", topic or ".*")
+    lowest = int(only or first or 0)
+    beyond = int(only) + 1 if only else int(end) if end else None
+    return lambda partition: bool(matches(partition.topic)) and _between(partition.partition, lowest, beyond)
+
+
+def _between(number: int, lowest: int, beyond: int | None) -> bool:
+    return lowest <= number and (beyond is None or number < beyond)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, NAME, arguments)

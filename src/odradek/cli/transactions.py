@@ -1,0 +1,293 @@
+"""`odradek transactions list|describe|describe-producers|find-hanging|abort|force-terminate` (kafka-transactions.sh)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.hanging import candidates, hanging
+from odradek.cli.items import complain, named_argument, one_of, only, partitions_of
+from odradek.cli.output import Output, Row, output_option, show
+from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.transactions import AbortTransactionSpec, ProducerState, TransactionListing
+
+F = TypeVar("F", bound=Callable[..., object])
+NAME: Final = "odradek transactions"
+_MINUTE_MS: Final = 60_000
+_ACTIONS: Final = {
+    "list": ["list"],
+    "describe": ["describe"],
+    "describe-producers": ["describe-producers"],
+    "find-hanging": ["find-hanging"],
+    "abort": ["abort", "--execute"],
+    "forceTerminateTransaction": ["force-terminate", "--execute"],
+}
+"""kafka-transactions.sh has its options for connecting before the word that says what to do; it has no dry run."""
+
+_topic = click.option("--topic", metavar="TOPIC", required=True, help="The partition's topic.")
+_partition = click.option("--partition", type=click.IntRange(0), metavar="N", required=True, help="The partition's number.")
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Show transactions, find and end hanging ones."""
+
+
+@command.command(name="list")
+@click.option("--duration-filter", "duration", type=int, default=-1, metavar="MS", help="Only those open for longer than this.")
+@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match as a whole (RE2).")
+@output_option
+@connection_options
+def list_(duration: int, pattern: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> int:
+    """List transactional ids and their states."""
+    failed = 0
+    rows: list[Row] = []
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        for broker, found in admin.try_list_transactions(duration_ms=duration, transactional_id_pattern=pattern).items():
+            if isinstance(found, KafkaError):
+                failed += 1
+                complain(NAME, found, f"broker {broker}")
+                continue
+            rows += [
+                {
+                    "transactional_id": each.transactional_id,
+                    "coordinator": broker,
+                    "producer_id": each.producer_id,
+                    "transaction_state": each.state,
+                }
+                for each in found
+            ]
+    show(sorted(rows, key=lambda row: str(row["transactional_id"])), output)
+    return 1 if failed else 0
+
+
+@command.command()
+@named_argument("names", "--transactional-id", "TRANSACTIONAL-ID", "Another way to name a transactional id.", required=True)
+@output_option
+@connection_options
+def describe(names: tuple[str, ...], output: Output, bootstrap: str, settings: tuple[str, ...]) -> int:
+    """Show producer, state, and open transaction."""
+    rows: list[Row] = []
+    failed = 0
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        for name, found in admin.try_describe_transactions(names).items():
+            if isinstance(found, KafkaError):
+                failed += 1
+                complain(NAME, found, name)
+                continue
+            begun = found.transaction_start_time_ms
+            rows.append(
+                {
+                    "coordinator_id": found.coordinator_id,
+                    "transactional_id": name,
+                    "producer_id": found.producer_id,
+                    "producer_epoch": found.producer_epoch,
+                    "transaction_state": found.state,
+                    "transaction_timeout_ms": found.transaction_timeout_ms,
+                    "current_transaction_start_time_ms": begun,
+                    "transaction_duration_ms": _now_ms() - begun if begun is not None else None,
+                    "topic_partitions": [str(partition) for partition in sorted(found.topic_partitions)],
+                }
+            )
+    show(rows, output)
+    return 1 if failed else 0
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@command.command(name="describe-producers")
+@_topic
+@_partition
+@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="As this replica knows them, not the leader.")
+@output_option
+@connection_options
+def describe_producers(
+    topic: str, partition: int, broker_id: int | None, output: Output, bootstrap: str, settings: tuple[str, ...]
+) -> None:
+    """Show who wrote to a partition."""
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        (where,) = partitions_of(admin, {topic: [partition]})
+        found = admin.describe_producers([where], broker_id=broker_id)[where]
+    show([_producer_row(each) for each in sorted(found)], output)
+
+
+def _producer_row(producer: ProducerState) -> Row:
+    return {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "latest_coordinator_epoch": producer.coordinator_epoch,
+        "last_sequence": producer.last_sequence,
+        "last_timestamp": producer.last_timestamp,
+        "current_transaction_start_offset": producer.current_transaction_start_offset,
+    }
+
+
+@command.command(name="find-hanging")
+@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="Search the partitions with a replica on this broker, there.")
+@click.option("--topic", metavar="TOPIC", help="Search this topic.")
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="Search this partition of the topic.")
+@click.option(
+    "--max-transaction-timeout",
+    "minutes",
+    type=click.IntRange(0),
+    default=15,
+    show_default=True,
+    metavar="MINUTES",
+    help="Leave out transactions whose last record is not older than this.",
+)
+@output_option
+@connection_options
+def find_hanging(
+    broker_id: int | None,
+    topic: str | None,
+    partition: int | None,
+    minutes: int,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """Find transactions that no coordinator will end.
+
+    They keep consumers with isolation.level=read_committed from what follows. `abort` ends one.
+    """
+    if topic is None and broker_id is None:
+        raise click.UsageError("find-hanging requires either --topic or --broker-id to limit the scope of the search")
+    if partition is not None and topic is None:
+        raise click.UsageError("The --partition argument requires --topic to be provided")
+    now = _now_ms()
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        partitions = _searched(admin, broker_id, topic, partition)
+        producers = admin.describe_producers(partitions, broker_id=broker_id) if partitions else {}
+        suspects = candidates(producers, now - minutes * _MINUTE_MS)
+        ids = {each.producer_id: each.transactional_id for each in _listed(admin, {suspect.producer.producer_id for suspect in suspects})}
+        described = admin.try_describe_transactions(sorted(set(ids.values())))
+        for transactional_id, outcome in described.items():
+            if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise OdradekError(f"transactional id {transactional_id}: {outcome}")
+        known = {name: found.topic_partitions for name, found in described.items() if not isinstance(found, KafkaError)}
+        found = hanging(suspects, ids, known)
+    rows: list[Row] = [
+        {
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "producer_id": each.producer.producer_id,
+            "producer_epoch": each.producer.producer_epoch,
+            "coordinator_epoch": each.producer.coordinator_epoch,
+            "start_offset": each.producer.current_transaction_start_offset,
+            "last_timestamp": each.producer.last_timestamp,
+            "duration_min": (now - each.producer.last_timestamp) // _MINUTE_MS,
+        }
+        for each in found
+    ]
+    show(rows, output)
+
+
+def _listed(admin: Admin, producer_ids: set[int]) -> Iterable[TransactionListing]:
+    return admin.list_transactions(producer_ids=sorted(producer_ids)) if producer_ids else ()
+
+
+def _searched(admin: Admin, broker_id: int | None, topic: str | None, partition: int | None) -> list[TopicPartition]:
+    if topic is not None:
+        partitions = partitions_of(admin, {topic: None if partition is None else [partition]})
+    else:
+        partitions = partitions_of(admin, {each.name: None for each in admin.list_topics(internal=True)})
+    if broker_id is None:
+        return partitions
+    topics = admin.describe_topics(sorted({each.topic for each in partitions}))
+    return [each for each in partitions if broker_id in topics[each.topic].partitions[each.partition].replicas]
+
+
+@command.command()
+@_topic
+@_partition
+@click.option("--start-offset", type=click.IntRange(0), metavar="N", help="Where the transaction begins.")
+@click.option("--producer-id", type=click.IntRange(0), metavar="ID", help="Instead of --start-offset, for brokers before Kafka 3.0.")
+@click.option("--producer-epoch", type=click.IntRange(0, 32767), metavar="N", help="Goes with --producer-id.")
+@click.option("--coordinator-epoch", type=click.IntRange(-1), metavar="N", help="Goes with --producer-id.")
+@execute_option
+@connection_options
+def abort(
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    execute: bool,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """End a hanging transaction of a partition.
+
+    What its producer wrote to the partition is then skipped by consumers with isolation.level=read_committed. Only for what `find-hanging`
+    finds: a coordinator that still knows the transaction may commit the rest of it.
+    """
+    if start_offset is None and producer_id is None:
+        raise click.UsageError(
+            "The transaction to abort must be identified either with --start-offset, or with --producer-id, --producer-epoch and "
+            "--coordinator-epoch"
+        )
+    one_of({"--start-offset": start_offset is not None, "--producer-id": producer_id is not None}, needed=True)
+    if start_offset is not None and (producer_epoch is not None or coordinator_epoch is not None):
+        raise click.UsageError("--producer-epoch and --coordinator-epoch go with --producer-id, not with --start-offset")
+    if producer_id is not None and (producer_epoch is None or coordinator_epoch is None):
+        raise click.UsageError(f"Missing required argument {'--producer-epoch' if producer_epoch is None else '--coordinator-epoch'}")
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        (where,) = partitions_of(admin, {topic: [partition]})
+        if producer_id is not None:
+            spec = AbortTransactionSpec(where, producer_id, producer_epoch or 0, max(coordinator_epoch or 0, 0))
+        else:
+            spec = _open_at(where, start_offset, admin.describe_producers([where])[where])
+        words = f"the transaction of producer {spec.producer_id} (epoch {spec.producer_epoch}) in {where}"
+        if execute:
+            admin.abort_transaction(spec)
+            click.echo(f"Aborted {words}.")
+            return
+    click.echo(f"Would abort {words}.")
+    remark_dry_run(NAME)
+
+
+def _open_at(where: TopicPartition, start_offset: int | None, producers: Iterable[ProducerState]) -> AbortTransactionSpec:
+    for each in producers:
+        if each.current_transaction_start_offset == start_offset:
+            return AbortTransactionSpec(where, each.producer_id, each.producer_epoch, each.coordinator_epoch or 0)
+    raise OdradekError(
+        f"Could not find any open transactions starting at offset {start_offset} on partition {where}; `odradek transactions "
+        f"describe-producers --topic {where.topic} --partition {where.partition}` shows those there are"
+    )
+
+
+@command.command(name="force-terminate")
+@named_argument(
+    "names", ("--transactionalId", "--transactional-id"), "TRANSACTIONAL-ID", "Another way to name the transactional id.", required=True
+)
+@execute_option
+@connection_options
+def force_terminate(names: tuple[str, ...], execute: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """Abort the transaction of a transactional id.
+
+    Also one that is prepared for two-phase commit. Its producer is fenced: it has to begin anew.
+    """
+    name = only(names, "TRANSACTIONAL-ID")
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        state = admin.describe_transactions([name])[name].state  # An id that is not there is an error, and is not made.
+        if execute:
+            admin.force_terminate_transaction(name)
+            click.echo(f"Ended the transaction of {name} and fenced its producer.")
+            return
+    click.echo(f"Would end the transaction of {name} ({state}) and fence its producer.")
+    remark_dry_run(NAME)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, NAME, arguments, _ACTIONS)

@@ -1,0 +1,89 @@
+"""Pages that show a console: what they show is what the commands print.
+
+A page's ```console blocks are one session, from top to bottom, against one fresh broker: lines that begin with `$ ` are typed, the others
+are printed, errors included. `python -m tests.cli.pages docs/cli/NAME.md...` writes what is printed today into pages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from odradek.testing.embedded import EmbeddedBroker
+
+FOLDER = Path(__file__).parents[2] / "docs" / "cli"
+BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
+_BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
+_MARK = "--- end of a command ---"
+_SAME = (
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "(id)"),
+    (re.compile(r"(?<![\w-])(?=[\w-]*[A-Z])(?=[\w-]*[a-z])(?=[\w-]*\d)[\w-]{22}(?![\w-])"), "(id)"),
+    (re.compile(r"[\w+/]{86}=="), "(hmac)"),
+    (re.compile(r"\b1\d{12}\b"), "(ms)"),
+    (re.compile(r"(?<=Ongoing) +(\d+) +\(ms\) +\d+"), r" \1 (ms) (since)"),
+    (re.compile(r"\b(localhost|127\.0\.0\.1):\d+"), "(broker)"),
+    (re.compile(r"(?<=[\w\]})])  +|^ +"), " "),
+)
+"""What is another each time."""
+
+
+def commands(text: str) -> list[str]:
+    """What a page types."""
+    return [line.removeprefix("$ ") for block in _BLOCK.finditer(text) for line in block[2].splitlines() if line.startswith("$ ")]
+
+
+def played(text: str, bootstrap: str, folder: Path) -> str:
+    """The page with what its commands print now; `folder` is where they run."""
+    (folder / "bin").mkdir(exist_ok=True)
+    for name, words in (("odradek", " -m odradek.cli.main"), ("python", "")):
+        script = folder / "bin" / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{words} "$@"\n')
+        script.chmod(0o755)
+    typed = commands(text)
+    lines = "\n".join(f"{{ {each}\n}} 2>&1\necho '{_MARK}'" for each in typed)
+    done = subprocess.run(
+        ["bash", "-uc", lines],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        cwd=folder,
+        env={
+            **os.environ,
+            "ODRADEK_BOOTSTRAP_SERVER": bootstrap,
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "PYTHONUNBUFFERED": "1",
+            "COLUMNS": "120",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stdout, done.stdout
+    printed = iter(done.stdout.split(f"{_MARK}\n"))
+    return _BLOCK.sub(
+        lambda block: block[1] + "".join(f"{line}\n{next(printed)}" for line in block[2].splitlines() if line.startswith("$ ")) + block[3],
+        text,
+    )
+
+
+def normal(text: str) -> str:
+    """A page without what is another each time, and without the widths of columns."""
+    for pattern, word in _SAME:
+        text = pattern.sub(word, text)
+    return "\n".join(" ".join(line.split()) for line in text.splitlines())
+
+
+def main(pages: list[str]) -> None:
+    """Rewrites pages."""
+    for page in map(Path, pages):
+        with EmbeddedBroker(BROKER) as broker, tempfile.TemporaryDirectory() as folder:
+            text = played(page.read_text(), broker.bootstrap_servers, Path(folder))
+            page.write_text(re.sub(r"\b(localhost|127\.0\.0\.1):\d+", "localhost:9092", text))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,46 @@
+"""docs/cli: every console of every page shows what its commands print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.kafka_flags import SCRIPTS
+from odradek.cli.main import COMMANDS
+from odradek.testing.embedded import EmbeddedBroker
+from tests.cli.pages import BROKER, FOLDER, commands, normal, played
+
+OF_JVM = ("acls", "client-metrics", "delegation-tokens", "quotas")
+"""Pages of what Odradek's broker does not serve yet: tests/interop/test_cli_clia.py plays them to JVM Kafka."""
+OURS = ("configs", "groups", "offsets", "transactions")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", OURS)
+def test_a_page_shows_what_is_printed(name: str, tmp_path: Path) -> None:
+    text = (FOLDER / f"{name}.md").read_text()
+    assert commands(text)
+    with EmbeddedBroker(BROKER) as broker:
+        assert normal(played(text, broker.bootstrap_servers, tmp_path)) == normal(text)
+
+
+def test_every_page_is_in_the_site() -> None:
+    site = (FOLDER.parents[1] / "mkdocs.yml").read_text()
+    for page in (*OURS, *OF_JVM, "scripts"):
+        assert (FOLDER / f"{page}.md").exists()
+        assert f"cli/{page}.md" in site
+
+
+def test_the_table_of_scripts_names_each_script_and_command() -> None:
+    rows = [line.split("|")[1:4] for line in (FOLDER / "scripts.md").read_text().splitlines() if line.startswith("| ")][1:]
+    scripts = [name.strip() for names, _, _ in rows for name in names.split(",")]
+    assert len(scripts) == len(set(scripts)) == 42
+    commands_of = {names.strip(): words for names, words, _ in rows}
+    for script, name in SCRIPTS.items():
+        assert re.search(rf"\b{name}\b", commands_of[script]), script
+    for words in commands_of.values():
+        for name in re.findall(r"^\W*([a-z-]+)", words):
+            assert name in (*COMMANDS, "none")
+    assert set(commands_of) >= {script for script in scripts if script.startswith("kafka-")}
