@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 SCRIPTS: dict[str, str] = {
     "kafka-topics": "topics",
+    "kafka-dump-log": "dump-log",
     "kafka-features": "features",
     "kafka-storage": "storage",
     "kafka-server-start": "start",

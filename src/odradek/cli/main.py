@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "storage": ("odradek.cli.storage", "Format, inspect and check log directories."),
     "topics": ("odradek.cli.topics", "Create, list, describe, configure and delete topics."),
     "features": ("odradek.cli.features", "Show, raise and lower the cluster's feature levels."),
+    "dump-log": ("odradek.cli.dump_log", "Print what is in segments, indexes and snapshots."),
     "produce": ("odradek.cli.produce", "Write records to a topic."),
     "consume": ("odradek.cli.consume", "Print the records of a topic."),
 }
