@@ -55,6 +55,22 @@ def test_one_line_a_batch_and_one_a_record(segment: Path, command: Command) -> N
     assert len(command("kafka-dump-log.sh", "--files", str(segment)).out.splitlines()) == 5
 
 
+def test_each_record_has_a_sequence(tmp_path: Path, command: Command) -> None:
+    path = tmp_path / segment_file(4, ".log")
+    records = [(1, None, b"a", ()), (1, None, b"b", ()), (1, None, b"c", ())]
+    path.write_bytes(encode_batch(records, base_offset=4, producer_id=1, producer_epoch=0, base_sequence=2**31 - 1))
+    lines = command("dump-log", str(path), "--deep-iteration").out.splitlines()
+    assert [line.split("sequence: ")[1].split()[0] for line in lines[3:]] == ["2147483647", "0", "1"]
+
+
+def test_zeros_at_the_end_of_an_index_are_no_entries(segment: Path, command: Command) -> None:
+    for suffix in (".index", ".timeindex"):
+        path = segment.with_suffix(suffix)
+        before = command("dump-log", str(path))
+        path.write_bytes(path.read_bytes() + bytes(240))
+        assert command("dump-log", str(path)) == before
+
+
 def test_only_one_batch_is_in_memory(segment: Path) -> None:
     asked: list[int] = []
     file = OsDisk().open(str(segment), readonly=True)

@@ -30,7 +30,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "record.offset - header.base_offset)",
         "header.base_offset - header.base_offset)",
         "Each record has a sequence of its own.",
-        "interop/test_cli_dump_log.py -k segments",
+        "cli/test_dump_log.py",
     ),
     Mutant(
         "dump-tagged-defaults-shown",
@@ -54,7 +54,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "if relative == 0 and number > 0:  # what",
         "if relative == 0 and number < 0:  # what",
         "Zeros that a crash left at the end of an index are no entries.",
-        "interop/test_cli_dump_log.py -k damaged",
+        "cli/test_dump_log.py",
     ),
     Mutant(
         "dump-mismatch-of-the-first-batch-only",
@@ -71,5 +71,38 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "found.append((record, inner, at, header))",
         "An old message inside a compressed one has a checksum of its own.",
         "cli/test_dump_log.py",
+    ),
+    # -- log-dirs, delete-records -----------------------------------------------------------------------------------------------------------
+    Mutant(
+        "delete-records-at-once",
+        "cli/delete_records.py",
+        "if execute and asked else {}",
+        "if asked else {}",
+        "Nothing is deleted without --execute.",
+        "cli/test_replica_commands.py",
+    ),
+    Mutant(
+        "delete-records-script-only-tells",
+        "cli/delete_records.py",
+        'arguments = ["--execute", *arguments]',
+        "arguments = list(arguments)",
+        "A command line of Kafka's script deletes.",
+        "cli/test_replica_commands.py",
+    ),
+    Mutant(
+        "delete-records-dry-run-overruled",
+        "cli/delete_records.py",
+        'if "--dry-run" not in arguments and any(',
+        "if any(",
+        "--dry-run deletes nothing, also with a file.",
+        "cli/test_replica_commands.py",
+    ),
+    Mutant(
+        "log-dirs-of-all-topics",
+        "cli/log_dirs.py",
+        "partitions=partitions)",
+        "partitions=None)",
+        "--topic-list shows the replicas of those topics only.",
+        "cli/test_replica_commands.py",
     ),
 )

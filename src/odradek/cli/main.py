@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "storage": ("odradek.cli.storage", "Format, inspect and check log directories."),
     "topics": ("odradek.cli.topics", "Create, list, describe, configure and delete topics."),
     "features": ("odradek.cli.features", "Show, raise and lower the cluster's feature levels."),
+    "log-dirs": ("odradek.cli.log_dirs", "Show which replicas lie where, and their sizes."),
+    "delete-records": ("odradek.cli.delete_records", "Delete the records before given offsets."),
     "dump-log": ("odradek.cli.dump_log", "Print what is in segments, indexes and snapshots."),
     "produce": ("odradek.cli.produce", "Write records to a topic."),
     "consume": ("odradek.cli.consume", "Print the records of a topic."),
