@@ -138,6 +138,6 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
 
 def main(arguments: list[str]) -> int:
     """Runs the command line; the exit status."""
-    if "--dry-run" not in arguments and any(each == _KAFKAS or each.startswith(f"{_KAFKAS}=") for each in arguments):
-        arguments = ["--execute", *arguments]
+    if any(each == _KAFKAS or each.startswith(f"{_KAFKAS}=") for each in arguments):
+        arguments = ["--execute", *arguments]  # before all others, so that --dry-run overrules it
     return run(command, "odradek delete-records", arguments)
