@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.peers import BrokerProcess
+from odradek.client import Admin
 from tests.interop.pair import Pair
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
@@ -80,3 +81,11 @@ def test_delete_records(pair: Pair, broker: BrokerProcess, tmp_path: Path) -> No
     assert lows("odradek", 1, -1) == [10]
     assert lows("jvm", 1, -1) == [10]
     assert odradek(broker, "delete-records", "b-cut:0:11", "--execute").returncode == 1
+
+
+def test_controllers_describe_the_cluster(broker: BrokerProcess) -> None:
+    controller = f"127.0.0.1:{broker.controller_port}"
+    with Admin(bootstrap_controllers=controller) as admin:
+        cluster = admin.describe_cluster()
+    assert [(each.node_id, each.host, each.port) for each in cluster.brokers] == [(1, "127.0.0.1", broker.controller_port)]
+    assert cluster.controller_id == 1

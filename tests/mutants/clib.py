@@ -72,6 +72,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "An old message inside a compressed one has a checksum of its own.",
         "cli/test_dump_log.py",
     ),
+    # -- clusters -------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "describe-cluster-asks-controllers-for-brokers",
+        "client/admin/quorum.py",
+        "_CONTROLLERS if self._config.uses_controllers else _BROKERS",
+        "_BROKERS",
+        "describe_cluster works with bootstrap.controllers.",
+        "client/test_controllers.py",
+    ),
     # -- log-dirs, delete-records -----------------------------------------------------------------------------------------------------------
     Mutant(
         "delete-records-at-once",
