@@ -193,7 +193,7 @@ def _hands_out(engine: ConsumerEngine, chunks: list[Chunk], monkeypatch: pytest.
     async def next_chunk(_: float) -> Chunk | None:
         return chunks.pop(0) if chunks else None
 
-    fetcher = Mock(wraps=engine.fetcher, seek=Mock())
+    fetcher = Mock(wraps=engine.fetcher, rewind=Mock())
     monkeypatch.setattr(engine, "next_chunk", next_chunk)
     monkeypatch.setattr(engine, "fetcher", fetcher)
     return fetcher
@@ -219,7 +219,7 @@ def test_chunks_without_a_wanted_row_are_passed_over_and_corrupt_ones_are_not(bo
             assert batch.column("value").to_pylist() == [b"here"]
             with pytest.raises(KafkaError, match="checksum"):
                 await consumer.next_batch(1000)
-            fetcher.seek.assert_called_once_with(where, 15)
+            fetcher.rewind.assert_called_once_with(where, 15, -1)
 
     asyncio.run(story())
 

@@ -117,7 +117,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "corrupt-rows-passed-over",
         "client/consumer/engine.py",
-        "it must not be skipped.\n                self.fetcher.seek(chunk.topic_partition, chunk.offset)\n",
+        "it must not be skipped.\n                self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)\n",
         "it must not be skipped.\n",
         "A batch that cannot be decoded is passed over after one exception.",
         _TESTS,

@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 
 SCRIPTS: dict[str, str] = {
     "kafka-topics": "topics",
+    "kafka-delete-records": "delete-records",
+    "kafka-log-dirs": "log-dirs",
+    "kafka-dump-log": "dump-log",
     "kafka-features": "features",
     "kafka-storage": "storage",
     "kafka-server-start": "start",

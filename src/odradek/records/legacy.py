@@ -11,7 +11,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.records.compression import Buffer, Compression, decompress, fix_legacy_lz4_header
+from odradek.records.compression import DEFAULT_LIMIT, Buffer, Compression, decompress, fix_legacy_lz4_header
 
 if TYPE_CHECKING:
     from odradek.records.batch import BatchHeader, Record
@@ -50,19 +50,29 @@ def check_crc(buffer: Buffer, offset: int, header: BatchHeader) -> bool:
 
 def decode_message(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> list[Record]:
     """The record of a message, or the records of a compressed one. Raises KafkaError and ProtocolError as `batch.decode_batch`."""
+    return [record for record, _, _, _ in _decode(buffer, position, header, limit)]
+
+
+def decode_checked(buffer: Buffer, position: int, header: BatchHeader, limit: int = DEFAULT_LIMIT) -> list[tuple[Record, int, bool]]:
+    """As `decode_message`, each record with the checksum of its own message and whether that is right."""
+    return [(record, inner.crc, check_crc(data, at, inner)) for record, data, at, inner in _decode(buffer, position, header, limit)]
+
+
+def _decode(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> list[tuple[Record, Buffer, int, BatchHeader]]:
+    """Records, each with the buffer, the position there and the header of its own message."""
     from odradek.records.batch import Record, read_header
 
     key, value = _key_and_value(buffer, position, header)
     compression = header.compression
     if compression == Compression.NONE:
-        return [Record(header.base_offset, header.max_timestamp, _copy(key), _copy(value), ())]
+        return [(Record(header.base_offset, header.max_timestamp, _copy(key), _copy(value), ()), buffer, position, header)]
     if value is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "Found invalid compressed record set with null value")
     if compression == Compression.ZSTD:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"ZStandard cannot stand in a message of magic {header.magic}")
     payload: Buffer = fix_legacy_lz4_header(value) if compression == Compression.LZ4 and header.magic == 0 else value
     inner = decompress(payload, compression, limit)
-    records: list[Record] = []
+    found: list[tuple[Record, Buffer, int, BatchHeader]] = []
     at = 0
     while at < len(inner):
         inner_header = read_header(inner, at)
@@ -70,14 +80,15 @@ def decode_message(buffer: Buffer, position: int, header: BatchHeader, limit: in
             raise KafkaError(ErrorCode.INVALID_RECORD, "Found an invalid message inside a compressed one")
         inner_key, inner_value = _key_and_value(inner, at, inner_header)
         timestamp = header.max_timestamp if header.is_log_append_time else inner_header.max_timestamp
-        records.append(Record(inner_header.base_offset, timestamp, _copy(inner_key), _copy(inner_value), ()))
+        record = Record(inner_header.base_offset, timestamp, _copy(inner_key), _copy(inner_value), ())
+        found.append((record, inner, at, inner_header))
         at += inner_header.size
-    if not records:
+    if not found:
         raise KafkaError(ErrorCode.INVALID_RECORD, "Found invalid compressed record set with no inner records")
     if header.magic == 1:
-        shift = header.base_offset - records[-1].offset
-        records = [record._replace(offset=record.offset + shift) for record in records]
-    return records
+        shift = header.base_offset - found[-1][0].offset
+        found = [(record._replace(offset=record.offset + shift), data, at, each) for record, data, at, each in found]
+    return found
 
 
 def _copy(part: memoryview | None) -> bytes | None:

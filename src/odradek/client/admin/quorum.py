@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
 from odradek import __version__
@@ -28,6 +29,10 @@ from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, 
 from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.protocol.messages.update_features import UpdateFeaturesResponse
 
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+"""Endpoint types of DescribeCluster (KIP-919)."""
+
 
 class QuorumCalls(AdminBase):
     """The part of `AsyncAdmin` that is about the cluster as a whole."""
@@ -35,9 +40,13 @@ class QuorumCalls(AdminBase):
     async def describe_cluster(
         self, *, include_authorized_operations: bool = False, include_fenced_brokers: bool = False
     ) -> ClusterDescription:
-        """Cluster id, controller and brokers; fenced brokers, too, if asked for (KIP-1073)."""
+        """Cluster id, controller and brokers; fenced brokers, too, if asked for (KIP-1073). Asked of controllers (`bootstrap.controllers`,
+        KIP-919), `brokers` are the controllers.
+        """
         request = DescribeClusterRequest(
-            include_cluster_authorized_operations=include_authorized_operations, include_fenced_brokers=include_fenced_brokers
+            include_cluster_authorized_operations=include_authorized_operations,
+            include_fenced_brokers=include_fenced_brokers,
+            endpoint_type=_CONTROLLERS if self._config.uses_controllers else _BROKERS,
         )
 
         async def ask(peer: Peer) -> ClusterDescription:

@@ -1,0 +1,1 @@
+"""What `odradek dump-log` prints of each kind of file."""
