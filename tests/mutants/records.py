@@ -348,8 +348,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "old-inner-offsets",
         "records/legacy.py",
-        "shift = header.base_offset - records[-1].offset",
-        "shift = header.base_offset - records[0].offset",
+        "shift = header.base_offset - found[-1][0].offset",
+        "shift = header.base_offset - found[0][0].offset",
         "offsets of old compressed messages are wrong",
         "records/test_batch.py",
     ),
