@@ -1,3 +1,4 @@
+# pyright: reportPrivateUsage=false
 """What a producer does once per record: hash its key, and take it into the batch that is open. See `_frames` for how this source is run."""
 
 from __future__ import annotations
