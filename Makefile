@@ -129,6 +129,7 @@ campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.exactly_once --records 1000000 --seed 1 --rate 2000 --nodes 3
 	$(BIN)/python -m tests.campaigns.exactly_once --records 50000 --seed 2 --group-protocol consumer
 	$(BIN)/python -m tests.campaigns.exactly_once --records 50000 --seed 3 --client jvm
+	$(BIN)/python -m tests.campaigns.exactly_once --records 200000 --seed 4 --client odradek
 	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol classic --seed 1
 	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol consumer --seed 1
 	$(BIN)/python -m tests.campaigns.rebalances --rebalances 1000 --protocol classic --seed 1 --nodes 3

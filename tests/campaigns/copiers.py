@@ -384,6 +384,10 @@ def main() -> NoReturn:
             from tests.campaigns.aiokafka_copier import AiokafkaCopier
 
             asyncio.run(AiokafkaCopier(options, recorder, doom).run())
+        elif options.client == "odradek":
+            from tests.campaigns.odradek_copier import OdradekCopier
+
+            OdradekCopier(options, recorder, doom).run()
         else:
             LibrdkafkaCopier(options, recorder, doom).run()
     except Fatal as error:

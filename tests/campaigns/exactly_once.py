@@ -540,7 +540,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--copiers", type=int, default=2)
-    parser.add_argument("--client", choices=("librdkafka", "aiokafka", "jvm"), default="librdkafka", help="of the copiers")
+    parser.add_argument("--client", choices=("librdkafka", "odradek", "aiokafka", "jvm"), default="librdkafka", help="of the copiers")
     parser.add_argument("--kill-copier-every", type=float, default=10, help="seconds, on average; 0: never")
     parser.add_argument("--kill-broker-every", type=float, default=20, help="seconds, on average; 0: never")
     parser.add_argument("--group-protocol", choices=("classic", "consumer"), default="classic")
