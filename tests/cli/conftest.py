@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -37,6 +38,19 @@ def bootstrap() -> Iterator[str]:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic("there", 2, 1), *[NewTopic(name, 1, 1) for name in ("only", "given", "dotted.name")]])
         yield broker.bootstrap_servers
+
+
+@pytest.fixture(autouse=True)
+def levels_of_loggers() -> Iterator[None]:
+    """Levels that a command gives to the loggers of an embedded broker are those of the whole process."""
+    before = {name: logging.getLogger(name).level for name in ("odradek", *_loggers())}
+    yield
+    for name in ("odradek", *_loggers()):
+        logging.getLogger(name).setLevel(before.get(name, logging.NOTSET))
+
+
+def _loggers() -> list[str]:
+    return [name for name in logging.root.manager.loggerDict if name.startswith("odradek.")]
 
 
 @pytest.fixture

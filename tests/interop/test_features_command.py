@@ -27,7 +27,7 @@ def command(broker: BrokerProcess, *arguments: str) -> int:
 def levels(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[int, int, int]]:
     capsys.readouterr()
     assert command(broker, "describe", "--json") == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = json.loads(capsys.readouterr().out)
     return {feature["name"]: (feature["minimum"], feature["maximum"], feature["finalized"]) for feature in found}
 
 
@@ -41,7 +41,7 @@ def test_levels_go_up_and_down(old_broker: BrokerProcess, capsys: pytest.Capture
     assert command(old_broker, "downgrade", "transaction.version=1") == 0
     assert levels(old_broker, capsys)["transaction.version"] == (0, 2, 1)
     assert command(old_broker, "describe") == 0
-    assert "metadata.version\t30\t(7-30)\n" in capsys.readouterr().out
+    assert ["metadata.version", "7", "30", "30"] in [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
 @pytest.mark.parametrize(

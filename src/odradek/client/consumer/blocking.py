@@ -180,7 +180,9 @@ class Consumer:
         A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
         """
         engine = self._consumer.engine
-        records = self._polling(timeout_ms, lambda left: engine.poll(left, max_records))
+        records = engine.take(max_records)
+        if records is None:
+            records = self._polling(timeout_ms, lambda left: engine.poll(left, max_records))
         interceptors = self._consumer.interceptors
         return records if interceptors is None else interceptors.on_consume(records)
 

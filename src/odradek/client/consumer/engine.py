@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import length_hint
 
@@ -30,6 +31,8 @@ from odradek.client.offsets import list_offsets
 from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 
+_UNDISTURBED_S = 0.1
+"""How long decoded records are handed out without asking the group: rebalances and automatic commits wait as long at most."""
 _MOMENT_S = 0.2
 """How long a member of a group waits for positions before it looks whether the group wants something."""
 
@@ -62,6 +65,10 @@ class ConsumerEngine:
         self._read = 0
         self._decoded: Chunk | None = None
         """What `_records` were decoded from."""
+        self._handing_out = threading.Lock()
+        """Held by who takes decoded records, in the thread of the application, and by who takes them back meanwhile, in the loop."""
+        self._undisturbed_until = 0.0
+        """So long, by the loop's clock, `take` may go on without a look at what the group wants."""
         self._news = asyncio.Event()
         self._fetching = FetchLoop(self.cluster, self.fetcher, settings, self._news.set, auto_create=self._auto_create)
         self._iterated: tuple[list[ConsumerRecord], Iterator[ConsumerRecord]] | None = None
@@ -260,10 +267,11 @@ class ConsumerEngine:
             self.fetcher.rewind(partition, unread.offset, unread.previous_epoch)
 
     def _take_back(self, partition: TopicPartition) -> Unread | None:
-        offset = self._next_decoded(partition)
-        if offset is None or self._decoded is None:
-            return None
-        self._drop_records(lambda other: other == partition)
+        with self._handing_out:
+            offset = self._next_decoded(partition)
+            if offset is None or self._decoded is None:
+                return None
+            self._drop_records(lambda other: other == partition)
         return Unread(offset, epoch_before(self._decoded, offset))
 
     def _next_decoded(self, partition: TopicPartition) -> int | None:
@@ -356,6 +364,7 @@ class ConsumerEngine:
                 call = await self._serve(deadline)
                 if call is not None:
                     return call
+                self._undisturbed_until = self._loop.time() + _UNDISTURBED_S
                 if self._read < len(self._records):
                     break
                 chunk = await self._wait_for_chunk(deadline)
@@ -366,6 +375,17 @@ class ConsumerEngine:
         finally:
             if self.group is not None:
                 self.group.poll_ended()
+        return self._next_records(limit)
+
+    def take(self, max_records: int | None) -> list[ConsumerRecord] | None:
+        """As `poll`, of what is decoded already, in the thread of the application while the loop goes on; None when it has to be `poll`."""
+        if self._closed or self.calling or self._loop.time() >= self._undisturbed_until:
+            return None
+        with self._handing_out:
+            self._iterated = None
+            return self._next_records(max_records or self.max_poll_records) or None
+
+    def _next_records(self, limit: int) -> list[ConsumerRecord]:
         taken = self._records[self._read : self._read + limit]
         self._read += len(taken)
         if self._read >= len(self._records):
