@@ -273,17 +273,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "group-is-never-asked",
         "client/consumer/engine.py",
-        "        if self._closed or self.calling or self._loop.time() >= self._undisturbed_until:\n",
-        "        if self._closed or self.calling:\n",
-        "A rebalance waits until a large answer is handed out.",
-        "client/test_taking.py",
-    ),
-    Mutant(
-        "closed-and-still-reading",
-        "client/consumer/engine.py",
-        "        if self._closed or self.calling or self._loop.time() >= self._undisturbed_until:\n",
         "        if self.calling or self._loop.time() >= self._undisturbed_until:\n",
-        "A consumer that was closed hands out records.",
+        "        if self.calling:\n",
+        "A rebalance waits until a large answer is handed out.",
         "client/test_taking.py",
     ),
     Mutant(

@@ -379,7 +379,7 @@ class ConsumerEngine:
 
     def take(self, max_records: int | None) -> list[ConsumerRecord] | None:
         """As `poll`, of what is decoded already, in the thread of the application while the loop goes on; None when it has to be `poll`."""
-        if self._closed or self.calling or self._loop.time() >= self._undisturbed_until:
+        if self.calling or self._loop.time() >= self._undisturbed_until:
             return None
         with self._handing_out:
             self._iterated = None
