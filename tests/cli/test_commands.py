@@ -221,6 +221,7 @@ def test_what_is_refused_between_two_looks_is_not_forgotten(command: Command, mo
             return
 
     monkeypatch.setattr(produce, "Producer", LateProducer)
+    monkeypatch.setattr(produce, "_remark_on_new_topic", lambda *_: None)
     answer = command("produce", "-t", "any", stdin=b"a line\n" * 1000)
     assert (answer.status, answer.err.split(";")[0]) == (1, "odradek produce: MESSAGE_TOO_LARGE: too large")
 
@@ -419,3 +420,11 @@ def test_all_records_are_one_transaction_when_the_producer_has_a_name(bootstrap:
     assert command(*committed).out == ""
     assert command(*produce_, stdin=b"c\nd\n").status == 0
     assert command(*committed).out == "c\nd\n"
+
+
+def test_a_topic_that_is_not_there_is_remarked_on(bootstrap: str, topic: str, command: Command) -> None:
+    answer = command("produce", "-t", f"{topic}x", "-b", bootstrap, stdin=b"a\n")
+    remark = f"odradek produce: topic {topic}x is not there yet; the broker is asked to create it"
+    assert (answer.status, answer.err) == (0, f"{remark}. Did you mean {topic}?\n")
+    assert command("produce", "-t", f"{topic}x", "-b", bootstrap, stdin=b"b\n").err == ""
+    assert command("produce", "-t", "qqqqqqqqqqqqqqqqqqq", "-b", bootstrap, stdin=b"b\n").err.endswith("to create it\n")

@@ -428,4 +428,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A program that reads JSON gets an empty answer instead of an empty array.",
         "cli/test_shared_options.py",
     ),
+    Mutant(
+        "new-topic-in-silence",
+        "cli/produce.py",
+        "    if topic not in names:\n",
+        "    if topic in names:\n",
+        "A mistyped topic is created, and nobody says so.",
+        "cli/test_commands.py -k remarked",
+    ),
 )

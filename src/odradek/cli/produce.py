@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Protocol
 
 import click
 
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run, unescape
+from odradek.client.admin.blocking import Admin
+from odradek.client.config import ADMIN_CONFIG
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
 
 _BLOCK = 1 << 20
 _RUN = 10_000
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Progress(Protocol):
@@ -89,6 +94,7 @@ def command(
     shape = _Shape(
         unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
     )
+    _remark_on_new_topic(chosen, topic)
     with Producer(chosen) as producer, producer.transaction() if "transactional.id" in chosen else nullcontext():
         sink = _Sink(producer, topic, partition, shape)
         if whole_files:
@@ -98,6 +104,18 @@ def command(
         else:
             sink.write(_limit(split(sys.stdin.buffer, separator, None), count))
         sink.finish()
+
+
+def _remark_on_new_topic(chosen: dict[str, str], topic: str) -> None:
+    """The broker creates a topic that is not there, if it may; whoever mistyped a name should hear of it."""
+    if not _TOPIC_NAME.fullmatch(topic):
+        return  # The broker says why not.
+    with Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG}) as admin:
+        names = [each.name for each in admin.list_topics(internal=True)]
+    if topic not in names:
+        close = get_close_matches(topic, names, 1)
+        remark = f"topic {topic} is not there yet; the broker is asked to create it"
+        click.echo(f"odradek produce: {remark}{f'. Did you mean {close[0]}?' if close else ''}", err=True)
 
 
 def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
