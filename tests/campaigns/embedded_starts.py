@@ -98,23 +98,24 @@ def live(plan: Plan) -> tuple[str | None, float]:
         broker.stop()
 
 
-def left(folder: Callable[[], set[str]], descriptors: int) -> list[str]:
+def left(folder: Callable[[], set[str]], threads: Callable[[], set[threading.Thread]], descriptors: int) -> list[str]:
     """What is there in the end that should not be."""
     problems = []
     deadline = time.monotonic() + _EXIT_S
-    while time.monotonic() < deadline and (folder() or _threads() or _descriptors() > descriptors):
+    while time.monotonic() < deadline and (folder() or threads() or _descriptors() > descriptors):
         time.sleep(0.05)
     if folder():
         problems.append(f"directories are left: {sorted(folder())[:5]}")
-    if _threads():
-        problems.append(f"{_threads()} threads are left")
+    if threads():
+        problems.append(f"threads are left: {sorted(thread.name for thread in threads())}")
     if _descriptors() > descriptors:
         problems.append(f"{_descriptors() - descriptors} descriptors are left")
     return problems
 
 
-def _threads() -> int:
-    return sum(thread.name.startswith("odradek-embedded") for thread in threading.enumerate())
+def _threads() -> set[threading.Thread]:
+    """Of brokers of this process."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("odradek-embedded")}
 
 
 def _descriptors() -> int:
@@ -133,7 +134,7 @@ def campaign(count: int, seed: int, *, processes: int = 20, say: Callable[[str],
     live(Plan(-1, process=True, memory=False, between="nothing", end="stop"))  # what is loaded or opened once
     live(Plan(-1, process=False, memory=True, between="nothing", end="stop"))
     run = Run([], Counter(), [])
-    before, descriptors = _folders(), _descriptors()
+    before, running, descriptors = _folders(), _threads(), _descriptors()  # other brokers of this process go on
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for group in plans(count, seed, processes):
             for plan, (problem, took_ms) in zip(group, pool.map(live, group), strict=True):
@@ -147,7 +148,7 @@ def campaign(count: int, seed: int, *, processes: int = 20, say: Callable[[str],
             total = run.started["process"] + run.started["thread"]
             if total // 500 != (total - len(group)) // 500:
                 say(f"{total} of {count} started, {len(run.problems)} flakes")
-    run.problems.extend(left(lambda: _folders() - before, descriptors))
+    run.problems.extend(left(lambda: _folders() - before, lambda: _threads() - running, descriptors))
     return run
 
 

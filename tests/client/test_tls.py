@@ -201,13 +201,14 @@ def handshaking(tls: ssl.SSLContext) -> Iterator[int]:
     def serve() -> None:
         while True:
             connection, _ = listener.accept()
-            with connection:
-                connection.settimeout(5)
-                with contextlib.suppress(OSError), tls.wrap_socket(connection, server_side=True) as wrapped:
-                    wrapped.read()
+            connection.settimeout(5)
+            with tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False) as wrapped:
                 with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_WR)
-                    while connection.recv(4096):
+                    wrapped.do_handshake()
+                    wrapped.read()
+                with contextlib.suppress(OSError):  # closing with requests unread would reset the connection before the alert is read
+                    wrapped.shutdown(socket.SHUT_WR)
+                    while wrapped.recv(4096):
                         pass
 
     threading.Thread(target=_until_closed, args=(serve,), daemon=True).start()
