@@ -34,7 +34,8 @@ def bootstrap() -> Iterator[str]:
 
     Nobody writes to `dotted.name`.
     """
-    with EmbeddedBroker({"num.partitions": "2"}) as broker:
+    soon = {"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "100"}
+    with EmbeddedBroker({"num.partitions": "2", "group.initial.rebalance.delay.ms": "0", **soon}) as broker:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic("there", 2, 1), *[NewTopic(name, 1, 1) for name in ("only", "given", "dotted.name")]])
         yield broker.bootstrap_servers

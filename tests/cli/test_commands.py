@@ -428,3 +428,32 @@ def test_a_topic_that_is_not_there_is_remarked_on(bootstrap: str, topic: str, co
     assert (answer.status, answer.err) == (0, f"{remark}. Did you mean {topic}?\n")
     assert command("produce", "-t", f"{topic}x", "-b", bootstrap, stdin=b"b\n").err == ""
     assert command("produce", "-t", "qqqqqqqqqqqqqqqqqqq", "-b", bootstrap, stdin=b"b\n").err.endswith("to create it\n")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_of_a_group_goes_on_where_the_group_is(bootstrap: str, topic: str, command: Command, protocol: str) -> None:
+    at = ("-b", bootstrap, "-X", f"group.protocol={protocol}")
+    command("produce", "-t", topic, "-p", "0", "-b", bootstrap, stdin=b"1\n2\n3\n4\n")
+    read = ("consume", "-t", topic, "-t", "there", "-G", f"{topic}-{protocol}")
+    assert command(*read, "-c", "3", *at) == (0, "1\n2\n3\n", "")
+    command("produce", "-t", topic, "-p", "1", "-b", bootstrap, stdin=b"5\n")
+    answer = command(*read, "-e", *at)
+    assert (answer.status, sorted(answer.out.split())) == (0, ["4", "5"])
+    assert command(*read, "-e", *at).out == ""
+    assert command("consume", "-t", topic, "-X", f"group.id={topic}-{protocol}", "-e", *at).out == ""
+    late = ("consume", "-t", topic, "-G", f"{topic}-{protocol}-late", "-o", "end", "-e")
+    assert command(*late, *at).out == ""
+    command("produce", "-t", topic, "-p", "1", "-b", bootstrap, stdin=b"6\n")
+    assert command(*late, *at).out == "6\n"
+
+
+def test_several_topics_are_read_together(bootstrap: str, topic: str, command: Command) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(f"{topic}2", 1, 1)])
+    command("produce", "-t", topic, "-p", "1", "-b", bootstrap, stdin=b"a\n")
+    command("produce", "-t", f"{topic}2", "-b", bootstrap, stdin=b"b\n")
+    answer = command("consume", "-t", topic, "-t", f"{topic}2", "-e", "-f", "%t %s\\n", "-b", bootstrap)
+    assert sorted(answer.out.splitlines()) == [f"{topic} a", f"{topic}2 b"]
+    assert command("consume", "-t", topic, "-t", f"{topic}2", "-p", "1", "-e", "-b", bootstrap).status == 1, (
+        "one of them has no partition 1"
+    )

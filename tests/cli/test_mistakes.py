@@ -640,9 +640,15 @@ MISTAKES = (
     ),
     Mistake("consume -t there -p 9", 1, "odradek consume: topic there has partitions 0 to 1, not 9"),
     Mistake(
-        "consume -t there -X group.id=g",
+        "consume -t there -G g -p 1",
         2,
-        f"odradek consume: -X group.id: this command reads partitions by itself, not as a member of a group; {SEE.format('consume')}",
+        f"odradek consume: -p excludes -G: the group says which partitions a member reads; {SEE.format('consume')}",
+    ),
+    Mistake("consume -t there -G g -o 5", 2, f"odradek consume: -o 5: with -G this must be beginning or end; {SEE.format('consume')}"),
+    Mistake(
+        "consume -t there -t none -G g",
+        1,
+        "odradek consume: UNKNOWN_TOPIC_OR_PARTITION: topic none does not exist; `odradek topics describe` shows topics and partitions",
     ),
     # -- features ---------------------------------------------------------------------------------------------------------------------
     Mistake("features upgrade", 2, f"odradek features: Missing argument 'NAME=LEVEL...'; {SEE.format('features upgrade')}"),

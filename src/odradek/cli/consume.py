@@ -1,4 +1,4 @@
-"""`odradek consume`: prints the records of a topic. The one-letter options are kcat's."""
+"""`odradek consume`: prints the records of topics, all of them or as a member of a group. The one-letter options are kcat's."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from odradek.client.config import ADMIN_CONFIG
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.types import ConsumerRecord
 
+_IDLE_POLLS = 20
+"""A member that is given no partition in as many polls (10 s; a coordinator answers every 5 s) is one of more members than partitions."""
+
 Formatter = Callable[[ConsumerRecord], bytes]
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="What to read.")
+@click.option("-t", "--topic", "topics", required=True, multiple=True, metavar="TOPIC", help="What to read; may be repeated.")
+@click.option(
+    "-G",
+    "--group",
+    metavar="GROUP",
+    help="Read as a member of this consumer group, from where it has committed, and commit what is printed; -o beginning or end says where "
+    "it begins without.",
+)
 @click.option(
     "-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, metavar="N", help="Only this partition; may be repeated."
 )
@@ -47,7 +57,8 @@ Formatter = Callable[[ConsumerRecord], bytes]
 @click.option("-q", "--quiet", is_flag=True, help="No remarks on standard error.")
 @connection_options
 def command(
-    topic: str,
+    topics: tuple[str, ...],
+    group: str | None,
     partitions: tuple[int, ...],
     offset: str,
     count: int | None,
@@ -60,7 +71,7 @@ def command(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Print the records of a topic."""
+    """Print the records of topics."""
     if as_json and (template is not None or key_delimiter is not None):
         raise click.UsageError("-J excludes -f and -K")
     if (as_json or template is not None) and delimiter is not None:
@@ -77,28 +88,42 @@ def command(
         )
     start = parse_offset(offset)
     chosen = client_settings(bootstrap, settings)
-    if "group.id" in chosen:
-        raise click.UsageError("-X group.id: this command reads partitions by itself, not as a member of a group")
-    known = _known_partitions(chosen, topic)
-    unknown = sorted(set(partitions) - set(known))
-    if unknown:
-        raise OdradekError(f"topic {topic} has partitions {known[0]} to {known[-1]}, not {unknown[0]}")
-    reading = [TopicPartition(topic, number) for number in (sorted(set(partitions)) or known)]
+    group = group or chosen.pop("group.id", None)
     fetching = {"auto.offset.reset": "earliest", "allow.auto.create.topics": "false", "max.poll.records": "10000", **chosen}
+    if group is not None:
+        if partitions:
+            raise click.UsageError("-p excludes -G: the group says which partitions a member reads")
+        if start[0] not in ("beginning", "end"):
+            raise click.UsageError(f"-o {offset}: with -G this must be beginning or end")
+        _known_partitions(chosen, topics)
+        fetching |= {"group.id": group, "auto.offset.reset": "earliest" if start[0] == "beginning" else "latest"}
+        with Consumer(fetching) as member:
+            member.subscribe(topics)
+            # Closing it commits what was printed.
+            _print_records(member, _EndsOfMember(member) if exit_at_end else None, count, formatter)
+        return
+    reading = _chosen(_known_partitions(chosen, topics), partitions)
     with Consumer(fetching) as consumer:
         consumer.assign(reading)
         for moved in _seek(consumer, reading, start):
             if not quiet:
                 click.echo(f"odradek consume: {moved}", err=True)
-        ends = consumer.end_offsets(reading) if exit_at_end else None
-        _print_records(consumer, reading, ends, count, formatter)
+        _print_records(consumer, _Ends(consumer, reading) if exit_at_end else None, count, formatter)
     if exit_at_end and not quiet and sys.stderr.isatty():
-        click.echo(f"% Reached the end of {topic}", err=True)
+        click.echo(f"% Reached the end of {', '.join(topics)}", err=True)
 
 
-def _known_partitions(chosen: dict[str, str], topic: str) -> list[int]:
+def _known_partitions(chosen: dict[str, str], topics: tuple[str, ...]) -> dict[str, list[int]]:
     with Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG}) as admin:
-        return sorted(admin.describe_topics([topic])[topic].partitions)
+        return {topic.name: sorted(topic.partitions) for topic in admin.describe_topics(topics).values()}
+
+
+def _chosen(known: dict[str, list[int]], partitions: tuple[int, ...]) -> list[TopicPartition]:
+    for topic, numbers in known.items():
+        unknown = sorted(set(partitions) - set(numbers))
+        if unknown:
+            raise OdradekError(f"topic {topic} has partitions {numbers[0]} to {numbers[-1]}, not {unknown[0]}")
+    return [TopicPartition(topic, number) for topic, numbers in known.items() for number in (sorted(set(partitions)) or numbers)]
 
 
 def parse_offset(text: str) -> tuple[str, int]:
@@ -145,23 +170,56 @@ def _seek(consumer: Consumer, reading: list[TopicPartition], start: tuple[str, i
     return remarks
 
 
-def _print_records(
-    consumer: Consumer, reading: list[TopicPartition], ends: dict[TopicPartition, int] | None, count: int | None, formatter: Formatter
-) -> None:
+class _Ends:
+    """The ends of partitions as they were at the beginning: what comes later is not read."""
+
+    def __init__(self, consumer: Consumer, reading: list[TopicPartition]) -> None:
+        self._consumer = consumer
+        self._ends = consumer.end_offsets(reading)
+
+    def before(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        """The records that were there."""
+        return [record for record in records if record.offset < self._ends[TopicPartition(record.topic, record.partition)]]
+
+    def reached(self) -> bool:
+        """Whether all of it is read."""
+        return all(self._consumer.position(partition) >= end for partition, end in self._ends.items())
+
+
+class _EndsOfMember:
+    """The ends of the partitions that a member has, as they were when it got them."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._ends: dict[TopicPartition, int] = {}
+        self._idle = 0
+
+    def before(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        """All of them: they are committed."""
+        return records
+
+    def reached(self) -> bool:
+        """Whether it has read what there was, or gets nothing to read."""
+        consumer = self._consumer
+        assigned = sorted(consumer.assignment())
+        self._ends |= consumer.end_offsets([partition for partition in assigned if partition not in self._ends])
+        self._idle = 0 if assigned or consumer.health().state != "stable" else self._idle + 1
+        if self._idle == _IDLE_POLLS:
+            return True
+        return bool(assigned) and all(consumer.position(partition) >= self._ends[partition] for partition in assigned)
+
+
+def _print_records(consumer: Consumer, ends: _Ends | _EndsOfMember | None, count: int | None, formatter: Formatter) -> None:
     output = sys.stdout.buffer
     left = count
-    while left != 0 and not (ends is not None and _at_end(consumer, reading, ends)):
+    while left != 0 and not (ends is not None and ends.reached()):
         records = consumer.poll(500 if ends is not None else 3_600_000, max_records=min(left, 10_000) if left is not None else None)
         if ends is not None:
-            records = [record for record in records if record.offset < ends[TopicPartition(record.topic, record.partition)]]
+            records = ends.before(records)
         if left is not None:
             left -= len(records)
         output.write(b"".join([formatter(record) for record in records]))
         output.flush()
-
-
-def _at_end(consumer: Consumer, reading: list[TopicPartition], ends: dict[TopicPartition, int]) -> bool:
-    return all(consumer.position(partition) >= ends[partition] for partition in reading)
 
 
 def _plain(delimiter: bytes, key_delimiter: bytes | None) -> Formatter:
