@@ -208,7 +208,10 @@ def test_records_are_deleted(bootstrap: str, topic: str) -> None:
         ({"transactional.id": ""}, "transactional.id must not be empty"),
         ({"transactional.id": "x", "enable.idempotence": False}, "transactional.id needs enable.idempotence=true"),
         ({"transactional.id": "x", "acks": "1"}, "transactional.id needs acks=all"),
-        ({"transaction.two.phase.commit.enable": True}, "two-phase commit is not served by this client yet"),
+        (
+            {"transactional.id": "x", "transaction.two.phase.commit.enable": True, "transaction.timeout.ms": 5},
+            "transaction.timeout.ms has no meaning with transaction.two.phase.commit.enable",
+        ),
         ({"linger.ms": "soon"}, "linger.ms"),
         ({"enable.idempotence": True, "acks": "1"}, "enable.idempotence=true needs acks=all"),
         ({"delivery.timeout.ms": 1}, "delivery.timeout.ms must be at least"),

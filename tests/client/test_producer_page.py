@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.client import Admin, Consumer, NewTopic, TopicPartition
+from odradek.client.admin.types.transactions import TransactionState
 
 PAGE = (Path(__file__).parents[2] / "docs" / "producer.md").read_text()
 
@@ -17,10 +18,13 @@ def test_what_the_page_shows_works(bootstrap: str, capsys: pytest.CaptureFixture
         for name in ("greetings", "farewells", "shouts"):
             admin.try_create_topics([NewTopic(name, 1, 1)])
     snippets = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(snippets) == 3
+    assert len(snippets) == 4
     for snippet in snippets:
         exec(compile(snippet.replace("localhost:9092", bootstrap), "docs/producer.md", "exec"), {})
     assert "topic='greetings'" in capsys.readouterr().out
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        states = admin.describe_transactions(["greeter-2"])
+        assert states["greeter-2"].state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
     with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("shouts", 0)])
         (first, *_) = consumer.poll(5000)

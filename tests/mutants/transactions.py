@@ -145,8 +145,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "commits-what-failed",
         _SHELL,
-        "            if self.core.error is not None:\n                raise self.core.error\n        await self._end(committed=True)\n",
-        "            pass\n        await self._end(committed=True)\n",
+        "            if self.core.error is not None:\n                raise self.core.error\n\n    async def _abort",
+        "            pass\n\n    async def _abort",
         "A transaction is committed although a record of it was refused.",
         _VIRTUAL,
     ),

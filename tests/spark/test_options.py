@@ -161,9 +161,51 @@ def test_no_task_is_empty_and_none_has_too_much() -> None:
 
 
 def test_writing_takes_topic_and_client_keys() -> None:
-    assert write_options({"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.acks": "1"}).client["acks"] == "1"
+    assert write_options({"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.acks": "1"}, streaming=False).client["acks"] == "1"
     with pytest.raises(ConfigError, match="subscribe"):
-        write_options(BASE)
+        write_options(BASE, streaming=False)
+
+
+_SINK = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
+_ONCE = {**_SINK, "exactlyOnce": "true"}
+
+
+def test_writing_exactly_once_takes_names() -> None:
+    stream = write_options({**_ONCE, "txnAppId": "a"}, streaming=True)
+    assert (stream.exactly_once, stream.app_id) == (True, "a")
+    assert write_options(_ONCE, streaming=True).app_id is None
+    batch = write_options({**_ONCE, "txnAppId": "a", "txnVersion": "7"}, streaming=False)
+    assert (batch.exactly_once, batch.app_id, batch.version) == (True, "a", 7)
+    assert not write_options({**_SINK, "exactlyOnce": "false"}, streaming=True).exactly_once
+
+
+@pytest.mark.parametrize(
+    ("streaming", "given", "said"),
+    [
+        (False, _ONCE, "exactlyOnce needs the options txnAppId, .* and txnVersion"),
+        (False, {**_ONCE, "txnAppId": "a"}, "exactlyOnce needs"),
+        (False, {**_ONCE, "txnVersion": "1"}, "exactlyOnce needs"),
+        (False, {**_ONCE, "txnAppId": "a", "txnVersion": "-1"}, "txnVersion must be a number of at least 0"),
+        (True, {**_ONCE, "txnVersion": "1"}, "txnVersion is for batches"),
+        (True, {**_ONCE, "txnAppId": " "}, "txnAppId must be a name without /"),
+        (True, {**_ONCE, "txnAppId": "a/b"}, "txnAppId must be a name without /"),
+        (True, {**_ONCE, "exactlyOnce": "yes"}, "exactlyOnce must be true or false"),
+        (True, {**_SINK, "txnAppId": "a"}, "txnAppId has a meaning only with exactlyOnce"),
+        (False, {**_SINK, "txnVersion": "1"}, "txnVersion has a meaning only with exactlyOnce"),
+        (True, {**_SINK, "kafka.transaction.timeout.ms": "1"}, "kafka.transaction.timeout.ms has a meaning only with exactlyOnce"),
+        (True, {**_ONCE, "kafka.transactional.id": "x"}, "kafka.transactional.id is not supported"),
+        (True, {**_SINK, "kafka.transactional.id": "x"}, "kafka.transactional.id is not supported"),
+        (True, {**_ONCE, "kafka.acks": "1"}, "needs acks=all"),
+        (
+            True,
+            {**_ONCE, "kafka.transaction.two.phase.commit.enable": "true", "kafka.transaction.timeout.ms": "5"},
+            "transaction.timeout.ms has no meaning with",
+        ),
+    ],
+)
+def test_names_of_what_writes_exactly_once_are_checked(streaming: bool, given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        write_options(given, streaming=streaming)
 
 
 def test_offsets_given_for_other_partitions_are_refused() -> None:

@@ -13,4 +13,4 @@ PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 def test_the_page_has_every_option() -> None:
     rows = [row.split("|")[1] for row in PAGE.splitlines() if row.startswith("| `")]
     shown = {name for row in rows for name in re.findall(r"`([^`]+)`", row) if not name.startswith("kafka.")}
-    assert shown == set(options._READING)
+    assert shown == {*options._READING, *options._EXACTLY_ONCE, *options._READING_LOGS}

@@ -98,6 +98,106 @@ def test_what_is_written_is_read_by_stream_and_batch(spark: pyspark_sql.SparkSes
     assert all(partition == partition_for_key(key, 2) for key, partition in by_key.items())
 
 
+def committed(spark: pyspark_sql.SparkSession, bootstrap: str, topic: str) -> list[str]:
+    rows = reader(spark, bootstrap, topic, **{"kafka.isolation.level": "read_committed"})
+    return sorted(row.value.decode() for row in rows.collect())
+
+
+def test_a_stream_is_written_exactly_once_also_when_the_end_of_a_batch_is_forgotten(
+    spark: pyspark_sql.SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("numbers", 3, 1), NewTopic("copies", 2, 1)])
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(90):
+            producer.send("numbers", f"{number}", partition=number % 3)
+    checkpoint = tmp_path / "checkpoint"
+
+    def copy() -> None:
+        stream = spark.readStream.format("odradek").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "numbers")
+        query = (
+            stream.option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", "30")
+            .load()
+            .select("value")
+            .writeStream.format("odradek")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("topic", "copies")
+            .option("exactlyOnce", True)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(200)
+
+    copy()
+    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    assert int(last.name) == 2
+    # As if the driver had ended after it had written the batch, and before Spark noted it.
+    last.unlink()
+    (checkpoint / "commits" / f".{last.name}.crc").unlink(missing_ok=True)
+    copy()
+    assert committed(spark, bootstrap, "copies") == sorted(f"{number}" for number in range(90))
+
+
+def test_a_batch_is_written_exactly_once(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("nights", 2, 1)])
+    rows = spark.range(50).selectExpr("concat('v', id) value").repartition(3)
+    writing = (
+        rows.write.format("odradek").option("kafka.bootstrap.servers", bootstrap).option("topic", "nights").option("exactlyOnce", True)
+    )
+    for version in (1, 1, 2):
+        writing.option("txnAppId", "nightly").option("txnVersion", version).mode("append").save()
+    assert committed(spark, bootstrap, "nights") == sorted([f"v{number}" for number in range(50)] * 2)
+
+
+def test_a_batch_that_fails_leaves_nothing(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("broken", 2, 1)])
+    rows = spark.range(40).selectExpr("if(id = 30, raise_error('thirty'), concat('v', id)) value").repartition(4)
+    writing = (
+        rows.write.format("odradek").option("kafka.bootstrap.servers", bootstrap).option("topic", "broken").option("exactlyOnce", True)
+    )
+    with pytest.raises(Exception, match="thirty"):
+        writing.option("txnAppId", "broken").option("txnVersion", 1).mode("append").save()
+    assert committed(spark, bootstrap, "broken") == []
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        assert [each for each in admin.list_transactions(states=["Ongoing"]) if "/broken/" in each.transactional_id] == []
+
+
+def test_conditions_are_pushed_where_spark_allows_it(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("pushed", 3, 1)])
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(30):
+            producer.send("pushed", f"{number}", partition=number % 3)
+    wanted = "partition = 1 and offset >= 4 and timestamp > timestamp '2020-01-01'"
+    plain = {row.value for row in reader(spark, bootstrap, "pushed").where(wanted).collect()}
+    assert len(plain) == 6
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        narrowed = reader(spark, bootstrap, "pushed", pushFilters="true").where(wanted)
+        assert narrowed.rdd.getNumPartitions() == 1
+        assert {row.value for row in narrowed.collect()} == plain
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+
+
+def test_log_directories_are_read_without_the_broker(spark: pyspark_sql.SparkSession, tmp_path: Path) -> None:
+    broker = OdradekBroker(tmp_path)
+    broker.start()
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics([NewTopic("left", 2, 1)])
+    with Producer(bootstrap_servers=broker.bootstrap, compression_type="zstd") as producer:
+        for number in range(20):
+            producer.send("left", f"{number}", partition=number % 2)
+    broker.stop()
+    (directory,) = {path.parent.parent for path in tmp_path.rglob("left-0/*.log")}
+    rows = spark.read.format("odradek-log").load(str(directory)).where("topic = 'left'")
+    assert sorted(int(row.value) for row in rows.collect()) == list(range(20))
+
+
 def test_wrong_options_and_columns_are_named(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
     with pytest.raises(Exception, match="Exactly one of the options assign, subscribe, subscribePattern must be given"):
         reader(spark, bootstrap, "rows", subscribePattern="x").collect()

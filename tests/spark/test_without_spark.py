@@ -101,7 +101,7 @@ class Topic:
 
     def write(self, *batches: object, **more: str) -> int:
         options = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.name, **more}
-        return write_rows(write_options(options), iter(batches)).rows
+        return write_rows(write_options(options, streaming=False), iter(batches)).rows
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ class TestSink:
                 yield small
 
         with Producer(bootstrap_servers=bootstrap) as other, pytest.raises(KafkaError) as caught:
-            write_rows(write_options({"kafka.bootstrap.servers": bootstrap, "topic": name}), batches(other))
+            write_rows(write_options({"kafka.bootstrap.servers": bootstrap, "topic": name}, streaming=False), batches(other))
         assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
     def test_a_batch_of_which_only_a_part_is_too_large_fails(self, bootstrap: str, name: str) -> None:
@@ -179,7 +179,7 @@ class TestSink:
     def test_rows_go_to_the_topic_they_name(self, bootstrap: str, name: str) -> None:
         one, two = Topic(bootstrap, name + "1", 1), Topic(bootstrap, name + "2", 1)
         batch = rows(value=pa.array(["a", "b", "c"]), topic=pa.array([one.name, two.name, one.name]))
-        write_rows(write_options({"kafka.bootstrap.servers": bootstrap}), iter([batch]))
+        write_rows(write_options({"kafka.bootstrap.servers": bootstrap}, streaming=False), iter([batch]))
         assert [value for _, value in one.contents()[0]] == [b"a", b"c"]
         assert [value for _, value in two.contents()[0]] == [b"b"]
 
@@ -199,7 +199,7 @@ class TestSink:
         if "topic" in columns:
             given["topic"] = pa.array([topic.name, None])
         with pytest.raises(ValueError, match=said):
-            write_rows(write_options(options), iter([rows(value=pa.array(["a", "b"]), **given)]))
+            write_rows(write_options(options, streaming=False), iter([rows(value=pa.array(["a", "b"]), **given)]))
 
     def test_no_batch_is_larger_than_a_request(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.client.core.sasl import OAuthToken as OAuthToken
     from odradek.client.core.subscription import SubscriptionPattern as SubscriptionPattern
     from odradek.client.core.transactions import IllegalTransactionState as IllegalTransactionState
+    from odradek.client.core.transactions import PreparedTransaction as PreparedTransaction
     from odradek.client.core.transactions import TransactionAborted as TransactionAborted
     from odradek.client.core.transactions import TransactionError as TransactionError
     from odradek.client.failures import AuthenticationFailed as AuthenticationFailed
@@ -57,6 +58,7 @@ _HOMES = {
     "NewTopic": "odradek.client.types",
     "OAuthToken": "odradek.client.core.sasl",
     "OffsetAndMetadata": "odradek.client.types",
+    "PreparedTransaction": "odradek.client.core.transactions",
     "Producer": "odradek.client.producer.blocking",
     "RebalanceListener": "odradek.client.consumer.listeners",
     "OffsetOutOfRange": "odradek.client.core.positions",
@@ -85,6 +87,7 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetOutOfRange",
+    "PreparedTransaction",
     "Producer",
     "RebalanceListener",
     "RecordFuture",

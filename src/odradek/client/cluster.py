@@ -157,14 +157,21 @@ class Cluster:
     # -- requests -------------------------------------------------------------------------------------------------------------------
 
     async def call(
-        self, node: Node, request: Message, response: type[R], *, at_most: int | None = None, timeout_s: float | None = None
+        self,
+        node: Node,
+        request: Message,
+        response: type[R],
+        *,
+        at_most: int | None = None,
+        at_least: int = 0,
+        timeout_s: float | None = None,
     ) -> R:
         """Sends a request in the highest common version. ConnectionLost, or KafkaError(UNSUPPORTED_VERSION).
 
         A throttle_time_ms in the answer is waited out before the next request to that node.
         """
         api_key = ApiKey(request.API_KEY)
-        version = node.versions.choose(api_key, at_most=at_most)
+        version = node.versions.choose(api_key, at_most=at_most, at_least=at_least)
         try:
             answer = await settled(node.connection.request(request, response, version, timeout_s=timeout_s or self.request_timeout_s))
         except RequestTimedOut:

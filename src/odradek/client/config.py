@@ -78,6 +78,13 @@ PRODUCER_KEYS: tuple[Key, ...] = (
         "How long a transaction may stay open before the coordinator aborts it, milliseconds.",
         at_least(1),
     ),
+    Key(
+        "transaction.two.phase.commit.enable",
+        BOOLEAN,
+        "false",
+        LOW,
+        "Whether transactions never time out, because somebody is sure to end them (KIP-939); the broker must allow it.",
+    ),
     Key("enable.idempotence", BOOLEAN, "true", LOW, "No duplicates and no reordering when the producer retries."),
     Key("max.in.flight.requests.per.connection", INT, "5", LOW, "Requests without an answer yet, per broker.", at_least(1)),
     Key("retries", INT, "2147483647", HIGH, "How often a failed batch is sent again within delivery.timeout.ms.", between(0, 2147483647)),
@@ -148,7 +155,6 @@ PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
 CONSUMER_CONFIG = ConfigDef(CONSUMER_KEYS)
 ADMIN_CONFIG = ConfigDef(COMMON_KEYS, ADMIN_KEYS)
 
-_TWO_PHASES = "two-phase commit is not served by this client yet"
 _SERIALIZERS = "serializers are not served by this client yet: it takes and gives bytes and text"
 _PARTITIONERS = "other partitioners are not served by this client yet: send() takes a partition"
 _SHARE = "share groups are not served by this client"
@@ -165,7 +171,6 @@ NOT_SERVED_YET: dict[str, str] = {
     "partitioner.ignore.keys": _PARTITIONERS,
     "share.acknowledgement.mode": _SHARE,
     "share.acquire.mode": _SHARE,
-    "transaction.two.phase.commit.enable": _TWO_PHASES,
 }
 """Keys of Kafka's clients that this client refuses, and why."""
 
@@ -277,6 +282,8 @@ class ClientConfig:
         if self.was_given("transactional.id"):
             if not self.text("transactional.id"):
                 raise ConfigError("Configuration transactional.id must not be empty")
+            if self.flag("transaction.two.phase.commit.enable") and self.was_given("transaction.timeout.ms"):
+                raise ConfigError("transaction.timeout.ms has no meaning with transaction.two.phase.commit.enable: nothing times out")
             if (self.was_given("enable.idempotence") and not self.flag("enable.idempotence")) or self._idempotence_conflict() is not None:
                 raise ConfigError(f"transactional.id needs {self._idempotence_conflict() or 'enable.idempotence=true'}")
         if self.flag("enable.idempotence"):

@@ -90,13 +90,15 @@ class Coordinator:
             self.forget(node_id)
             raise
 
-    async def call(self, request: Message, response: type[R], *, at_most: int | None = None, timeout_s: float | None = None) -> R:
+    async def call(
+        self, request: Message, response: type[R], *, at_most: int | None = None, at_least: int = 0, timeout_s: float | None = None
+    ) -> R:
         """Sends a request to the coordinator; ConnectionLost, or KafkaError when there is none. Errors within the answer are the caller's:
         for those of COORDINATOR_MOVED it calls `forget`.
         """
         node = await self.node()
         try:
-            return await self.cluster.call(node, request, response, at_most=at_most, timeout_s=timeout_s)
+            return await self.cluster.call(node, request, response, at_most=at_most, at_least=at_least, timeout_s=timeout_s)
         except ConnectionLost:
             self.forget(node.node_id)
             raise

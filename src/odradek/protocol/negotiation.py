@@ -40,6 +40,7 @@ class ApiVersionTable:
         KafkaError(UNSUPPORTED_VERSION), naming the API and both ranges, when there is none.
         """
         ours_low, ours_high = own_range(api_key)
+        ours_high = max(ours_high, at_least)  # A version that is not stable yet is sent where the caller asks for it.
         low, high = max(ours_low, at_least), ours_high if at_most is None else min(ours_high, at_most)
         announced = self.ranges.get(api_key)
         if announced is None:

@@ -6,20 +6,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.core.positions import OffsetOutOfRange
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import iter_headers
 from odradek.records.visibility import AbortedTransactions
-from odradek.spark.options import ReadOptions
+from odradek.spark.filters import Narrowing, narrowing
+from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
-from odradek.spark.ranges import DataLoss, OffsetRange, divided, within_log
+from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, within_log
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +51,7 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._narrowing = Narrowing()
 
     def partitions(self) -> list[InputPartition]:
         """The ranges to read, settled when the query is planned."""
@@ -59,16 +62,33 @@ class BatchReader(DataSourceReader):
             earliest, latest = planner.earliest(chosen), planner.latest(chosen)
             start = planner.position("startingOffsets", options.starting, earliest, latest)
             end = planner.position("endingOffsets", options.ending, earliest, latest)
+            wanted = self._narrowing.chosen(chosen)
+            first_in_time = self._first_in_time(planner, wanted, latest)
         finally:
             planner.close()
-        ranges = [OffsetRange(partition, start[partition], end[partition]) for partition in chosen]
+        ranges = [self._narrowing.cut(OffsetRange(each, start[each], end[each]), first_in_time[each]) for each in wanted]
         kept = within_log(ranges, earliest, latest, fail_on_data_loss=options.fail_on_data_loss)
         return tasks(options, kept)
+
+    def _first_in_time(self, planner: Planner, wanted: list[TopicPartition], latest: Offsets) -> Offsets:
+        since_ms = self._narrowing.since_ms
+        if since_ms is None:
+            return dict.fromkeys(wanted, 0)
+        return planner.position("timestamp", TimeSpec(since_ms, True), dict.fromkeys(wanted, 0), latest)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range as Arrow batches."""
         # Spark asks for one empty partition where `partitions` is empty.
         return read_range(self._options, partition.offset_range) if isinstance(partition, RangePartition) else iter(())
+
+
+class NarrowedBatchReader(BatchReader):
+    """Reads only where rows may be that fulfil the query's conditions. Spark wants no `pushFilters` where it is switched off."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes the conditions on topic, partition, offset and time; those that it gives back are Spark's to look at."""
+        self._narrowing, left = narrowing(filters)
+        return left
 
 
 def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
@@ -102,11 +122,11 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
                     aborted=aborted,
                 )
                 if batch.num_rows:
-                    yield _without_empty_headers(batch) if options.include_headers else batch
+                    yield without_empty_headers(batch) if options.include_headers else batch
             position = chunk.end_offset
 
 
-def _without_empty_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
+def without_empty_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A record without headers has null in that column, as from the connector, not an empty array."""
     import pyarrow as pa
     import pyarrow.compute as pc

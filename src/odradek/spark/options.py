@@ -1,6 +1,6 @@
 """The options of the data source, named and meant as in Spark's Kafka connector (KafkaSourceProvider). Option names ignore case.
 
-`commitOffsets` is our own.
+`commitOffsets`, `pushFilters`, `exactlyOnce`, `txnAppId` and `txnVersion` are our own.
 An unknown option is refused by name, and so is one that has no meaning for the kind of query: nothing is accepted and ignored.
 """
 
@@ -27,7 +27,12 @@ _STREAMS_ONLY: Final = {
     "maxTriggerDelay": "a batch reads at once",
     "commitOffsets": "a batch leaves no offsets",
 }
-_BATCHES_ONLY: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_BATCHES_ONLY: Final = {
+    "endingTimestamp": "a stream has no end",
+    "endingOffsetsByTimestamp": "a stream has no end",
+    "endingOffsets": "a stream has no end",
+    "pushFilters": "Spark does not push the conditions of streams",
+}
 _READING: Final = (
     *_SELECTING,
     "startingTimestamp",
@@ -45,7 +50,19 @@ _READING: Final = (
     "groupIdPrefix",
     "includeHeaders",
 )
-_WRITING: Final = ("topic", "includeHeaders")
+_READING_LOGS: Final = (
+    *_SELECTING,
+    "startingOffsets",
+    "endingOffsets",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "isolationLevel",
+    "beyondHighWatermark",
+)
+_EXACTLY_ONCE: Final = ("exactlyOnce", "txnAppId", "txnVersion")
+_WRITING: Final = ("topic", "includeHeaders", *_EXACTLY_ONCE)
 
 _REFUSED_CLIENT_KEYS = {
     "auto.offset.reset": "use the option startingOffsets instead",
@@ -95,6 +112,8 @@ class ReadOptions(NamedTuple):
     fetch_offset_interval_ms: int
     commit_offsets: bool
     """Whether the ends of finished micro-batches are committed to the group `kafka.group.id`, so that others see how far the query is."""
+    push_filters: bool
+    """Whether conditions of the query narrow what is read."""
 
 
 class WriteOptions(NamedTuple):
@@ -102,6 +121,29 @@ class WriteOptions(NamedTuple):
 
     client: dict[str, str]
     topic: str | None
+    exactly_once: bool = False
+    app_id: str | None = None
+    """Names the sink; of a stream, Spark's id of the query when None."""
+    version: int = 0
+    """The number of the batch, where it is not that of a micro-batch."""
+
+
+class LogOptions(NamedTuple):
+    """How to read log directories; at most one of `subscribe`, `pattern` and `assign` is not None."""
+
+    directories: tuple[str, ...]
+    subscribe: tuple[str, ...] | None
+    pattern: str | None
+    assign: tuple[TopicPartition, ...] | None
+    starting: OffsetSpec
+    ending: OffsetSpec
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    fail_on_data_loss: bool
+    include_headers: bool
+    read_committed: bool
+    beyond_high_watermark: bool
+    """Whether records are read that a new leader might not have."""
 
 
 def wants_headers(options: Mapping[str, str]) -> bool:
@@ -114,9 +156,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     given = _lowered(options)
     _check_names(given, _READING, "reading")
     if streaming:
-        for name in _BATCHES_ONLY:
+        for name, why in _BATCHES_ONLY.items():
             if name.lower() in given:
-                raise ConfigError(f"Option {name} is for batch queries; a stream has no end")
+                raise ConfigError(f"Option {name} is for batch queries; {why}")
     else:
         for name, why in _STREAMS_ONLY.items():
             if name.lower() in given:
@@ -152,17 +194,75 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         fetch_offset_retries=_count("fetchOffset.numRetries", given) or 3,
         fetch_offset_interval_ms=_count("fetchOffset.retryIntervalMs", given, least=0, default=10) or 0,
         commit_offsets=commit_offsets,
+        push_filters=_boolean("pushFilters", given.get("pushfilters"), default=False),
     )
 
 
-def write_options(options: Mapping[str, str]) -> WriteOptions:
+def log_options(options: Mapping[str, str]) -> LogOptions:
+    """Checks the options of a read of log directories; ConfigError, one line naming the option."""
+    given = _lowered(options)
+    path = next((value for name, value in options.items() if name.lower() == "path"), "")
+    directories = tuple(each.strip().removeprefix("file://") for each in path.split(",") if each.strip())
+    if not directories:
+        raise ConfigError("No log directory: give load() the path of one, or several with commas between them")
+    for name in given:
+        if name not in {each.lower() for each in _READING_LOGS}:
+            raise ConfigError(f"Unknown option {name}; there are {', '.join(_READING_LOGS)} when log directories are read")
+    chosen = [name for name in _SELECTING if name.lower() in given]
+    if len(chosen) > 1:
+        raise ConfigError(f"At most one of the options {', '.join(_SELECTING)} may be given")
+    subscribe, pattern, assign = _selection(given) if chosen else (None, None, None)
+    isolation = given.get("isolationlevel", "read_committed").strip().lower()
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise ConfigError(f"Option isolationLevel must be read_committed or read_uncommitted, not {isolation}")
+    return LogOptions(
+        directories=directories,
+        subscribe=subscribe,
+        pattern=pattern,
+        assign=assign,
+        starting=_offsets("startingOffsets", given.get("startingoffsets"), EARLIEST),
+        ending=_offsets("endingOffsets", given.get("endingoffsets"), LATEST),
+        min_partitions=_count("minPartitions", given),
+        max_records_per_partition=_count("maxRecordsPerPartition", given),
+        fail_on_data_loss=_boolean("failOnDataLoss", given.get("failondataloss"), default=True),
+        include_headers=_boolean("includeHeaders", given.get("includeheaders"), default=False),
+        read_committed=isolation == "read_committed",
+        beyond_high_watermark=_boolean("beyondHighWatermark", given.get("beyondhighwatermark"), default=False),
+    )
+
+
+def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     """Checks the options of a write; ConfigError, one line naming the option."""
     given = _lowered(options)
     _check_names(given, _WRITING, "writing")
     topic = given.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("Option topic names no topic")
-    return WriteOptions(_client_settings(given, PRODUCER_CONFIG), topic)
+    settings = _client_settings(given, PRODUCER_CONFIG)
+    if "transactional.id" in settings:
+        raise ConfigError("Option kafka.transactional.id is not supported: with exactlyOnce every task has one of its own")
+    return _exactly_once(given, WriteOptions(settings, topic), streaming=streaming)
+
+
+def _exactly_once(given: Mapping[str, str], options: WriteOptions, *, streaming: bool) -> WriteOptions:
+    if not _boolean("exactlyOnce", given.get("exactlyonce"), default=False):
+        for name in (*_EXACTLY_ONCE[1:], "kafka.transaction.timeout.ms", "kafka.transaction.two.phase.commit.enable"):
+            if name.lower() in given:
+                raise ConfigError(f"Option {name} has a meaning only with exactlyOnce")
+        return options
+    app_id = given.get("txnappid")
+    if app_id is not None and (not app_id.strip() or "/" in app_id):
+        raise ConfigError("Option txnAppId must be a name without /")
+    version = _count("txnVersion", given, least=0)
+    if streaming and version is not None:
+        raise ConfigError("Option txnVersion is for batches: those of a stream have numbers")
+    if not streaming and (app_id is None or version is None):
+        raise ConfigError(
+            "exactlyOnce needs the options txnAppId, which names what writes, and txnVersion, a number that is larger for each batch, "
+            "so that a batch that is written again is known"
+        )
+    ClientConfig(PRODUCER_CONFIG, {**options.client, "transactional.id": "checked"})
+    return options._replace(exactly_once=True, app_id=app_id, version=version or 0)
 
 
 def _lowered(options: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Writing rows to topics, at least once: a task that is repeated writes its rows again, as with the connector."""
+"""Writing rows to topics: at least once, where a task that is repeated writes its rows again, as with the connector; or exactly once."""
 
 # pyarrow comes without types.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -6,15 +6,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
+from odradek.base.errors import OdradekError
 from odradek.client.config import Setting
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
+from odradek.spark import exactly_once
+from odradek.spark.decisions import Sink, TaskId
+from odradek.spark.exactly_once import PreparedRows
 from odradek.spark.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -25,10 +32,12 @@ _BATCH_BYTES = 512 * 1024
 
 
 class Written(WriterCommitMessage):
-    """What a task reports: rows acknowledged."""
+    """What a task reports: rows acknowledged; and with exactlyOnce whose they are, and the transaction that they are in."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, app_id: str | None = None, prepared: PreparedRows | None = None) -> None:
         self.rows = rows
+        self.app_id = app_id
+        self.prepared = prepared
 
 
 def check_columns(schema: StructType, topic_option: str | None) -> None:
@@ -62,10 +71,26 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        self._run = uuid4().hex[:8]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of one task; returns when all are acknowledged."""
-        return write_rows(self._options, iterator)
+        options = self._options
+        if not options.exactly_once:
+            return write_rows(options, iterator)
+        assert options.app_id is not None
+        context = _task_context()
+        return prepare_rows(
+            options, Sink(options.app_id), TaskId(self._run, options.version, context.partitionId(), context.attemptNumber()), iterator
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """With exactlyOnce, makes the rows of all tasks visible."""
+        _commit(self._options, self._options.version, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """With exactlyOnce, takes back what tasks have written."""
+        _abort(self._options, self._options.version, messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -76,27 +101,97 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes one task's rows of a micro-batch; returns when all are acknowledged."""
-        return write_rows(self._options, iterator)
+        options = self._options
+        if not options.exactly_once:
+            return write_rows(options, iterator)
+        context = _task_context()
+        app_id = options.app_id or _property(context, "sql.streaming.queryId")
+        batch = int(_property(context, "streaming.sql.batchId"))
+        run = _property(context, "spark.jobGroup.id")[:8]
+        return prepare_rows(options, Sink(app_id), TaskId(run, batch, context.partitionId(), context.attemptNumber()), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """With exactlyOnce, makes the rows of all tasks visible."""
+        _commit(self._options, batchId, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """With exactlyOnce, takes back what tasks have written."""
+        _abort(self._options, batchId, messages)
+
+
+def _task_context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise OdradekError("exactlyOnce works in the tasks of Spark only")
+    return context
+
+
+def _property(context: TaskContext, name: str) -> str:
+    value = context.getLocalProperty(name)
+    if value is None:
+        raise OdradekError(f"exactlyOnce: Spark has not told the task {name}")
+    return value
+
+
+def _commit(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+    sink, prepared = _prepared(messages)
+    if sink is not None:
+        exactly_once.commit(_client_settings(options), sink, batch, prepared)
+
+
+def _abort(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+    sink, prepared = _prepared(messages)
+    if sink is not None:
+        exactly_once.abort(_client_settings(options), sink, batch, prepared)
+
+
+def _prepared(messages: Sequence[WriterCommitMessage | None]) -> tuple[Sink | None, list[PreparedRows]]:
+    written = [each for each in messages if isinstance(each, Written)]
+    app_ids = {each.app_id for each in written if each.app_id is not None}
+    return Sink(app_ids.pop()) if app_ids else None, [each.prepared for each in written if each.prepared is not None]
 
 
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Sends all rows and waits for their acknowledgement; KafkaError of the first that was not accepted."""
+    with Producer(_client_settings(options)) as producer:
+        return Written(_send_rows(_Router(options, producer), producer, batches))
+
+
+def prepare_rows(options: WriteOptions, sink: Sink, task: TaskId, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Sends all rows in a transaction, which is left open for the driver; KafkaError of the first that was not accepted."""
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return Written(0, sink.app_id)
+    settings = exactly_once.transactional_settings(_client_settings(options), sink.transactional_id(task))
+    with Producer(settings) as producer:  # Closing aborts what is not prepared.
+        producer.init_transactions()
+        producer.begin_transaction()
+        router = _Router(options, producer)
+        rows = _send_rows(router, producer, chain([first], batches))
+        transaction = producer.prepare_transaction()
+    assert transaction is not None
+    return Written(rows, sink.app_id, PreparedRows(min(router.topics), transaction))
+
+
+def _client_settings(options: WriteOptions) -> dict[str, Setting]:
     settings: dict[str, Setting] = dict(options.client)
     settings.setdefault("client.id", "odradek-spark")
     settings.setdefault("batch.size", str(_BATCH_BYTES))
     settings.setdefault("linger.ms", "0")
+    return settings
+
+
+def _send_rows(router: _Router, producer: Producer, batches: Iterable[pa.RecordBatch]) -> int:
     rows = 0
     futures: list[RecordFuture] = []
-    with Producer(settings) as producer:
-        router = _Router(options, producer)
-        for batch in batches:
-            rows += batch.num_rows
-            futures += router.send(batch)
-            futures = _unfinished(futures)
-        producer.flush()
-        for future in futures:
-            future.result()
-    return Written(rows)
+    for batch in batches:
+        rows += batch.num_rows
+        futures += router.send(batch)
+        futures = _unfinished(futures)
+    producer.flush()
+    for future in futures:
+        future.result()
+    return rows
 
 
 def _unfinished(futures: list[RecordFuture]) -> list[RecordFuture]:
@@ -116,6 +211,8 @@ class _Router:
     def __init__(self, options: WriteOptions, producer: Producer) -> None:
         self._topic = options.topic
         self._producer = producer
+        self.topics: set[str] = set()
+        """Those that rows went to."""
 
     def send(self, batch: pa.RecordBatch) -> list[RecordFuture]:
         import pyarrow.compute as pc
@@ -133,5 +230,6 @@ class _Router:
         return futures
 
     def _send_topic(self, topic: str, batch: pa.RecordBatch) -> list[RecordFuture]:
+        self.topics.add(topic)
         rows = batch.select([name for name in ("key", "value", "headers", "partition") if name in batch.schema.names])
         return self._producer.send_batch(topic, rows)

@@ -25,9 +25,10 @@ class OdradekDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads from startingOffsets to endingOffsets."""
-        from odradek.spark.batch import BatchReader
+        from odradek.spark.batch import BatchReader, NarrowedBatchReader
 
-        return BatchReader(read_options(self.options, streaming=False))
+        options = read_options(self.options, streaming=False)
+        return NarrowedBatchReader(options) if options.push_filters else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads micro-batches without end."""
@@ -36,19 +37,19 @@ class OdradekDataSource(DataSource):
         return StreamReader(read_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Appends rows to topics, at least once."""
+        """Appends rows to topics, at least once, or by choice exactly once."""
         from odradek.spark.sink import BatchWriter, check_columns
 
         if overwrite:
             raise ValueError("a topic can only be appended to: use mode('append')")
-        options = write_options(self.options)
+        options = write_options(self.options, streaming=False)
         check_columns(schema, options.topic)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Appends the rows of every micro-batch to topics, at least once."""
+        """Appends the rows of every micro-batch to topics, at least once, or by choice exactly once."""
         from odradek.spark.sink import StreamWriter, check_columns
 
-        options = write_options(self.options)
+        options = write_options(self.options, streaming=True)
         check_columns(schema, options.topic)
         return StreamWriter(options)

@@ -153,6 +153,8 @@ class Admin:
     abort_transaction = _blocking(AsyncAdmin.abort_transaction)
     fence_producers = _blocking(AsyncAdmin.fence_producers)
     try_fence_producers = _blocking(AsyncAdmin.try_fence_producers)
+    end_transactions = _blocking(AsyncAdmin.end_transactions)
+    try_end_transactions = _blocking(AsyncAdmin.try_end_transactions)
     force_terminate_transaction = _blocking(AsyncAdmin.force_terminate_transaction)
 
     # -- the cluster -----------------------------------------------------------------------------------------------------------------------

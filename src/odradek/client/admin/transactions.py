@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.asking import Peer, one_by_one
 from odradek.client.admin.base import AdminBase
-from odradek.client.admin.faces import raising
+from odradek.client.admin.faces import raising, raising_only
 from odradek.client.admin.types.transactions import (
     AbortTransactionSpec,
     ProducerIdAndEpoch,
@@ -26,14 +26,20 @@ from odradek.client.core.admin_transactions import (
     describe_producers_request,
     described_producers,
     described_transactions,
+    end_request,
+    ended,
     fenced_producer,
     listed_transactions,
 )
+from odradek.client.core.transactions import PreparedTransaction
 from odradek.protocol.messages.describe_producers import DescribeProducersResponse
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from odradek.protocol.messages.end_txn import EndTxnResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
+
+_OF_ENDING = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 class TransactionCalls(AdminBase):
@@ -134,14 +140,37 @@ class TransactionCalls(AdminBase):
 
             return await one_by_one(ids, one)
 
-        retried = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS}
-        return await self._at_coordinators(CoordinatorKind.TRANSACTION, transactional_ids, ask, retried=retried, name=_transactional_id)
+        return await self._at_coordinators(CoordinatorKind.TRANSACTION, transactional_ids, ask, retried=_OF_ENDING, name=_transactional_id)
 
     fence_producers = raising(try_fence_producers)
+
+    async def try_end_transactions(self, prepared: Iterable[PreparedTransaction], *, commit: bool) -> Outcomes[PreparedTransaction, None]:
+        """Commits or aborts transactions that `Producer.prepare_transaction` has left open. It may be done again, in the same way.
+
+        INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING when it was ended otherwise: by the
+        coordinator after its timeout, or because somebody else has taken the transactional id.
+        """
+
+        async def ask(peer: Peer, asked: Sequence[PreparedTransaction]) -> Outcomes[PreparedTransaction, None]:
+            async def one(each: PreparedTransaction) -> KafkaError | None:
+                request, at_most = end_request(each, commit=commit)
+                return ended(each, await peer.call(request, EndTxnResponse, at_most=at_most))
+
+            return await one_by_one(asked, one)
+
+        return await self._at_coordinators(
+            CoordinatorKind.TRANSACTION, prepared, ask, id_of=_id_of, retried=_OF_ENDING, name=lambda each: _transactional_id(_id_of(each))
+        )
+
+    end_transactions = raising_only(try_end_transactions)
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:
         """Aborts the transaction of a transactional id, also one that is prepared for two-phase commit (KIP-939)."""
         results(await self.try_fence_producers([transactional_id]))
+
+
+def _id_of(prepared: PreparedTransaction) -> str:
+    return prepared.transactional_id
 
 
 def _transactional_id(text: str) -> str:

@@ -16,8 +16,10 @@ from odradek.client.admin.types.transactions import (
 )
 from odradek.client.core.admin_items import Outcomes, outcome
 from odradek.client.core.admin_terms import by_topic, present, word
+from odradek.client.core.transactions import PreparedTransaction
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsResponse
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdResponse
 from odradek.protocol.messages.list_transactions import ListTransactionsResponse
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -80,6 +82,26 @@ def fenced_producer(transactional_id: str, response: InitProducerIdResponse) -> 
     """The producer id and epoch that the transactional id has from now on."""
     error = outcome(response.error_code, None, f"transactional id {transactional_id}")
     return error or ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+
+
+_LAST_END_OF_VERSION_1 = 4
+"""Of EndTxn: the next ones give the producer its next epoch."""
+
+
+def end_request(prepared: PreparedTransaction, *, commit: bool) -> tuple[EndTxnRequest, int | None]:
+    """The end of a transaction in its producer's place, and the last version in which that may be asked for."""
+    request = EndTxnRequest(
+        transactional_id=prepared.transactional_id,
+        producer_id=prepared.producer_id,
+        producer_epoch=prepared.producer_epoch,
+        committed=commit,
+    )
+    return request, _LAST_END_OF_VERSION_1 if prepared.transaction_version == 1 else None
+
+
+def ended(prepared: PreparedTransaction, response: EndTxnResponse) -> KafkaError | None:
+    """None when the transaction has ended as it was asked for."""
+    return outcome(response.error_code, None, f"transactional id {prepared.transactional_id}")
 
 
 def abort_request(spec: AbortTransactionSpec) -> WriteTxnMarkersRequest:

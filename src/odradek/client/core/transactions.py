@@ -5,6 +5,7 @@ org.apache.kafka.clients.producer.internals.TransactionManager).
                                       ^            |   |              |
                                       |            |   v              v
                                       +- aborting <+- abortable error-+        any -> fatal error
+                                                                  committing -> prepared (somebody else ends it)
 
 - Under transaction version 1 the coordinator is told of every partition before its first batch. Under version 2 (`implicit`) the leader of
   the partition tells it, and every end of a transaction gives the producer its next epoch.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
@@ -45,6 +47,18 @@ class IllegalTransactionState(OdradekError):
     """A call that has no place here: the text says where the producer is."""
 
 
+class PreparedTransaction(NamedTuple):
+    """A transaction whose records are all written and that waits for its end; whoever has this can commit or abort it
+    (`Admin.end_transactions`). It can be stored and sent to other processes.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    transaction_version: int
+    """2 where every end of a transaction gives the producer its next epoch (KIP-890), else 1."""
+
+
 class State(Enum):
     """Where the producer is."""
 
@@ -53,6 +67,7 @@ class State(Enum):
     READY = "no transaction has begun"
     IN_TRANSACTION = "a transaction is under way"
     COMMITTING = "the transaction is being committed"
+    PREPARED = "the transaction is prepared, and ended by whoever it was handed to"
     ABORTING = "the transaction is being aborted"
     ABORTABLE = "the transaction has failed and must be aborted"
     FATAL = "the producer has failed and must be closed"
@@ -172,6 +187,11 @@ class Transactions:
         """The transaction is complete; what waits is sent yet."""
         self._must_be(State.IN_TRANSACTION, what="commit_transaction")
         self.state = State.COMMITTING
+
+    def prepare(self) -> None:
+        """What waited was sent, and somebody else ends the transaction."""
+        self._must_be(State.COMMITTING, what="prepare_transaction")
+        self.state = State.PREPARED
 
     def abort(self) -> None:
         """Nothing more of the transaction is sent."""

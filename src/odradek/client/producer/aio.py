@@ -15,7 +15,7 @@ from typing import Self, cast
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
-from odradek.client.core.transactions import State
+from odradek.client.core.transactions import PreparedTransaction, State
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
@@ -176,6 +176,14 @@ class AsyncProducer:
     async def commit_transaction(self) -> None:
         """Sends what waits, and commits all of it or, raising the first error, nothing."""
         await self.engine.transactions.commit()
+
+    async def prepare_transaction(self) -> PreparedTransaction | None:
+        """Sends what waits, and leaves the transaction to whoever gets the result: `Admin.end_transactions` commits or aborts it, in this
+        process or in another. None when nothing is in it. The producer can only be closed then, which ends nothing.
+
+        The coordinator aborts it after transaction.timeout.ms, unless transaction.two.phase.commit.enable is set (KIP-939).
+        """
+        return await self.engine.transactions.prepare()
 
     async def abort_transaction(self) -> None:
         """Readers of committed records will see nothing of the transaction; records that were not sent yet fail with TransactionAborted."""

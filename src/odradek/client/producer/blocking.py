@@ -14,7 +14,7 @@ from typing import Self, cast
 from odradek.base.ids import TopicPartition
 from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
 from odradek.client.core.metadata import TopicInfo
-from odradek.client.core.transactions import State
+from odradek.client.core.transactions import PreparedTransaction, State
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
@@ -130,6 +130,10 @@ class Producer:
     def commit_transaction(self) -> None:
         """Sends what waits, and commits all of it or, raising the first error, nothing."""
         self._thread.run(self._engine.transactions.commit)
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Sends what waits, and leaves the transaction to whoever gets the result; see `AsyncProducer.prepare_transaction`."""
+        return self._thread.run(self._engine.transactions.prepare)
 
     def abort_transaction(self) -> None:
         """Readers of committed records will see nothing of the transaction; records that were not sent yet fail with TransactionAborted."""

@@ -19,6 +19,7 @@ from odradek.client.coordinators import Coordinator, CoordinatorKind
 from odradek.client.core.sender import Sender
 from odradek.client.core.transactions import (
     IllegalTransactionState,
+    PreparedTransaction,
     State,
     TransactionAborted,
     TransactionError,
@@ -44,6 +45,7 @@ R = TypeVar("R", bound=Message)
 _FEATURE = "transaction.version"
 _IMPLICIT_SINCE = 2
 _LAST_INIT_VERSION = 5
+_TWO_PHASE_INIT_VERSION = 6
 _LAST_VERSION_FOR_PRODUCERS = 3
 """Of AddPartitionsToTxn: later ones are for brokers."""
 _LAST_EXPLICIT_VERSION: dict[type[Message], int] = {EndTxnRequest: 4, TxnOffsetCommitRequest: 4}
@@ -74,6 +76,7 @@ class TransactionManager:
         self._lock = lock
         self._flush = flush
         self._timeout_ms = config.integer("transaction.timeout.ms")
+        self._two_phase = config.flag("transaction.two.phase.commit.enable")
         self._max_block_ms = config.integer("max.block.ms")
         self._coordinator = Coordinator(cluster, CoordinatorKind.TRANSACTION, core.transactional_id)
         self._groups: dict[str, Coordinator] = {}
@@ -103,6 +106,14 @@ class TransactionManager:
     async def commit(self) -> None:
         """Sends what waits, and commits."""
         await self._only("commit_transaction", self._commit)
+
+    async def prepare(self) -> PreparedTransaction | None:
+        """Sends what waits, and leaves the transaction open for somebody else to end; None when nothing is in it."""
+        await self._only("prepare_transaction", self._prepare)
+        if not self.core.started:
+            return None
+        version = _IMPLICIT_SINCE if self.core.implicit else _IMPLICIT_SINCE - 1
+        return PreparedTransaction(self.core.transactional_id, self._sender.producer_id, self._sender.producer_epoch, version)
 
     async def abort(self) -> None:
         """Drops what was not sent, and aborts. Offsets that are still on their way are waited for no longer than that takes."""
@@ -160,13 +171,27 @@ class TransactionManager:
                 transaction_timeout_ms=self._timeout_ms,
                 producer_id=self._sender.producer_id,
                 producer_epoch=self._sender.producer_epoch,
+                enable2_pc=self._two_phase,
             )
 
-        answer = await self._ask(self._coordinator, request, InitProducerIdResponse, _error_code, judge, at_most=_LAST_INIT_VERSION)
+        if self._two_phase:
+            least, most = _TWO_PHASE_INIT_VERSION, _TWO_PHASE_INIT_VERSION
+        else:
+            least, most = 0, _LAST_INIT_VERSION
+        answer = await self._ask(self._coordinator, request, InitProducerIdResponse, _error_code, judge, at_most=most, at_least=least)
         with self._lock:
             self._sender.on_producer_id(answer.producer_id, answer.producer_epoch)
 
     async def _commit(self) -> None:
+        await self._send_the_rest()
+        await self._end(committed=True)
+
+    async def _prepare(self) -> None:
+        await self._send_the_rest()
+        with self._lock:
+            self.core.prepare()
+
+    async def _send_the_rest(self) -> None:
         with self._lock:
             self.core.commit()
             self._sender.close_open_batches()
@@ -174,7 +199,6 @@ class TransactionManager:
         with self._lock:
             if self.core.error is not None:
                 raise self.core.error
-        await self._end(committed=True)
 
     async def _abort(self, before: asyncio.Task[None] | None = None) -> None:
         if before is not None:
@@ -285,6 +309,7 @@ class TransactionManager:
         judged: Judge,
         *,
         at_most: int | None = None,
+        at_least: int = 0,
         wanted: Callable[[], bool] | None = None,
         may_be_lost: bool = False,
     ) -> R:
@@ -301,11 +326,13 @@ class TransactionManager:
             if limit is None and not self.core.implicit:
                 limit = _LAST_EXPLICIT_VERSION.get(type(asked))
             try:
-                answer = await coordinator.call(asked, response, at_most=limit)
+                answer = await coordinator.call(asked, response, at_most=limit, at_least=at_least)
                 code, message, lost = code_of(error_code(answer)), None, False
             except (ConnectionLost, KafkaError) as failure:
                 error = as_kafka_error(failure)
                 code, message, lost = error.code, error.message, isinstance(failure, ConnectionLost)
+                if at_least and code is ErrorCode.UNSUPPORTED_VERSION:
+                    message = f"{message} for transaction.two.phase.commit.enable"
                 verdict = Verdict.AGAIN if code.retriable or code is ErrorCode.BROKER_NOT_AVAILABLE else judged(code)
             else:
                 verdict = judged(code)

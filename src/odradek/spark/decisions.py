@@ -1,0 +1,110 @@
+"""What stands in a broker about an exactly-once sink: which batch was decided last, and the transactions that it consists of.
+
+A decision is the committed offset of a group that nobody is a member of. The offset is the number of the batch, its metadata name the
+transactions: as JSON, `{"of": chunks, "t": [[transactional id, producer id, epoch, transaction version], ...]}`, transactional ids without
+what all of the sink's have in front. Metadata are limited (`offset.metadata.max.bytes`, 4096), so that further chunks stand with further
+groups; all are committed in one transaction. Pure: no IO.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from odradek.base.errors import OdradekError
+from odradek.client.core.transactions import PreparedTransaction
+
+_CHUNK_BYTES: Final = 4000
+_SLOTS: Final = 4
+"""Batches that have transactional ids of their own: a task of an earlier one that was forgotten and wakes up does not disturb the next."""
+
+
+class BadDecision(OdradekError):
+    """The group of the sink has an offset that the sink did not commit."""
+
+
+class TaskId(NamedTuple):
+    """One attempt to write one partition of a batch."""
+
+    run: str
+    """Of the query, or of the job: 8 characters."""
+    batch: int
+    partition: int
+    attempt: int
+
+
+class Decision(NamedTuple):
+    """All transactions of the batch are to be committed, and nothing else is ever written for it."""
+
+    batch: int
+    transactions: tuple[PreparedTransaction, ...]
+
+
+class Sink(NamedTuple):
+    """The names that a sink uses at the broker."""
+
+    app_id: str
+
+    @property
+    def owner(self) -> str:
+        """The transactional id of whoever decides, and the group of the decision."""
+        return f"odradek-spark/{self.app_id}"
+
+    def transactional_id(self, task: TaskId) -> str:
+        """A few for each partition, used again and again: a coordinator remembers every one of them for a week."""
+        return f"{self.owner}/{task.run}/{task.batch % _SLOTS}/{task.partition}.{task.attempt}"
+
+    def is_own(self, transactional_id: str) -> bool:
+        """Whether it is of a task of this sink."""
+        return re.fullmatch(re.escape(self.owner) + r"/[^/]+/[0-9]+/[0-9]+\.[0-9]+", transactional_id) is not None
+
+    def group(self, chunk: int) -> str:
+        """The group that has a chunk of the decision."""
+        return self.owner if chunk == 0 else f"{self.owner}/{chunk}"
+
+    def encode(self, transactions: Iterable[PreparedTransaction]) -> list[str]:
+        """The metadata of the groups, one a chunk; at least one."""
+        chunks: list[list[str]] = [[]]
+        size = 0
+        for each in transactions:
+            text = json.dumps([each.transactional_id.removeprefix(self.owner + "/"), *each[1:]], separators=(",", ":"))
+            if chunks[-1] and size + len(text) > _CHUNK_BYTES - 30:
+                chunks.append([])
+                size = 0
+            chunks[-1].append(text)
+            size += len(text) + 1
+        return [f'{{"of":{len(chunks)},"t":[{",".join(chunk)}]}}' for chunk in chunks]
+
+    def decode(self, batch: int, chunks: Sequence[str]) -> Decision:
+        """The decision that `encode` has written; BadDecision."""
+        found: list[PreparedTransaction] = []
+        for chunk in chunks:
+            for name, producer_id, epoch, version in self._parsed(chunk)["t"]:
+                found.append(PreparedTransaction(f"{self.owner}/{name}", producer_id, epoch, version))
+        return Decision(batch, tuple(found))
+
+    def chunk_count(self, first: str) -> int:
+        """How many chunks there are, by the first; BadDecision."""
+        return int(self._parsed(first)["of"])
+
+    def _parsed(self, chunk: str) -> dict[str, Any]:
+        try:
+            parsed: dict[str, Any] = json.loads(chunk)
+            if int(parsed["of"]) < 1 or any(len(each) != 4 for each in parsed["t"]):
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            raise BadDecision(f"group {self.owner} has an offset that no exactly-once sink has committed: {chunk[:100]!r}") from None
+        return parsed
+
+
+def open_ones(
+    sink: Sink, ongoing: Iterable[str], mine: Iterable[PreparedTransaction], before: Decision | None
+) -> tuple[list[PreparedTransaction], list[str]]:
+    """Of the transactional ids with an open transaction: those of the decision before, which have to be committed yet, and those of
+    attempts that nobody waits for, which have to be aborted."""
+    keep = {each.transactional_id for each in mine}
+    decided = {each.transactional_id: each for each in (before.transactions if before is not None else ())}
+    own = [each for each in ongoing if sink.is_own(each) and each not in keep]
+    return [decided[each] for each in own if each in decided], [each for each in own if each not in decided]

@@ -1,0 +1,181 @@
+"""Writing batches exactly once: every task writes in a transaction of its own, and the driver commits all of them or none.
+
+1. A task sends its rows in a transaction, and leaves it open: prepared. An attempt that fails aborts it.
+2. The driver takes the sink's name (`Sink.owner`, a transactional id): whoever drove the same sink before can decide nothing any more.
+3. It reads which batch was decided last. If this one was, by a driver that ended before Spark heard of it, then what was written now is
+   aborted, and the transactions of that decision are committed.
+4. It aborts transactions of attempts that nobody waits for, and sees that all of this batch's are still open.
+5. It writes the decision (`decisions`), in a transaction of its own. From then on the batch counts as written.
+6. It commits the transactions of the tasks. That can be done again: by the next driver, too, which finds them in the decision.
+
+Between 5 and 6 the tasks' transactions must not time out. A driver that comes back later than `transaction.timeout.ms` finds some of them
+aborted, which is a HalfWritten, unless the broker allows two-phase commit (`kafka.transaction.two.phase.commit.enable`, KIP-939): then
+nothing times out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin.aio import AsyncAdmin
+from odradek.client.admin.types.transactions import TransactionState
+from odradek.client.config import ADMIN_CONFIG, Setting
+from odradek.client.core.transactions import PreparedTransaction
+from odradek.client.producer.aio import AsyncProducer
+from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
+from odradek.spark.decisions import Decision, Sink, open_ones
+
+logger = logging.getLogger(__name__)
+
+_TRANSACTION_TIMEOUT_MS = 900_000
+"""transaction.timeout.ms where the user does not set it: the most that a broker allows by default (transaction.max.timeout.ms)."""
+
+
+class HalfWritten(OdradekError):
+    """A batch was decided, and some of its transactions were aborted before they could be committed."""
+
+
+class PreparedRows(NamedTuple):
+    """What one task has left open."""
+
+    topic: str
+    """One of those that it has written to: the decision stands beside it."""
+    transaction: PreparedTransaction
+
+
+def transactional_settings(settings: Mapping[str, Setting], transactional_id: str) -> dict[str, Setting]:
+    """The settings of a task's producer."""
+    made: dict[str, Setting] = {**settings, "transactional.id": transactional_id}
+    if str(made.get("transaction.two.phase.commit.enable", "false")).lower() != "true":
+        made.setdefault("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
+    return made
+
+
+def commit(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Sequence[PreparedRows]) -> None:
+    """The batch is written exactly once when this returns, however often it was tried. When it raises before the decision, then nothing of
+    these attempts is; when it raises after it, the next driver goes on with the batch.
+
+    KafkaError, HalfWritten.
+    """
+    _run(_commit(settings, sink, batch, prepared) if prepared else _complete_decided(settings, sink, batch))
+
+
+def abort(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Sequence[PreparedRows]) -> None:
+    """Nothing of these attempts will be seen, unless the batch is decided already: then it is completed. KafkaError, HalfWritten."""
+    if prepared:
+        _run(_abort(settings, sink, batch, prepared))
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner() as runner:
+        runner.run(work)
+
+
+async def _commit(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Sequence[PreparedRows]) -> None:
+    mine = [each.transaction for each in prepared]
+    async with _admin(settings) as admin, _owner(settings, sink) as owner:
+        await owner.init_transactions()
+        before = await _last_decision(admin, sink)
+        if before is not None and before.batch >= batch:
+            await _give_up(admin, mine)
+            if before.batch == batch:
+                logger.warning("Batch %d of %s was written already; it is not written again", batch, sink.app_id)
+                await _complete(admin, sink, before)
+            return
+        ongoing = [each.transactional_id for each in await admin.list_transactions(states=[TransactionState.ONGOING])]
+        late, strays = open_ones(sink, ongoing, mine, before)
+        await admin.end_transactions(late, commit=True)
+        await admin.fence_producers(strays)
+        await _check_open(admin, sink, batch, mine)
+        partition = TopicPartition(min(each.topic for each in prepared), 0)
+        owner.begin_transaction()
+        for number, chunk in enumerate(sink.encode(mine)):
+            offset = OffsetAndMetadata(batch, metadata=chunk)
+            await owner.send_offsets_to_transaction({partition: offset}, ConsumerGroupMetadata(sink.group(number)))
+        await owner.commit_transaction()
+        await _complete(admin, sink, Decision(batch, tuple(mine)))
+
+
+async def _complete_decided(settings: Mapping[str, Setting], sink: Sink, batch: int) -> None:
+    """Of a batch without rows, which may have had some for the driver before."""
+    async with _admin(settings) as admin:
+        decided = await _last_decision(admin, sink)
+        if decided is not None and decided.batch == batch:
+            await _complete(admin, sink, decided)
+
+
+async def _abort(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Sequence[PreparedRows]) -> None:
+    async with _admin(settings) as admin, _owner(settings, sink) as owner:
+        await owner.init_transactions()  # A decision whose end nobody has heard of is made, or is not, from here on.
+        decided = await _last_decision(admin, sink)
+        if decided is not None and decided.batch == batch:
+            await _complete(admin, sink, decided)
+        left = {each.transactional_id for each in decided.transactions} if decided is not None and decided.batch == batch else set[str]()
+        await _give_up(admin, [each.transaction for each in prepared if each.transaction.transactional_id not in left])
+
+
+async def _last_decision(admin: AsyncAdmin, sink: Sink) -> Decision | None:
+    first = await _offsets(admin, sink.group(0))
+    if not first:
+        return None
+    partition, offset = max(first.items(), key=lambda item: item[1].offset)
+    chunks = [offset.metadata]
+    for number in range(1, sink.chunk_count(offset.metadata)):
+        more = (await _offsets(admin, sink.group(number))).get(partition)
+        if more is None or more.offset != offset.offset:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"group {sink.group(number)} has lost its part of batch {offset.offset}")
+        chunks.append(more.metadata)
+    return sink.decode(offset.offset, chunks)
+
+
+async def _offsets(admin: AsyncAdmin, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    found = (await admin.list_consumer_group_offsets([group], require_stable=True))[group]
+    return {partition: offset for partition, offset in found.items() if offset is not None}
+
+
+async def _check_open(admin: AsyncAdmin, sink: Sink, batch: int, mine: Iterable[PreparedTransaction]) -> None:
+    wanted = {each.transactional_id: each for each in mine}
+    for transactional_id, found in (await admin.describe_transactions(wanted)).items():
+        own = wanted[transactional_id]
+        if (found.state, found.producer_id, found.producer_epoch) != (TransactionState.ONGOING, own.producer_id, own.producer_epoch):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"nothing of batch {batch} of {sink.app_id} is written: the transaction of a task has ended before the last task did "
+                f"({transactional_id}: {found.state}); kafka.transaction.timeout.ms must be longer than a batch takes",
+            )
+
+
+async def _complete(admin: AsyncAdmin, sink: Sink, decision: Decision) -> None:
+    outcomes = await admin.try_end_transactions(decision.transactions, commit=True)
+    lost = {each.transactional_id: error for each, error in outcomes.items() if isinstance(error, KafkaError) and not error.retriable}
+    if lost:
+        name, error = next(iter(lost.items()))
+        raise HalfWritten(
+            f"batch {decision.batch} of {sink.app_id} was to be committed, but {len(lost)} of its {len(decision.transactions)} "
+            f"transactions were aborted meanwhile, such as {name} ({error}): their rows are missing. The driver was away for longer than "
+            "kafka.transaction.timeout.ms; with another txnAppId the whole batch is written anew"
+        )
+    for outcome in outcomes.values():
+        if isinstance(outcome, KafkaError):
+            raise outcome
+
+
+async def _give_up(admin: AsyncAdmin, mine: Iterable[PreparedTransaction]) -> None:
+    """Aborts; one that is ended already, or taken by somebody else, is none of ours any more."""
+    for error in (await admin.try_end_transactions(mine, commit=False)).values():
+        if isinstance(error, KafkaError) and error.retriable:
+            raise error
+
+
+def _admin(settings: Mapping[str, Setting]) -> AsyncAdmin:
+    return AsyncAdmin({name: value for name, value in settings.items() if name in ADMIN_CONFIG})
+
+
+def _owner(settings: Mapping[str, Setting], sink: Sink) -> AsyncProducer:
+    kept = {name: value for name, value in settings.items() if not name.startswith("transaction.")}
+    return AsyncProducer(kept | {"transactional.id": sink.owner})

@@ -1,0 +1,103 @@
+"""What a batch query's conditions on the columns of the source mean for what is read. Pure: no IO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from odradek.base.ids import TopicPartition
+from odradek.spark.ranges import OffsetRange
+
+_NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+
+
+class Narrowing(NamedTuple):
+    """The part of the topics in which all rows are that fulfil the conditions."""
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    start: int = 0
+    end: int | None = None
+    since_ms: int | None = None
+    """No record before the first one of this time is wanted."""
+
+    def chosen(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those in which there may be such rows."""
+        return [
+            each
+            for each in partitions
+            if (self.topics is None or each.topic in self.topics) and (self.partitions is None or each.partition in self.partitions)
+        ]
+
+    def cut(self, offset_range: OffsetRange, first_in_time: int) -> OffsetRange:
+        """What is left of a range; it may be empty. `first_in_time` is the offset that belongs to `since_ms`, 0 without that."""
+        end = offset_range.end if self.end is None else min(offset_range.end, self.end)
+        return OffsetRange(offset_range.topic_partition, max(offset_range.start, self.start, first_in_time), end)
+
+
+def narrowing(filters: Sequence[Filter]) -> tuple[Narrowing, list[Filter]]:
+    """What the conditions, all of which a row has to fulfil, leave to be read; and those that Spark has to look at itself."""
+    narrowed = Narrowing()
+    left: list[Filter] = []
+    for each in filters:
+        found = _narrowed(narrowed, each)
+        if found is None:
+            left.append(each)
+            continue
+        narrowed = found
+        if isinstance(each, (GreaterThan, GreaterThanOrEqual, EqualTo, EqualNullSafe)) and each.attribute == ("timestamp",):
+            left.append(each)  # Times need not grow with offsets: behind the first of the time there may be earlier ones.
+    return narrowed, left
+
+
+def _narrowed(narrowed: Narrowing, condition: Filter) -> Narrowing | None:
+    """With one more condition; None when it says nothing of what is read."""
+    if isinstance(condition, IsNotNull):
+        return narrowed if len(condition.attribute) == 1 and condition.attribute[0] in _NEVER_NULL else None
+    if not isinstance(condition, (EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)):
+        return None
+    values: tuple[Any, ...] = tuple(condition.value) if isinstance(condition, In) else (condition.value,)
+    match condition.attribute, condition:
+        case ("topic",), EqualTo() | EqualNullSafe() | In() if _all(values, str):
+            topics = frozenset(values)
+            return narrowed._replace(topics=topics if narrowed.topics is None else narrowed.topics & topics)
+        case ("partition",), EqualTo() | EqualNullSafe() | In() if _all(values, int):
+            partitions = frozenset(values)
+            return narrowed._replace(partitions=partitions if narrowed.partitions is None else narrowed.partitions & partitions)
+        case ("offset",), EqualTo() | EqualNullSafe() if _all(values, int):
+            return _between(narrowed, values[0], values[0] + 1)
+        case ("offset",), GreaterThan() if _all(values, int):
+            return _between(narrowed, values[0] + 1, None)
+        case ("offset",), GreaterThanOrEqual() if _all(values, int):
+            return _between(narrowed, values[0], None)
+        case ("offset",), LessThan() if _all(values, int):
+            return _between(narrowed, 0, values[0])
+        case ("offset",), LessThanOrEqual() if _all(values, int):
+            return _between(narrowed, 0, values[0] + 1)
+        case ("timestamp",), EqualTo() | EqualNullSafe() | GreaterThan() | GreaterThanOrEqual() if _all(values, datetime):
+            since_ms = max(0, int(values[0].timestamp() * 1000))
+            return narrowed._replace(since_ms=max(since_ms, narrowed.since_ms or 0))
+        case _:
+            return None
+
+
+def _all(values: Sequence[object], kind: type) -> bool:
+    return all(type(value) is kind for value in values)
+
+
+def _between(narrowed: Narrowing, start: int, end: int | None) -> Narrowing:
+    ends = [each for each in (narrowed.end, end) if each is not None]
+    return narrowed._replace(start=max(narrowed.start, start), end=min(ends) if ends else None)

@@ -1,0 +1,301 @@
+"""Kills what a Spark query consists of while it copies a topic exactly once.
+
+    python -m tests.campaigns.spark_kills --kill driver --count 50 --seed 1
+
+A producer writes numbered values to a topic, and a streaming query (`spark_query`) copies them by Odradek's source and its exactly-once
+sink. One kind of process is killed with SIGKILL, again and again, at moments that the seed chooses, in the middle of micro-batches:
+
+- worker: a Python that runs tasks;
+- daemon: the Python that makes the workers;
+- executor: the JVM of an executor, in a cluster of two on this machine;
+- driver: the whole query, which is then started again from its checkpoint;
+- broker: the node, which is started again on its directory.
+
+A query that fails is started again, too. In the end it reads what is left, and whoever reads committed records must find every value that
+was acknowledged exactly once, and no transaction open.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import queue
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker
+from odradek.base.ids import TopicPartition
+from odradek.client import Admin, Consumer, NewTopic, Producer
+from odradek.client.admin.types.transactions import TransactionState
+from tests.campaigns.spark_query import Options
+
+KINDS = ("worker", "daemon", "executor", "driver", "broker")
+_SOURCE, _SINK, _PARTITIONS = "input", "output", 4
+_PATIENCE_S = 120.0
+_RATE = 3_000
+_SETTINGS = {
+    "transaction.state.log.num.partitions": "3",
+    "offsets.topic.num.partitions": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+
+
+class Run(NamedTuple):
+    """How a campaign went."""
+
+    problems: list[str]
+    counts: Counter[str]
+
+
+class Query:
+    """The query's process, started again whenever it has ended."""
+
+    def __init__(self, options: Options, log: Path, counts: Counter[str]) -> None:
+        self._options = options
+        self._log = log
+        self._counts = counts
+        self._lines: queue.Queue[str] = queue.Queue()
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        with self._log.open("a") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.campaigns.spark_query", json.dumps(self._options._asdict())],
+                cwd=REPOSITORY,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # Killed with all that it has started.
+            )
+        assert process.stdout is not None
+        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
+        self._counts["starts"] += 1
+        return process
+
+    def _read(self, lines: IO[str]) -> None:
+        for line in lines:
+            self._lines.put(line.strip())
+
+    def await_batches(self, wanted: int) -> None:
+        """Returns after so many more micro-batches, however often the query has to be started for it; TimeoutError."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while wanted:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no micro-batch has ended within {_PATIENCE_S:.0f} s; see {self._log}")
+            try:
+                line = self._lines.get(timeout=0.2)
+            except queue.Empty:
+                if self.process.poll() is not None:
+                    self.kill()
+                    self.process = self._start()
+                continue
+            if line.startswith("batch "):
+                self._counts["batches"] += 1
+                wanted -= 1
+            elif line.startswith("error "):
+                self._counts["failures of the query"] += 1
+
+    def finish(self) -> None:
+        """Ends the query, and copies what is left; TimeoutError."""
+        self.kill()
+        self._options = self._options._replace(to_the_end=True, rows=20_000)
+        for _ in range(5):
+            self.process = self._start()
+            if self.process.wait(_PATIENCE_S * 3) == 0:
+                return
+        raise TimeoutError(f"the query does not come to its end; see {self._log}")
+
+    def kill(self) -> None:
+        """SIGKILL for the driver, its JVM and its executors. Python workers find out by themselves: they may go on for a while."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def restart(self) -> None:
+        """After `kill`."""
+        self.process = self._start()
+
+
+def _below(pid: int) -> Iterator[int]:
+    """The descendants of a process."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == pid:
+                yield int(entry.name)
+                yield from _below(int(entry.name))
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _victims(kind: str, driver: int) -> list[int]:
+    family = list(_below(driver))
+    if kind == "executor":
+        return [pid for pid in family if "CoarseGrainedExecutorBackend" in _command(pid)]
+    daemons = [pid for pid in family if "pyspark.daemon" in _command(pid)]
+    # A worker is a fork of the daemon, whose command it shows, too.
+    workers = [pid for pid in daemons if any(pid in set(_below(other)) for other in daemons)]
+    return workers if kind == "worker" else [pid for pid in daemons if pid not in workers]
+
+
+class Load(threading.Thread):
+    """Writes numbers to the topic until it is told to stop; `acked` of them are there."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(daemon=True)
+        self._bootstrap = bootstrap
+        self._ending = threading.Event()
+        self.acked = 0
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with Producer(bootstrap_servers=self._bootstrap, delivery_timeout_ms=600_000) as producer:
+                while not self._ending.wait(0.1):
+                    numbers = range(self.acked, self.acked + _RATE // 10)
+                    futures = [producer.send(_SOURCE, b"%d" % number, partition=number % _PARTITIONS) for number in numbers]
+                    producer.flush()
+                    for future in futures:
+                        future.result()
+                    self.acked += len(futures)
+        except Exception as error:
+            self.error = error
+
+    def end(self) -> None:
+        self._ending.set()
+        self.join()
+
+
+def campaign(
+    kind: str,
+    count: int,
+    seed: int,
+    folder: Path,
+    *,
+    broker_kind: type[BrokerProcess] = OdradekBroker,
+    say: Callable[[str], object] = lambda _: None,
+) -> Run:
+    """Kills so often, and judges what was copied."""
+    rng = random.Random(seed)
+    run = Run([], Counter())
+    broker = broker_kind(folder / "broker", _SETTINGS)
+    broker.start()
+    query = None
+    try:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics([NewTopic(_SOURCE, _PARTITIONS, 1), NewTopic(_SINK, _PARTITIONS, 1)])
+        load = Load(broker.bootstrap)
+        load.start()
+        master = "local-cluster[2,1,768]" if kind == "executor" else "local[2,4]"
+        options = Options(broker.bootstrap, _SOURCE, _SINK, str(folder / "checkpoint"), master)
+        query = Query(options, folder / "query.log", run.counts)
+        query.await_batches(2)
+        while run.counts["kills"] < count:
+            time.sleep(rng.uniform(0, 1.5))  # Anywhere within a micro-batch.
+            if kind == "broker":
+                broker.kill()
+                time.sleep(rng.uniform(0, 1))
+                broker.start()
+            elif kind == "driver":
+                query.kill()
+                query.restart()
+            else:
+                victims = _victims(kind, query.process.pid)
+                if not victims:
+                    query.await_batches(1)
+                    continue
+                _kill(rng.choice(victims))
+            run.counts["kills"] += 1
+            query.await_batches(1)
+            if run.counts["kills"] % 10 == 0:
+                say(f"{run.counts['kills']} of {count}: {dict(run.counts)}, {load.acked} written")
+        load.end()
+        if load.error is not None:
+            run.problems.append(f"the producer failed: {load.error!r}")
+        query.finish()
+        run.problems.extend(judge(broker.bootstrap, load.acked))
+        run.counts["records"] = load.acked
+    except TimeoutError as error:
+        run.problems.append(str(error))
+    finally:
+        if query is not None:
+            query.kill()
+        broker.stop()
+    return run
+
+
+def judge(bootstrap: str, written: int) -> list[str]:
+    """What is wrong with the copies."""
+    problems = []
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        left = admin.list_transactions(states=[TransactionState.ONGOING])
+    if left:
+        problems.append(f"transactions are open: {[each.transactional_id for each in left]}")
+    found: Counter[int] = Counter()
+    partitions = [TopicPartition(_SINK, number) for number in range(_PARTITIONS)]
+    with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        ends = consumer.end_offsets(partitions)
+        consumer.assign(partitions)
+        deadline = time.monotonic() + _PATIENCE_S
+        while any(consumer.position(each) < ends[each] for each in partitions) and time.monotonic() < deadline:
+            found.update(int(record.value) for record in consumer.poll(1000) if record.value is not None)
+    missing = [number for number in range(written) if number not in found]
+    doubled = [number for number, times in found.items() if times > 1]
+    if missing:
+        problems.append(f"{len(missing)} of {written} are missing, such as {missing[:5]}")
+    if doubled:
+        problems.append(f"{len(doubled)} are doubled, such as {doubled[:5]}")
+    if strange := [number for number in found if number >= written]:
+        problems.append(f"{len(strange)} were never acknowledged, such as {strange[:5]}")
+    return problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="kills the parts of a Spark query that copies exactly once")
+    parser.add_argument("--kill", choices=KINDS, required=True)
+    parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jvm", action="store_true", help="with JVM Kafka as the broker")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="odradek-spark-kills-"))
+    begin = time.monotonic()
+    kind = JvmBroker if arguments.jvm else OdradekBroker
+    run = campaign(arguments.kill, arguments.count, arguments.seed, folder, broker_kind=kind, say=lambda line: print(line, flush=True))
+    for problem in run.problems:
+        print(problem)
+    print(f"{arguments.kill}, seed {arguments.seed}, {time.monotonic() - begin:.0f} s: {dict(run.counts)}, {len(run.problems)} problems")
+    if run.problems:
+        print(f"the data are kept in {folder}")
+        sys.exit(1)
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Decisions of exactly-once sinks: what is written of them is what is read, and nobody else's transactions are touched."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.client.core.transactions import PreparedTransaction
+from odradek.spark.decisions import BadDecision, Decision, Sink, TaskId, open_ones
+
+SINK = Sink("orders")
+
+
+def prepared(
+    sink: Sink, *, run: str = "1a2b3c4d", batch: int = 7, partition: int = 0, attempt: int = 0, epoch: int = 3
+) -> PreparedTransaction:
+    return PreparedTransaction(sink.transactional_id(TaskId(run, batch, partition, attempt)), 1000 + partition, epoch, 2)
+
+
+@given(
+    st.lists(
+        st.builds(
+            PreparedTransaction,
+            st.builds(
+                lambda run, batch, partition, attempt: SINK.transactional_id(TaskId(run, batch, partition, attempt)),
+                st.from_regex(r"[0-9a-f]{8}", fullmatch=True),
+                st.integers(0, 2**40),
+                st.integers(0, 100_000),
+                st.integers(0, 9),
+            ),
+            st.integers(0, 2**62),
+            st.integers(0, 32767),
+            st.integers(1, 2),
+        ),
+        max_size=400,
+    ),
+    st.integers(0, 2**62),
+)
+def test_a_decision_is_read_as_it_was_written(transactions: list[PreparedTransaction], batch: int) -> None:
+    chunks = SINK.encode(transactions)
+    assert SINK.chunk_count(chunks[0]) == len(chunks)
+    assert all(len(chunk.encode()) <= 4096 for chunk in chunks)  # offset.metadata.max.bytes
+    assert SINK.decode(batch, chunks) == Decision(batch, tuple(transactions))
+
+
+def test_many_tasks_need_several_groups() -> None:
+    chunks = SINK.encode(prepared(SINK, partition=number) for number in range(1000))
+    assert len(chunks) > 5
+    assert min(len(chunk) for chunk in chunks[:-1]) > 3800
+    assert max(map(len, chunks)) <= 4000
+    assert [SINK.group(number) for number in (0, 1, 12)] == ["odradek-spark/orders", "odradek-spark/orders/1", "odradek-spark/orders/12"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "[]", "{}", '{"of":0,"t":[]}', '{"of":"many","t":[]}', '{"of":1,"t":[["a",1]]}', '{"of":1,"t":7}']
+)
+def test_what_somebody_else_has_committed_is_no_decision(text: str) -> None:
+    with pytest.raises(BadDecision, match="group odradek-spark/orders has an offset that no exactly-once sink has committed"):
+        SINK.decode(1, [text])
+
+
+def test_batches_that_follow_one_another_have_transactional_ids_of_their_own() -> None:
+    ids = [prepared(SINK, batch=number).transactional_id for number in range(8)]
+    assert len(set(ids)) == 4
+    assert all(before != after for before, after in itertools.pairwise(ids))
+    others = [prepared(SINK), prepared(SINK, run="5e6f7a8b"), prepared(SINK, partition=1), prepared(SINK, attempt=1)]
+    assert len({each.transactional_id for each in others}) == 4
+
+
+def test_only_attempts_of_the_sink_that_nobody_waits_for_are_aborted() -> None:
+    mine, abandoned, earlier = prepared(SINK), prepared(SINK, attempt=1), prepared(SINK, batch=6, run="ffffffff")
+    of_others = [prepared(Sink(name)).transactional_id for name in ("order", "orders2", "orders-eu", "eu-orders")]
+    ongoing = [mine.transactional_id, abandoned.transactional_id, earlier.transactional_id, SINK.owner, "orders", *of_others]
+    assert open_ones(SINK, ongoing, [mine], Decision(6, (earlier, prepared(SINK, batch=6)))) == ([earlier], [abandoned.transactional_id])
+    assert open_ones(SINK, ongoing, [mine], None) == ([], [abandoned.transactional_id, earlier.transactional_id])
