@@ -170,14 +170,14 @@ class Load(threading.Thread):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
-        self._bootstrap = bootstrap
+        self._servers = bootstrap
         self._ending = threading.Event()
         self.acked = 0
         self.error: Exception | None = None
 
     def run(self) -> None:
         try:
-            with Producer(bootstrap_servers=self._bootstrap, delivery_timeout_ms=600_000) as producer:
+            with Producer(bootstrap_servers=self._servers, delivery_timeout_ms=600_000) as producer:
                 while not self._ending.wait(0.1):
                     numbers = range(self.acked, self.acked + _RATE // 10)
                     futures = [producer.send(_SOURCE, b"%d" % number, partition=number % _PARTITIONS) for number in numbers]

@@ -22,6 +22,8 @@ from odradek.client import (
     KafkaError,
     NewTopic,
     Producer,
+    RecordFuture,
+    RecordMetadata,
     TopicPartition,
 )
 
@@ -271,3 +273,22 @@ def test_a_failing_helper_of_the_consumer_is_heard_of(bootstrap: str, topic: str
         consumer.assign([TopicPartition(topic, 0)])
         with pytest.raises(RuntimeError, match="broken on purpose"):
             consumer.poll(20_000)
+
+
+def test_a_record_of_a_blocking_producer_is_awaited_in_a_loop_of_the_application(bootstrap: str, topic: str) -> None:
+    async def outcome(future: RecordFuture) -> RecordMetadata:
+        return await future
+
+    async def story(producer: Producer) -> RecordMetadata:
+        task = asyncio.ensure_future(outcome(producer.send(topic, b"x", partition=1)))
+        done, _ = await asyncio.wait([task], timeout=10)
+        assert done, "nobody woke the loop"
+        return task.result()
+
+    loop = asyncio.new_event_loop()
+    loop.set_debug(True)  # It says when it is woken in a way that is not safe among threads.
+    try:
+        with Producer(bootstrap_servers=bootstrap, linger_ms=20) as producer:
+            assert loop.run_until_complete(story(producer)).partition == 1
+    finally:
+        loop.close()

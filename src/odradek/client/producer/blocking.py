@@ -66,7 +66,7 @@ class Producer:
             self._wait_for_room(deadline)
         future, wake = taken
         if wake:
-            self._thread.call_soon(engine.wake)
+            self._thread.call_soon(engine.turn)
         return future
 
     def send_many(

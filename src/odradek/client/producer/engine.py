@@ -44,6 +44,7 @@ from odradek.records.codec import RECORD_OVERHEAD, Gatherer
 from odradek.records.compression import Compression
 
 _NO_TIMEOUT = 2**31 - 1
+_LONG_MS = 3_600_000
 _ROWS_SIZE = 256 * 1024
 """Of batches of rows that come together, unless `batch.size` is set: its default is for records that wait for one another in memory."""
 
@@ -95,12 +96,14 @@ class ProducerEngine:
         self._transactions = None if core is None else TransactionManager(self.cluster, self._sender, core, self.lock, self.flush)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._gathered_from: dict[str, int] = {}
-        self._wake = asyncio.Event()
         self._room_waiters: list[asyncio.Future[None]] = []
         self._helpers: dict[object, asyncio.Task[None]] = {}
         self._closing = False
         self._ending = False
-        self._pump = asyncio.create_task(self._run())
+        self._closed = False
+        self._turn_wanted = False
+        self._timer: asyncio.TimerHandle | None = None
+        self.wake()
 
     # -- taking records (any thread) ------------------------------------------------------------------------------------------------
 
@@ -258,8 +261,31 @@ class ProducerEngine:
     # -- the loop -------------------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Wakes the sending task (call in the loop)."""
-        self._wake.set()
+        """Sends what can be sent, in the loop's next turn (call in the loop)."""
+        if not self._turn_wanted:
+            self._turn_wanted = True
+            self._loop.call_soon(self.turn)
+
+    def turn(self) -> None:
+        """Sends what can be sent (call in the loop)."""
+        self._turn_wanted = False
+        if not self._closed:
+            self._sleep(self._step())
+
+    def _sleep(self, wait_ms: int) -> None:
+        """The next turn is in so many milliseconds at the latest. A timer that ends before is left: most turns want another time."""
+        due = self._loop.time() + max(wait_ms, 1) / 1000
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if wait_ms <= _LONG_MS:
+            self._timer = self._loop.call_at(due, self._timed_out)
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        self.turn()
 
     async def topic(self, name: str) -> TopicInfo:
         """The topic's metadata, created by the broker if it does that; KafkaError after max.block.ms."""
@@ -298,21 +324,14 @@ class ProducerEngine:
         self._closing = True
         if transactions is not None:
             await transactions.close()
-        tasks = [self._pump, *self._helpers.values()]
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [*self._helpers.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.cluster.close()
-
-    async def _run(self) -> None:
-        while True:
-            self._wake.clear()
-            wait_ms = self._step()
-            try:
-                async with asyncio.timeout(None if wait_ms > 3_600_000 else max(wait_ms, 1) / 1000):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
 
     def _step(self) -> int:
         """Sends what can be sent; returns the milliseconds until the next step."""
@@ -332,11 +351,11 @@ class ProducerEngine:
         due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
         if (work.needs_metadata or due == 0) and self.cluster.metadata.wanted:
             self._help("metadata", self._refresh)
-            due = 3_600_000
+            due = _LONG_MS
         return min(work.wake_in_ms, due)
 
     def _help(self, what: object, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs one helper task of a kind at a time; the sending task is woken when it is done."""
+        """Runs one helper task of a kind at a time; there is a turn when it is done."""
         if what in self._helpers:
             return
         task = self._helpers[what] = asyncio.create_task(action())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.core.accumulator import Batch
@@ -59,7 +60,7 @@ class RecordFuture(Ticket):
         if not self.done():
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
-            self._when_done(lambda: loop.call_soon_threadsafe(lambda: None if waiter.done() else waiter.set_result(None)))
+            self._when_done(partial(_resolve, loop, waiter))
             yield from waiter
         return self._outcome()
 
@@ -75,6 +76,18 @@ class RecordFuture(Ticket):
         offset = batch.base_offset + first if batch.base_offset >= 0 else -1
         timestamp = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp
         return RecordMetadata(batch.topic_partition.topic, batch.topic_partition.partition, offset, timestamp)
+
+
+def _resolve(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> None:
+    if asyncio._get_running_loop() is not loop:
+        loop.call_soon_threadsafe(_resolve_here, waiter)
+    else:
+        _resolve_here(waiter)
+
+
+def _resolve_here(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _error_of(batch: Batch, indexes: range) -> BaseException:
