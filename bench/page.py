@@ -16,7 +16,7 @@ from interop.peers import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "performance.md"
 BEGIN, END = "<!-- table: python -m bench.page -->", "<!-- end of the table -->"
-BENCHMARKS = ("brokers", "recovery", "footprint", "cleaning", "groups", "transactions", "cluster", "spark")
+BENCHMARKS = ("brokers", "recovery", "footprint", "cleaning", "groups", "transactions", "cluster", "clients", "spark")
 
 
 def kept(folder: Path = RESULTS) -> list[tuple[str, dict[str, Any]]]:
@@ -45,9 +45,13 @@ def table(results: list[tuple[str, dict[str, Any]]]) -> str:
             f"Commit {result['commit']}; {machine['cpus']} CPUs ({machine['cpu']}), {machine['memory GiB']} GiB, "
             f"Linux {machine['kernel']}, Python {machine['python']}, {machine['java']}; rounds: {result['rounds']}.",
             "",
-            line(("row", "figure", "Odradek", "JVM", "ratio", "target", "")),
-            line(["---"] * 7),
         ]
+        if name == "clients":
+            lines, missed = clients(result["table"])
+            text += [*lines, ""]
+            behind += missed
+            continue
+        text += [line(("row", "figure", "Odradek", "JVM", "ratio", "target", "")), line(["---"] * 7)]
         before = ""
         for each in result["table"]:
             verdict = {True: "met", False: "**missed**", None: ""}[each["met"]]
@@ -64,6 +68,23 @@ def table(results: list[tuple[str, dict[str, Any]]]) -> str:
                 )
         text.append("")
     return "\n".join([*text, "### Behind the target", *(behind or ["Nothing."])])
+
+
+def clients(lines: Iterable[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """The table of Python clients side by side, and what is behind its target."""
+    names = ("odradek", "odradek-async", "confluent", "aiokafka", "kafka-python")
+    text = [line(("row", "broker", "figure", *names, "held to")), line(["---"] * (len(names) + 4))]
+    behind: list[str] = []
+    for each in lines:
+        figures = (number(each[name]) if name in each else "" for name in names)
+        verdicts = []
+        for held in each["held"]:
+            against = f"{held['client']} / {held['beside']} {held['ratio']:.2f} ({held['target']})"
+            verdicts.append(against if held["met"] else f"{against} **missed**")
+            if not held["met"]:
+                behind.append(f"- {each['row']} on {each['broker']}: {each['figure']} of {against}")
+        text.append(line((each["row"], each["broker"], each["figure"], *figures, "; ".join(verdicts))))
+    return text, behind
 
 
 def page_with_table(page: str, results: list[tuple[str, dict[str, Any]]]) -> str:
