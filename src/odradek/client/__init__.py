@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from odradek.client.core.transactions import TransactionAborted as TransactionAborted
     from odradek.client.core.transactions import TransactionError as TransactionError
     from odradek.client.failures import AuthenticationFailed as AuthenticationFailed
+    from odradek.client.failures import WakeupError as WakeupError
     from odradek.client.metrics import MetricName as MetricName
     from odradek.client.producer.aio import AsyncProducer as AsyncProducer
     from odradek.client.producer.blocking import Producer as Producer
@@ -68,6 +69,7 @@ _HOMES = {
     "TopicPartition": "odradek.base.ids",
     "TransactionAborted": "odradek.client.core.transactions",
     "TransactionError": "odradek.client.core.transactions",
+    "WakeupError": "odradek.client.failures",
 }
 
 __all__ = [
@@ -96,6 +98,7 @@ __all__ = [
     "TopicPartition",
     "TransactionAborted",
     "TransactionError",
+    "WakeupError",
 ]
 
 

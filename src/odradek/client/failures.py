@@ -10,6 +10,10 @@ class ClientClosed(OdradekError):
     """The client was closed."""
 
 
+class WakeupError(OdradekError):
+    """`wakeup` has ended a poll (org.apache.kafka.common.errors.WakeupException); the consumer can go on."""
+
+
 class NoBrokersAvailable(KafkaError):
     """None of the known brokers could be reached."""
 

@@ -216,6 +216,10 @@ class AsyncConsumer:
         records = await self._polling(timeout_ms, lambda left: self.engine.poll(left, max_records))
         return records if self.interceptors is None else self.interceptors.on_consume(records)
 
+    def wakeup(self) -> None:
+        """The poll that waits now, or else the next one, raises WakeupError. From any thread, and from signal handlers."""
+        self.engine.wakeup()
+
     async def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
         return await self._polling(timeout_ms, self.engine.next_chunk)

@@ -186,6 +186,10 @@ class Consumer:
         interceptors = self._consumer.interceptors
         return records if interceptors is None else interceptors.on_consume(records)
 
+    def wakeup(self) -> None:
+        """The poll that waits now, or else the next one, raises WakeupError. From any thread, and from signal handlers."""
+        self._consumer.wakeup()
+
     def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
         return self._polling(timeout_ms, self._consumer.engine.next_chunk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ from odradek.client.core.metadata import MetadataCache, TopicInfo
 from odradek.client.core.positions import Chunk, Position
 from odradek.client.core.subscription import Subscription, SubscriptionPattern
 from odradek.client.core.validation import Unread
+from odradek.client.failures import WakeupError
 from odradek.client.offsets import list_offsets
 from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
@@ -73,6 +75,7 @@ class ConsumerEngine:
         self._fetching = FetchLoop(self.cluster, self.fetcher, settings, self._news.set, auto_create=self._auto_create)
         self._iterated: tuple[list[ConsumerRecord], Iterator[ConsumerRecord]] | None = None
         self._closed = False
+        self._woken = False
         self.deserializers: Deserializers | None = None
         self._polled_ms: int | None = None
         self.calling = False
@@ -379,7 +382,7 @@ class ConsumerEngine:
 
     def take(self, max_records: int | None) -> list[ConsumerRecord] | None:
         """As `poll`, of what is decoded already, in the thread of the application while the loop goes on; None when it has to be `poll`."""
-        if self.calling or self._loop.time() >= self._undisturbed_until:
+        if self.calling or self._woken or self._loop.time() >= self._undisturbed_until:
             return None
         with self._handing_out:
             self._iterated = None
@@ -396,6 +399,7 @@ class ConsumerEngine:
         """What the group wants before records are handed out."""
         if self.calling:
             raise OdradekError("poll() cannot be called by a rebalance listener or a callback")
+        self._raise_wakeup()
         if self.committer is None:
             return None
         if self.group is not None:
@@ -468,6 +472,7 @@ class ConsumerEngine:
             raise ClientClosed("the consumer is closed")
         self._fetching.start()
         while True:
+            self._raise_wakeup()
             error = self.fetcher.validation.next_error()
             if error is not None:
                 self.wake()
@@ -490,9 +495,20 @@ class ConsumerEngine:
             except TimeoutError:
                 return None
 
-    def _patience(self, left: float) -> float | None:
-        """How long to wait for positions: a group may want something meanwhile."""
-        return None if self.committer is None else max(min(left, _MOMENT_S), 0.0)
+    def _raise_wakeup(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupError("wakeup() was called")
+
+    def wakeup(self) -> None:
+        """The poll that waits, or else the next one, raises WakeupError; from any thread."""
+        self._woken = True
+        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
+            self._loop.call_soon_threadsafe(self._news.set)
+
+    def _patience(self, left: float) -> float:
+        """How long to wait for positions: a group, or whoever wakes the consumer, may want something meanwhile."""
+        return max(min(left, _MOMENT_S), 0.0)
 
     def _attention(self) -> bool:
         if self.group is not None:
