@@ -30,13 +30,14 @@ def _waits(consumer: Consumer) -> None:
 
 @pytest.mark.parametrize("how", POLLS)
 def test_a_poll_that_waits_is_ended_from_another_thread(bootstrap: str, topic: str, how: str) -> None:
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer, ThreadPoolExecutor(1) as pool:
+    patient = {"fetch.max.wait.ms": 50_000, "request.timeout.ms": 60_000}  # No answer of the broker comes in between.
+    with Consumer(patient, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer, ThreadPoolExecutor(1) as pool:
         consumer.assign([TopicPartition(topic, 0)])
         polling = pool.submit(POLLS[how], consumer)
         _waits(consumer)
         consumer.wakeup()
         with pytest.raises(WakeupError):
-            polling.result(30)
+            polling.result(20)
         with Producer(bootstrap_servers=bootstrap) as producer:
             producer.send(topic, b"after", partition=0)
         assert [record.value for record in consumer.poll(_LONG_MS)] == [b"after"]
