@@ -33,6 +33,7 @@ def test_a_poll_that_waits_is_ended_from_another_thread(bootstrap: str, topic: s
     patient = {"fetch.max.wait.ms": 50_000, "request.timeout.ms": 60_000}  # No answer of the broker comes in between.
     with Consumer(patient, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer, ThreadPoolExecutor(1) as pool:
         consumer.assign([TopicPartition(topic, 0)])
+        consumer.poll(1000)  # Connected, and a Fetch is under way that the broker answers in 50 s.
         polling = pool.submit(POLLS[how], consumer)
         _waits(consumer)
         consumer.wakeup()
