@@ -449,6 +449,22 @@ def test_callbacks_come_in_the_order_of_the_records_and_before_flush_returns(
     assert caplog.text.count("RuntimeError: a bug of the application") == 4
 
 
+def test_interceptors_hear_before_the_application() -> None:
+    heard: list[str] = []
+
+    class First:
+        def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+            heard.append("interceptor")
+
+    async def story(loop: SimulatedLoop) -> None:
+        World(loop)
+        async with producer(loop, interceptor_classes=First) as sending:
+            await sending.send(TOPIC, b"x", on_delivery=lambda *_: heard.append("application"))
+
+    run(story)
+    assert heard == ["interceptor", "application"]
+
+
 def test_a_callback_hears_of_a_refused_record_and_of_one_that_came_too_late() -> None:
     async def story(loop: SimulatedLoop) -> None:
         world = World(loop)
@@ -482,8 +498,9 @@ def test_what_cannot_be_called_back_is_refused_before_anything_is_sent(given: An
         world = World(loop)
         async with producer(loop) as sending:
             for _ in range(2):
-                with pytest.raises(TypeError, match="on_delivery takes a plain function"):
-                    await sending.send(TOPIC, b"x", on_delivery=given)
+                for partition in (None, 0):
+                    with pytest.raises(TypeError, match="on_delivery takes a plain function"):
+                        await sending.send(TOPIC, b"x", partition=partition, on_delivery=given)
                 await sending.send(TOPIC, b"y")
         assert [record for records in world.written.values() for record in records] == [(None, b"y")] * 2
 

@@ -7,8 +7,8 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _PARTITIONER = "client/test_partitioner.py"
-_HOOKS = "client/test_producer_hooks.py -m 'not jvm'"
-_SERIALIZERS = "client/test_serializers.py -m 'not jvm'"
+_HOOKS = "client/test_producer_hooks.py"
+_SERIALIZERS = "client/test_serializers.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -106,15 +106,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ">= self._config.availability_timeout_ms",
         "Without the timeout every node is late as soon as something is queued.",
         "client/test_sender.py -k late",
-    ),
-    Mutant(
-        "keys-ignored-in-part",
-        "client/producer/routing.py",
-        "if key is None or self._ignore_keys:\n            gatherer",
-        "if key is None:\n            gatherer",
-        "Records with a key leave the open batch that they should share.",
-        _HOOKS,
-        equivalent="they take the way through the lock and get into the same batch",
     ),
     Mutant(
         "keys-never-ignored",
@@ -245,21 +236,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _SERIALIZERS,
     ),
     Mutant(
-        "deserializers-as-serializers",
-        "client/core/serialization.py",
-        "if name.startswith(_JAVA) and name.endswith(kind):",
-        "if name.startswith(_JAVA):",
-        "The name of a deserializer is taken for a serializer's.",
-        _SERIALIZERS,
-        equivalent="a name that ends otherwise is not found among the short names, either",
-    ),
-    Mutant(
         "rows-hashed-all-the-same",
         "client/producer/arrow.py",
         'if not ignore_keys and "key" in names',
         'if "key" in names',
         "partitioner.ignore.keys=true has no effect on send_batch.",
-        "client/test_arrow.py -k ignore -m 'not jvm'",
+        "client/test_arrow.py -k ignore",
     ),
     Mutant(
         "gatherers-keep-what-was-sent",
