@@ -11,11 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given as each_of
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
-from odradek.client import AsyncProducer, Producer, ProducerRecord, RecordMetadata, SerializationError
+from odradek.client import AsyncProducer, Producer, ProducerRecord, RecordFuture, RecordMetadata, SerializationError
 from odradek.client.core.metadata import ClusterView
 from odradek.client.core.partitioner import partition_for_key
+from odradek.client.producer.hooks import producer_settings
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.metadata import MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -195,6 +199,25 @@ def test_what_is_no_partitioner_is_refused_in_one_line(given: object, why: str) 
         Producer(partitioner_class=given)
     assert "partitioner.class" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({"partitioner.class": ROUND_ROBIN, "partitioner.ignore.keys": True}, "partitioner.ignore.keys has no effect: partitioner.class"),
+        (
+            {"partitioner.adaptive.partitioning.enable": False, "partitioner.availability.timeout.ms": 5},
+            "partitioner.availability.timeout.ms has no effect: partitioner.adaptive.partitioning.enable is false",
+        ),
+        ({"partitioner.class": ROUND_ROBIN}, ""),
+        ({"partitioner.ignore.keys": True, "partitioner.availability.timeout.ms": 5}, ""),
+        ({"partitioner.adaptive.partitioning.enable": False}, ""),
+    ],
+)
+def test_keys_without_effect_are_told(settings: dict[str, Any], warned: str, caplog: pytest.LogCaptureFixture) -> None:
+    producer_settings(settings, {})
+    assert warned in caplog.text
+    assert bool(caplog.records) == bool(warned)
 
 
 @pytest.mark.parametrize("ignored", [True, False])
@@ -505,6 +528,71 @@ def test_what_cannot_be_called_back_is_refused_before_anything_is_sent(given: An
         assert [record for records in world.written.values() for record in records] == [(None, b"y")] * 2
 
     run(story)
+
+
+@hypothesis_settings(max_examples=40, deadline=None)
+@each_of(
+    st.lists(
+        st.tuples(
+            st.sampled_from([None, b"a", b"b", "c"]),
+            st.sampled_from([None, 0, 3]),
+            st.sampled_from([b"x", b"bad", b"y" * 90]),
+            st.integers(0, 3),
+        ),
+        max_size=60,
+    ),
+    st.sampled_from([0, 5, 40]),
+    st.integers(60, 400),
+)
+def test_whatever_is_sent_is_told_once_in_order_and_as_its_future_says(
+    records: list[tuple[Any, int | None, bytes, int]], linger_ms: int, batch_size: int
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        world.refused = {b"bad"}
+        futures: list[RecordFuture] = []
+        heard: list[tuple[int, RecordMetadata, BaseException | None]] = []
+        async with producer(loop, linger_ms=linger_ms, batch_size=batch_size) as sending:
+            for number, (key, partition, value, pause_ms) in enumerate(records):
+
+                def told(metadata: RecordMetadata, error: BaseException | None, number: int = number) -> None:
+                    heard.append((number, metadata, error))
+
+                futures.append(await sending.send(TOPIC, value, key=key, partition=partition, on_delivery=told))
+                await asyncio.sleep(pause_ms / 1000)
+            await sending.flush()
+        assert sorted(number for number, _, _ in heard) == list(range(len(records)))
+        by_partition: defaultdict[int, list[int]] = defaultdict(list)
+        for number, metadata, error in heard:
+            by_partition[metadata.partition].append(number)
+            failure = futures[number].exception()
+            assert type(error) is type(failure)
+            if error is None:
+                assert metadata == futures[number].result()
+                key, _, value, _ = records[number]
+                assert world.written[metadata.partition][metadata.offset] == (key.encode() if isinstance(key, str) else key, value)
+        assert all(numbers == sorted(numbers) for numbers in by_partition.values())
+
+    run(story)
+
+
+def test_a_callback_that_finds_no_room_does_not_wait_for_itself(bootstrap: str, topic: str) -> None:
+    ended = threading.Event()
+    errors: list[Exception] = []
+
+    with Producer(bootstrap_servers=bootstrap, linger_ms=0, buffer_memory=1000, batch_size=500, max_block_ms=30_000) as sending:
+
+        def flood(metadata: RecordMetadata, error: BaseException | None) -> None:
+            try:
+                for _ in range(10):
+                    sending.send(topic, b"x" * 300, partition=metadata.partition)
+            except KafkaError as failure:
+                errors.append(failure)
+            ended.set()
+
+        sending.send(topic, b"x", on_delivery=flood)
+        assert ended.wait(20), "the sender waits for room that only it can make"
+    assert "buffer.memory is full" in str(errors[0])
 
 
 def test_a_callback_may_send(bootstrap: str, topic: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import iscoroutinefunction
 from operator import index
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -25,6 +25,7 @@ Delivered: TypeAlias = Callable[[RecordMetadata, BaseException | None], object]
 
 _LOG = logging.getLogger(__name__)
 _PARTITIONER = "partitioner.class"
+_BUILT_IN = ("partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms")
 _JAVA = "org.apache.kafka.clients.producer."
 _ROUND_ROBIN = _JAVA + "RoundRobinPartitioner"
 
@@ -139,8 +140,20 @@ def producer_settings(config: Mapping[str, Given] | None, keywords: Mapping[str,
     interceptors = take_interceptors(given)
     partitioner = None if chosen is None else _partitioner(chosen, given)
     found = ClientConfig(PRODUCER_CONFIG, given)
+    for key, why in _without_effect(found, has_partitioner=partitioner is not None):
+        _LOG.warning("%s has no effect: %s", key, why)
     needed = serializers is not None or interceptors is not None or partitioner is not None
     return ProducerSettings(found, Hooks(serializers, interceptors, partitioner) if needed else None)
+
+
+def _without_effect(config: ClientConfig, *, has_partitioner: bool) -> Iterator[tuple[str, str]]:
+    """Keys that were given and do nothing, as with Kafka's producer, and why."""
+    for key in _BUILT_IN:
+        if has_partitioner and config.was_given(key):
+            yield key, f"{_PARTITIONER} decides"
+    late, adaptive = "partitioner.availability.timeout.ms", "partitioner.adaptive.partitioning.enable"
+    if not has_partitioner and config.integer(late) and not config.flag(adaptive):
+        yield late, f"{adaptive} is false"
 
 
 def _partitioner(given: object, settings: dict[str, Any]) -> Partitioner:
