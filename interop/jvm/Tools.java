@@ -3,6 +3,9 @@ import java.lang.reflect.InvocationTargetException;
 import java.util.*;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
+import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serializer;
@@ -161,7 +164,8 @@ class MoveReplica {
 /**
  * A tool of ours: what Java's clients make of things. Lines of standard input, and what is answered to each:
  * "hash KEY COUNT": murmur2, and the partition of so many. "odds LENGTHS COUNT": the cumulative frequencies of partitions with such queues
- * out of so many in all, or "none". "write TYPE TEXT" and "read TYPE BYTES": bytes and text of a standard serializer and deserializer, the
+ * out of so many in all, or "none". "moves BATCH APPENDS": after which appends the partition changes; one is its bytes, with a + where the
+ * batch is full then. "write TYPE TEXT" and "read TYPE BYTES": bytes and text of a standard serializer and deserializer, the
  * text of numbers with a fraction being their bits; "refused" for what it does not take. Bytes are hexadecimal, strings UTF-8 of that kind.
  */
 class ClientChoices {
@@ -178,6 +182,7 @@ class ClientChoices {
                     yield Utils.murmur2(key) + " " + BuiltInPartitioner.partitionForKey(key, Integer.parseInt(words[2]));
                 }
                 case "odds" -> odds(words[1].split(","), Integer.parseInt(words[2]));
+                case "moves" -> moves(Integer.parseInt(words[1]), words[2].split(","));
                 case "write" -> HEX.formatHex(serializer(words[1]).serialize("t", value(words[1], words[2])));
                 default -> read(words[1], HEX.parseHex(words[2]));
             });
@@ -195,6 +200,26 @@ class ClientChoices {
         StringJoiner sums = new StringJoiner(",");
         for (int i = 0; i < lengths.length; i++) sums.add(String.valueOf(queues[i]));
         return sums.toString();
+    }
+
+    private static String moves(int batch, String[] appends) throws Exception {
+        Node node = new Node(1, "host", 1);
+        PartitionInfo partition = new PartitionInfo("t", 0, node, new Node[] {node}, new Node[] {node});
+        Cluster cluster = new Cluster("c", List.of(node), List.of(partition), Set.of(), Set.of());
+        BuiltInPartitioner partitioner = new BuiltInPartitioner(new LogContext(), "t", batch);
+        var peek = BuiltInPartitioner.class.getDeclaredMethod("peekCurrentPartitionInfo", Cluster.class);
+        peek.setAccessible(true);
+        var update = BuiltInPartitioner.class.getDeclaredMethod(
+            "updatePartitionInfo", peek.getReturnType(), int.class, Cluster.class, boolean.class);
+        update.setAccessible(true);
+        StringBuilder moved = new StringBuilder();
+        for (String append : appends) {
+            Object before = peek.invoke(partitioner, cluster);
+            boolean full = append.endsWith("+");
+            update.invoke(partitioner, before, Integer.parseInt(full ? append.substring(0, append.length() - 1) : append), cluster, full);
+            moved.append(peek.invoke(partitioner, cluster) == before ? "0" : "1");
+        }
+        return moved.toString();
     }
 
     @SuppressWarnings("unchecked")

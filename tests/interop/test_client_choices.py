@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Sequence
 from itertools import accumulate
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interop.tools import JvmTools
-from odradek.client.core.partitioner import PartitionLoad, murmur2, odds, partition_for_key
+from odradek.client.core.partitioner import PartitionLoad, StickyPartitioner, murmur2, odds, partition_for_key
 from odradek.client.core.serialization import named_codec
 
 pytestmark = pytest.mark.jvm
@@ -68,6 +69,30 @@ def test_short_queues_have_the_odds_of_java(jvm_tools: JvmTools, worlds: list[tu
         loads += [PartitionLoad(len(lengths) + number, False, 0) for number in range(gone)]
         found = odds(loads)
         assert answer == ("none" if found is None else ",".join(map(str, accumulate(found.values()))))
+
+
+@_FEW
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 300), st.lists(st.tuples(st.integers(0, 200), st.booleans()), min_size=1, max_size=40)),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_the_partition_changes_when_it_does_with_java(jvm_tools: JvmTools, worlds: list[tuple[int, list[tuple[int, bool]]]]) -> None:
+    lines = [f"moves {batch} {','.join(f'{size}+' if full else str(size) for size, full in appends)}" for batch, appends in worlds]
+    loads = [PartitionLoad(0, True, 0)]
+    for (batch, appends), answer in zip(worlds, ask(jvm_tools, lines), strict=True):
+        sticky = StickyPartitioner(batch, random.Random(1))
+        sticky.move(loads)
+        found = ""
+        for size, full in appends:
+            sticky.took(size)
+            over = sticky.is_over(filling=not full)
+            if over:
+                sticky.move(loads)
+            found += "1" if over else "0"
+        assert found == answer
 
 
 @pytest.mark.parametrize("kind", [*NUMBERS, *OTHERS])

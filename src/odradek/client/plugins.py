@@ -57,6 +57,8 @@ def configure(plugin: Any, settings: dict[str, Any]) -> None:
 def imported(key: str, path: str) -> Any:
     """What stands at an import path; ConfigError where nothing does."""
     module, _, name = path.replace(":", ".").rpartition(".")
+    if not module:
+        raise ConfigError(f"Invalid value {path} for configuration {key}: an import path is such as package.module.Name")
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
