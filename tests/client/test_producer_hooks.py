@@ -437,6 +437,28 @@ def test_they_see_records_before_the_serializers_and_hear_of_their_errors() -> N
     assert watching.settings == {"bootstrap_servers": "broker1:9092"}
 
 
+def test_what_was_made_for_a_producer_that_cannot_be_is_closed() -> None:
+    made: list[Made] = []
+
+    class Made(Watching):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    with pytest.raises(ConfigError, match=r"linger\.ms"):
+        Producer(interceptor_classes=Made, linger_ms="soon")
+    assert not made
+    with pytest.raises(ConfigError, match="no-such-file"):
+        Producer(interceptor_classes=Made, security_protocol="SSL", ssl_truststore_location="/no-such-file")
+    assert [each.closed for each in made] == [1]
+
+    async def never_started() -> None:
+        await AsyncProducer(interceptor_classes=Made).close()
+
+    asyncio.run(never_started())
+    assert [each.closed for each in made] == [1, 1]
+
+
 @pytest.mark.parametrize(("given", "why"), [(object(), "has none of on_send, on_acknowledgement, close"), ([Failing, Failing], "twice")])
 def test_what_is_no_interceptor_is_refused(given: object, why: str) -> None:
     with pytest.raises(ConfigError, match=why):

@@ -283,4 +283,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A key given as text has no place in an open batch.",
         _HOOKS,
     ),
+    Mutant(
+        "interceptors-of-nobody",
+        "client/producer/blocking.py",
+        "                chosen.hooks.close()\n",
+        "                pass\n",
+        "An interceptor's file or thread outlives a producer that could not be made.",
+        _HOOKS,
+    ),
 )

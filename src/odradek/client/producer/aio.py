@@ -259,8 +259,7 @@ class AsyncProducer:
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""
-        engine = self._engine
-        if engine is not None:
-            await engine.close(timeout_s)
-            if engine.hooks is not None:
-                engine.hooks.close()
+        if self._engine is not None:
+            await self._engine.close(timeout_s)
+        if self._settings.hooks is not None:
+            self._settings.hooks.close()

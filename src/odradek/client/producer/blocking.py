@@ -31,7 +31,12 @@ class Producer:
         """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
         chosen = producer_settings(config, settings)
         self._thread = shared_loop()
-        self._engine = self._thread.run(lambda: _make(chosen))
+        try:
+            self._engine = self._thread.run(lambda: _make(chosen))
+        except BaseException:
+            if chosen.hooks is not None:
+                chosen.hooks.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

@@ -25,6 +25,7 @@ Delivered: TypeAlias = Callable[[RecordMetadata, BaseException | None], object]
 
 _LOG = logging.getLogger(__name__)
 _PARTITIONER = "partitioner.class"
+_INTERCEPTORS = "interceptor.classes"
 _BUILT_IN = ("partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms")
 _JAVA = "org.apache.kafka.clients.producer."
 _ROUND_ROBIN = _JAVA + "RoundRobinPartitioner"
@@ -136,10 +137,13 @@ def producer_settings(config: Mapping[str, Given] | None, keywords: Mapping[str,
             raise ConfigError(f"Configuration {name} is given twice")
         given[name] = value
     serializers = take_serializers(given)
+    objects = {name: given.pop(name) for name in list(given) if name.replace("_", ".") in (_PARTITIONER, _INTERCEPTORS)}
+    # Objects are made, and told of their settings, only for a producer that can be.
+    found = ClientConfig(PRODUCER_CONFIG, given)
+    given |= objects
     chosen = plugins.take(given, _PARTITIONER)
     interceptors = take_interceptors(given)
     partitioner = None if chosen is None else _partitioner(chosen, given)
-    found = ClientConfig(PRODUCER_CONFIG, given)
     for key, why in _without_effect(found, has_partitioner=partitioner is not None):
         _LOG.warning("%s has no effect: %s", key, why)
     needed = serializers is not None or interceptors is not None or partitioner is not None
