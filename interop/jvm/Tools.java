@@ -2,8 +2,17 @@ import java.io.*;
 import java.lang.reflect.InvocationTargetException;
 import java.util.*;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
+import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartitionReplica;
+import org.apache.kafka.common.serialization.Deserializer;
+import org.apache.kafka.common.serialization.Serializer;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Utils;
 
 /**
  * Runs main methods of JVM Kafka's tools, several at a time, in one process. A line of standard input is "NUMBER CLASS STDIN ARGUMENT...",
@@ -149,5 +158,102 @@ class MoveReplica {
                 Thread.sleep(50);
             }
         }
+    }
+}
+
+/**
+ * A tool of ours: what Java's clients make of things. Lines of standard input, and what is answered to each:
+ * "hash KEY COUNT": murmur2, and the partition of so many. "odds LENGTHS COUNT": the cumulative frequencies of partitions with such queues
+ * out of so many in all, or "none". "moves BATCH APPENDS": after which appends the partition changes; one is its bytes, with a + where the
+ * batch is full then. "write TYPE TEXT" and "read TYPE BYTES": bytes and text of a standard serializer and deserializer, the
+ * text of numbers with a fraction being their bits; "refused" for what it does not take. Bytes are hexadecimal, strings UTF-8 of that kind.
+ */
+class ClientChoices {
+    private static final String SERIALIZATION = "org.apache.kafka.common.serialization.";
+    private static final HexFormat HEX = HexFormat.of();
+
+    public static void main(String[] none) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = lines.readLine()) != null; ) {
+            String[] words = line.split(" ", -1);
+            System.out.println(switch (words[0]) {
+                case "hash" -> {
+                    byte[] key = HEX.parseHex(words[1]);
+                    yield Utils.murmur2(key) + " " + BuiltInPartitioner.partitionForKey(key, Integer.parseInt(words[2]));
+                }
+                case "odds" -> odds(words[1].split(","), Integer.parseInt(words[2]));
+                case "moves" -> moves(Integer.parseInt(words[1]), words[2].split(","));
+                case "write" -> HEX.formatHex(serializer(words[1]).serialize("t", value(words[1], words[2])));
+                default -> read(words[1], HEX.parseHex(words[2]));
+            });
+        }
+    }
+
+    private static String odds(String[] lengths, int count) throws Exception {
+        int[] queues = new int[count], partitions = new int[count];
+        for (int i = 0; i < lengths.length; i++) queues[i] = Integer.parseInt(lengths[i]);
+        BuiltInPartitioner partitioner = new BuiltInPartitioner(new LogContext(), "t", 1);
+        partitioner.updatePartitionLoadStats(queues, partitions, lengths.length);
+        var stats = BuiltInPartitioner.class.getDeclaredField("partitionLoadStats");
+        stats.setAccessible(true);
+        if (stats.get(partitioner) == null) return "none";
+        StringJoiner sums = new StringJoiner(",");
+        for (int i = 0; i < lengths.length; i++) sums.add(String.valueOf(queues[i]));
+        return sums.toString();
+    }
+
+    private static String moves(int batch, String[] appends) throws Exception {
+        Node node = new Node(1, "host", 1);
+        PartitionInfo partition = new PartitionInfo("t", 0, node, new Node[] {node}, new Node[] {node});
+        Cluster cluster = new Cluster("c", List.of(node), List.of(partition), Set.of(), Set.of());
+        BuiltInPartitioner partitioner = new BuiltInPartitioner(new LogContext(), "t", batch);
+        var peek = BuiltInPartitioner.class.getDeclaredMethod("peekCurrentPartitionInfo", Cluster.class);
+        peek.setAccessible(true);
+        var update = BuiltInPartitioner.class.getDeclaredMethod(
+            "updatePartitionInfo", peek.getReturnType(), int.class, Cluster.class, boolean.class);
+        update.setAccessible(true);
+        StringBuilder moved = new StringBuilder();
+        for (String append : appends) {
+            Object before = peek.invoke(partitioner, cluster);
+            boolean full = append.endsWith("+");
+            update.invoke(partitioner, before, Integer.parseInt(full ? append.substring(0, append.length() - 1) : append), cluster, full);
+            moved.append(peek.invoke(partitioner, cluster) == before ? "0" : "1");
+        }
+        return moved.toString();
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Serializer<Object> serializer(String type) throws Exception {
+        return (Serializer<Object>) Class.forName(SERIALIZATION + type + "Serializer").getDeclaredConstructor().newInstance();
+    }
+
+    private static Object value(String type, String text) throws Exception {
+        return switch (type) {
+            case "Short" -> Short.valueOf(text);
+            case "Integer" -> Integer.valueOf(text);
+            case "Long" -> Long.valueOf(text);
+            case "Float" -> Float.intBitsToFloat(Integer.parseUnsignedInt(text, 16));
+            case "Double" -> Double.longBitsToDouble(Long.parseUnsignedLong(text, 16));
+            case "Boolean" -> Boolean.valueOf(text);
+            case "UUID" -> UUID.fromString(text);
+            case "String" -> new String(HEX.parseHex(text), "UTF-8");
+            case "Bytes" -> new Bytes(HEX.parseHex(text));
+            case "ByteBuffer" -> java.nio.ByteBuffer.wrap(HEX.parseHex(text));
+            default -> HEX.parseHex(text);
+        };
+    }
+
+    private static String read(String type, byte[] data) throws Exception {
+        Deserializer<?> deserializer = (Deserializer<?>) Class.forName(SERIALIZATION + type + "Deserializer").getDeclaredConstructor().newInstance();
+        Object value;
+        try {
+            value = deserializer.deserialize("t", data);
+        } catch (RuntimeException refused) {
+            return "refused";
+        }
+        if (value instanceof Float number) return String.format("%08x", Float.floatToRawIntBits(number));
+        if (value instanceof Double number) return String.format("%016x", Double.doubleToRawLongBits(number));
+        if (value instanceof String text) return HEX.formatHex(text.getBytes("UTF-8"));
+        return String.valueOf(value);
     }
 }

@@ -66,6 +66,14 @@ def test_rows_without_keys_share_batches(bootstrap: str, topic: str) -> None:
     assert sorted(row["value"] for found in read(bootstrap, topic, 300).values() for row in found) == [b"%03d" % n for n in range(300)]
 
 
+def test_keys_of_rows_may_be_ignored(bootstrap: str, topic: str) -> None:
+    rows = pa.record_batch({"key": pa.array([b"%d" % number for number in range(50)]), "value": pa.array(["x"] * 50)})
+    with Producer(bootstrap_servers=bootstrap, partitioner_ignore_keys=True) as producer:
+        assert len({future.result(30).partition for future in producer.send_batch(topic, rows)}) == 1
+    with Producer(bootstrap_servers=bootstrap, value_serializer="json") as producer, pytest.raises(OdradekError, match="send_batch"):
+        producer.send_batch(topic, rows)
+
+
 def test_rows_that_come_together_make_large_batches_which_are_split_where_the_topic_wants_it(bootstrap: str, topic: str) -> None:
     rows = pa.record_batch({"value": [b"%0999d" % number for number in range(500)]})
     with Producer(bootstrap_servers=bootstrap) as producer, Admin(bootstrap_servers=bootstrap) as admin:

@@ -72,7 +72,7 @@ def test_the_wait_for_metadata_counts(way: str) -> None:
         info = client.engine.cluster.known_topic(TOPIC)
         assert info is not None
 
-        async def slowly(_: str) -> TopicInfo:
+        async def slowly(*_: object) -> TopicInfo:
             await asyncio.sleep(0.6)
             return info
 
@@ -89,7 +89,7 @@ def test_a_thread_that_is_woken_again_and_again_gives_up_in_time(way: str, monke
     client = Producer({"bootstrap.servers": "127.0.0.1:1"}, **FULL)
     engine = client._engine
     info = TopicInfo(TOPIC, UUID(int=1), False, ErrorCode.NONE, {0: PartitionInfo(0, 1, 0, (1,), (1,), ())})
-    monkeypatch.setattr(client, "_topic", lambda _: info)
+    monkeypatch.setattr(client, "_topic", lambda *_: info)
     client.send(TOPIC, RECORD, partition=0)
     now, wakes = itertools.count(engine.cluster.now_ms(), 50), itertools.count()
     monkeypatch.setattr(engine.cluster, "now_ms", lambda: next(now))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
 from odradek.base.errors import KafkaError
-from odradek.client import Consumer, Producer, TopicPartition
+from odradek.client import Consumer, Producer, RecordMetadata, TopicPartition
 from odradek.client.cluster import ClientClosed
+from odradek.client.core.partitioner import partition_for_key
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import Message
 from odradek.records.batch import decode_records
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.embedded import EmbeddedBroker, Topic
 from odradek.testing.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, producer, run
 
@@ -152,3 +154,42 @@ def test_threads_share_a_producer(linger_ms: int) -> None:
                         mine, _, number = (record.value or b"").partition(b":")
                         seen[int(mine)].append(int(number))
     assert seen == {mine: list(range(count)) for mine in range(threads)}
+
+
+@pytest.mark.parametrize("linger_ms", [0, 5])
+def test_threads_with_keys_share_a_producer(linger_ms: int) -> None:
+    """Records of a key arrive once, in its partition and in order, and their callbacks come so, too."""
+    threads, count, partitions = 4, 4_000, [TopicPartition("t", number) for number in range(3)]
+    told: defaultdict[bytes, list[int]] = defaultdict(list)
+    with EmbeddedBroker(topics=[Topic("t", 3)]) as broker:
+        bootstrap = broker.bootstrap_servers
+        with Producer(bootstrap_servers=bootstrap, linger_ms=linger_ms, batch_size=2000) as sending:
+
+            def work(mine: int) -> None:
+                for number in range(count):
+                    key = b"%d-%d" % (mine, number % 7)
+                    on_delivery = partial(hear, key, number) if number % 3 == 0 else None
+                    sending.send("t", b"%d" % number, key=key, on_delivery=on_delivery)
+
+            def hear(key: bytes, number: int, metadata: RecordMetadata, error: BaseException | None) -> None:
+                assert error is None
+                assert metadata.partition == partition_for_key(key, 3)
+                told[key].append(number)
+
+            running = [threading.Thread(target=work, args=(mine,)) for mine in range(threads)]
+            for thread in running:
+                thread.start()
+            for thread in running:
+                thread.join()
+        seen: defaultdict[bytes, list[int]] = defaultdict(list)
+        with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign(partitions)
+            left = sum(consumer.end_offsets(partitions).values())
+            while left:
+                for record in consumer.poll(10_000, 10_000):
+                    left -= 1
+                    assert record.partition == partition_for_key(record.key, 3)
+                    seen[record.key].append(int(record.value))
+    expected = {b"%d-%d" % (mine, rest): [n for n in range(count) if n % 7 == rest] for mine in range(threads) for rest in range(7)}
+    assert seen == expected
+    assert told == {key: [number for number in numbers if number % 3 == 0] for key, numbers in expected.items()}

@@ -18,10 +18,15 @@ def test_what_the_page_shows_works(bootstrap: str, capsys: pytest.CaptureFixture
         for name in ("greetings", "farewells", "shouts"):
             admin.try_create_topics([NewTopic(name, 1, 1)])
     snippets = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(snippets) == 4
+    assert len(snippets) == 8
     for snippet in snippets:
         exec(compile(snippet.replace("localhost:9092", bootstrap), "docs/producer.md", "exec"), {})
-    assert "topic='greetings'" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "topic='greetings'" in said
+    assert "written at offset" in said
+    assert "no more countries" in said
+    assert "the key of a record for topic farewells cannot be serialized by uuid" in said
+    assert "ok RecordMetadata" in said
     with Admin(bootstrap_servers=bootstrap) as admin:
         states = admin.describe_transactions(["greeter-2"])
         assert states["greeter-2"].state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)

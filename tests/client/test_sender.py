@@ -653,3 +653,50 @@ def test_a_batch_of_a_topic_that_has_failed_takes_no_more_records() -> None:
     flight.sender.fail_topic("t", KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert gatherer.take(None, b"1", 1) is None
     assert flight.accumulator.used == 0
+
+
+def test_a_node_that_takes_nothing_is_late_after_the_timeout_until_it_takes_something() -> None:
+    accumulator = Accumulator(200, 0, 1 << 20)
+    sender = Sender(CONFIG._replace(availability_timeout_ms=100, delivery_timeout_ms=60_000), accumulator, Backoff(5, 50, random.Random(1)))
+    sender.on_producer_id(7, 0)
+
+    def late_at(now_ms: int, *, connected: bool) -> bool:
+        accumulator.append(TopicPartition("t", 0), 0, None, b"x", (), now_ms)
+        sender.poll(view_of([1]), lambda _: connected, now_ms)
+        return sender.is_late(1)
+
+    assert not sender.is_late(1), "nobody has asked it yet"
+    assert not late_at(10_000, connected=False)
+    assert not late_at(10_100, connected=False)
+    assert late_at(10_101, connected=False)
+    assert not late_at(10_102, connected=True)
+    assert not late_at(10_200, connected=False)
+    assert late_at(10_203, connected=False)
+
+
+def test_without_the_timeout_no_node_is_late() -> None:
+    accumulator = Accumulator(200, 0, 1 << 20)
+    sender = Sender(CONFIG, accumulator, Backoff(5, 50, random.Random(1)))
+    sender.on_producer_id(7, 0)
+    accumulator.append(TopicPartition("t", 0), 0, None, b"x", (), 0)
+    for now_ms in (0, 4000):
+        sender.poll(view_of([1]), lambda _: False, now_ms)
+        assert not sender.is_late(1)
+
+
+def test_what_was_sent_leaves_the_memory() -> None:
+    accumulator = Accumulator(200, 0, 1 << 20)
+    sender = Sender(CONFIG, accumulator, Backoff(5, 50, random.Random(1)))
+    sender.on_producer_id(7, 0)
+    for send in (True, False):
+        taken = accumulator.append(TopicPartition("t", 0), 0, None, b"x", (), 0)
+        assert taken is not None
+        gatherer = taken[0].gatherer
+        assert gatherer is not None
+        assert gatherer.records
+        if send:
+            (dispatch,) = sender.poll(view_of([1]), lambda _: True, 0).dispatches
+            sender.on_response(dispatch, [BatchAnswer(ErrorCode.NONE, 0)], 0)
+        else:
+            sender.abort(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "closed"))
+        assert gatherer.records == [], "a gatherer may be kept for longer than its batch"

@@ -362,7 +362,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="gathered-bytes-forgotten",
-        path="client/producer/engine.py",
+        path="client/producer/routing.py",
         before="            sticky.took(self._gathered_from[info.name] - gatherer.room)\n",
         after="            pass\n",
         breaks="Records without keys stay on one partition for ever.",
@@ -370,8 +370,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="large-record-gathered",
-        path="client/producer/engine.py",
-        before="gatherer.is_atomic and self._batch_size <= self._max_record",
+        path="client/producer/routing.py",
+        before="gatherer.is_atomic and self._gathers",
         after="gatherer.is_atomic",
         breaks="A record beyond max.request.size is taken where batch.size is larger.",
         tests="client/test_gathering.py",
@@ -954,11 +954,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "sticky-to-leaderless",
-        "client/core/partitioner.py",
-        "if current is None or self._bytes >= self._batch_size or current not in available:",
-        "if current is None or self._bytes >= self._batch_size:",
+        "client/producer/routing.py",
+        " and (part.leader >= 0 or all(other.leader < 0 for other in info.partitions.values()))",
+        "",
         "Records without a key go on to a partition that has lost its leader.",
-        "client/test_partitioner.py::test_a_partition_that_lost_its_leader_is_left_at_once",
+        "client/test_producer_hooks.py::test_a_partition_that_lost_its_leader_is_left_at_once",
     ),
     Mutant(
         "one-expired-a-look",

@@ -423,7 +423,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "one-object-twice",
-        _INTERCEPTORS,
+        "client/plugins.py",
         "    if any(chosen.count(each) > 1 for each in chosen):",
         "    if False:",
         "Records pass the same interceptor twice.",

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from odradek.client.admin.blocking import Admin as Admin
     from odradek.client.consumer.aio import AsyncConsumer as AsyncConsumer
     from odradek.client.consumer.blocking import Consumer as Consumer
+    from odradek.client.consumer.deserializers import RecordDeserializationError as RecordDeserializationError
     from odradek.client.consumer.listeners import RebalanceListener as RebalanceListener
     from odradek.client.core.offsets import CommitFailed as CommitFailed
+    from odradek.client.core.partitioner import Partitioner as Partitioner
     from odradek.client.core.positions import LogTruncation as LogTruncation
     from odradek.client.core.positions import OffsetOutOfRange as OffsetOutOfRange
     from odradek.client.core.sasl import OAuthToken as OAuthToken
+    from odradek.client.core.serialization import SerializationError as SerializationError
     from odradek.client.core.subscription import SubscriptionPattern as SubscriptionPattern
     from odradek.client.core.transactions import IllegalTransactionState as IllegalTransactionState
     from odradek.client.core.transactions import PreparedTransaction as PreparedTransaction
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from odradek.client.types import ConsumerRecord as ConsumerRecord
     from odradek.client.types import NewTopic as NewTopic
     from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
+    from odradek.client.types import ProducerRecord as ProducerRecord
     from odradek.client.types import RecordMetadata as RecordMetadata
 
 _HOMES = {
@@ -59,12 +63,16 @@ _HOMES = {
     "NewTopic": "odradek.client.types",
     "OAuthToken": "odradek.client.core.sasl",
     "OffsetAndMetadata": "odradek.client.types",
+    "Partitioner": "odradek.client.core.partitioner",
     "PreparedTransaction": "odradek.client.core.transactions",
     "Producer": "odradek.client.producer.blocking",
+    "ProducerRecord": "odradek.client.types",
     "RebalanceListener": "odradek.client.consumer.listeners",
     "OffsetOutOfRange": "odradek.client.core.positions",
+    "RecordDeserializationError": "odradek.client.consumer.deserializers",
     "RecordFuture": "odradek.client.producer.futures",
     "RecordMetadata": "odradek.client.types",
+    "SerializationError": "odradek.client.core.serialization",
     "SubscriptionPattern": "odradek.client.core.subscription",
     "TopicPartition": "odradek.base.ids",
     "TransactionAborted": "odradek.client.core.transactions",
@@ -89,11 +97,15 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetOutOfRange",
+    "Partitioner",
     "PreparedTransaction",
     "Producer",
+    "ProducerRecord",
     "RebalanceListener",
+    "RecordDeserializationError",
     "RecordFuture",
     "RecordMetadata",
+    "SerializationError",
     "SubscriptionPattern",
     "TopicPartition",
     "TransactionAborted",

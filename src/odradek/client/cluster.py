@@ -259,17 +259,21 @@ class Cluster:
             raise KafkaError(code_of(answer.error_code), answer.error_message or f"{node.versions.node} is no controller")
         return controllers_as_metadata(answer)
 
-    def known_topic(self, name: str) -> TopicInfo | None:
-        """The topic as last seen, None when it has to be asked for."""
+    def known_topic(self, name: str, partition: int | None = None) -> TopicInfo | None:
+        """The topic as last seen, None when it has to be asked for: also when it did not have the partition then."""
         info = self.metadata.view.topics.get(name)
         self.metadata.used.add(name)
-        return info if info is not None and info.error is ErrorCode.NONE else None
+        if info is None or info.error is not ErrorCode.NONE or (partition is not None and partition not in info.partitions):
+            return None
+        return info
 
-    async def topic(self, name: str, *, allow_auto_create: bool = False, timeout_ms: int | None = None) -> TopicInfo:
-        """The topic with its leaders, as seen within metadata.max.age.ms; KafkaError when it does not exist (by the end of the time limit)
-        or may not be seen.
+    async def topic(
+        self, name: str, partition: int | None = None, *, allow_auto_create: bool = False, timeout_ms: int | None = None
+    ) -> TopicInfo:
+        """The topic with its leaders, as seen within metadata.max.age.ms, or asked for because it did not have the partition; KafkaError
+        when it does not exist (by the end of the time limit) or may not be seen.
         """
-        known = self.known_topic(name)
+        known = self.known_topic(name, partition)
         if known is not None and self.metadata.due_in_ms(self.now_ms()) > 0:
             return known
         self.metadata.want([name])

@@ -14,6 +14,7 @@ from odradek.client.common_keys import ADMIN_KEYS, CALLABLES, COMMON_KEYS, METAD
 from odradek.client.core.reset_policy import ResetPolicy
 from odradek.config.definition import (
     BOOLEAN,
+    CLASS,
     HIGH,
     INT,
     LIST,
@@ -87,6 +88,39 @@ PRODUCER_KEYS: tuple[Key, ...] = (
     ),
     Key("enable.idempotence", BOOLEAN, "true", LOW, "No duplicates and no reordering when the producer retries."),
     Key("max.in.flight.requests.per.connection", INT, "5", LOW, "Requests without an answer yet, per broker.", at_least(1)),
+    Key(
+        "partitioner.class",
+        CLASS,
+        None,
+        MEDIUM,
+        "Who chooses partitions, instead of keys and load: a function, an object with partition(...), or Java's RoundRobinPartitioner.",
+    ),
+    Key("partitioner.ignore.keys", BOOLEAN, "false", MEDIUM, "Whether records with a key go where those without one do."),
+    Key(
+        "partitioner.adaptive.partitioning.enable",
+        BOOLEAN,
+        "true",
+        LOW,
+        "Whether partitions whose queues are short get more of the records without a key (KIP-794).",
+    ),
+    Key(
+        "partitioner.availability.timeout.ms",
+        LONG,
+        "0",
+        LOW,
+        "Records without a key avoid a partition whose leader has taken nothing for so long, milliseconds; 0 never does. Only with "
+        "partitioner.adaptive.partitioning.enable.",
+        at_least(0),
+    ),
+    Key(
+        "key.serializer",
+        STRING,
+        None,
+        HIGH,
+        "What keys are made into bytes by: a function, or a name: bytes, string, json, long, ...; without it bytes and text are sent.",
+    ),
+    Key("value.serializer", STRING, None, HIGH, "What values are made into bytes by, as key.serializer."),
+    Key("interceptor.classes", LIST, "", LOW, "Objects, classes or import paths with on_send(record), on_acknowledgement(...), close()."),
     Key("retries", INT, "2147483647", HIGH, "How often a failed batch is sent again within delivery.timeout.ms.", between(0, 2147483647)),
 )
 
@@ -155,20 +189,12 @@ PRODUCER_CONFIG = ConfigDef(PRODUCER_KEYS)
 CONSUMER_CONFIG = ConfigDef(CONSUMER_KEYS)
 ADMIN_CONFIG = ConfigDef(COMMON_KEYS, ADMIN_KEYS)
 
-_SERIALIZERS = "serializers are not served by this client yet: it takes and gives bytes and text"
-_PARTITIONERS = "other partitioners are not served by this client yet: send() takes a partition"
 _SHARE = "share groups are not served by this client"
 
 NOT_SERVED_YET: dict[str, str] = {
     **REFUSED,
     "internal.leave.group.on.close": "it is internal: close(leave_group=False) leaves no group",
     "internal.throw.on.fetch.stable.offset.unsupported": "it is internal",
-    "key.serializer": _SERIALIZERS,
-    "value.serializer": _SERIALIZERS,
-    "partitioner.adaptive.partitioning.enable": _PARTITIONERS,
-    "partitioner.availability.timeout.ms": _PARTITIONERS,
-    "partitioner.class": _PARTITIONERS,
-    "partitioner.ignore.keys": _PARTITIONERS,
     "share.acknowledgement.mode": _SHARE,
     "share.acquire.mode": _SHARE,
 }

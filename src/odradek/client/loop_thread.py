@@ -40,6 +40,11 @@ class LoopThread:
         """Whether the thread runs in this process (a fork does not take it along)."""
         return self._process_id == os.getpid() and self._thread.is_alive()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in the loop, as callbacks do."""
+        return threading.current_thread() is self._thread
+
     def run(self, action: Callable[[], Awaitable[T]]) -> T:
         """Calls `action` in the loop and returns the result of what it gives; Ctrl-C cancels that.
 
@@ -47,7 +52,7 @@ class LoopThread:
         """
         if not self.usable:
             raise OdradekError("this client was made before a fork: make clients in the process that uses them")
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             raise OdradekError("a blocking client cannot be called from its own callbacks; hand the work to another thread")
         result: Future[T] = Future()
         try:

@@ -23,6 +23,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionInfo",
+    "ProducerRecord",
     "RecordMetadata",
     "TopicInfo",
     "TopicPartition",
@@ -41,6 +42,20 @@ ArrowRows: TypeAlias = Any
 """A pyarrow.RecordBatch or pyarrow.Table."""
 
 HeadersInput: TypeAlias = Mapping[str, Content] | Sequence[tuple[str, Content]] | None
+"""Headers of a record to send."""
+
+
+class ProducerRecord(NamedTuple):
+    """A record as it is given to `send`, for interceptors of the producer. `partition` None: any, or where the key says; `timestamp` is
+    Unix milliseconds, None for now.
+    """
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    headers: HeadersInput = None
+    timestamp: int | None = None
 
 
 class RecordMetadata(NamedTuple):

@@ -72,6 +72,7 @@ _REFUSED_CLIENT_KEYS = {
     "value.serializer": "values are written as they are: cast the column to string or binary",
     "enable.auto.commit": "no offsets are committed, Spark keeps them in its checkpoint",
     "interceptor.classes": "interceptors could change what Spark counts on",
+    "partitioner.class": "rows go where their column partition or their key says",
 }
 """`kafka.` keys that the connector refuses, too."""
 

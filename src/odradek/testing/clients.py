@@ -15,20 +15,22 @@ from odradek.client.consumer.aio import AsyncConsumer
 from odradek.client.consumer.engine import ConsumerEngine
 from odradek.client.producer.aio import AsyncProducer
 from odradek.client.producer.engine import ProducerEngine
+from odradek.client.producer.hooks import Given
 from odradek.testing.loop import SimulatedClock
 
 
 class SimulatedProducer(AsyncProducer):
     """`AsyncProducer` with a clock and randomness of its own."""
 
-    def __init__(self, clock: SimulatedClock, rng: random.Random, **settings: Setting) -> None:
+    def __init__(self, clock: SimulatedClock, rng: random.Random, **settings: Given) -> None:
         super().__init__(**settings)
         self._clock = clock
         self._rng = rng
 
     async def start(self) -> Self:
         if self._engine is None:
-            self._engine = ProducerEngine(self._config, Cluster(self._config, clock=self._clock, rng=self._rng))
+            config, hooks = self._settings
+            self._engine = ProducerEngine(config, Cluster(config, clock=self._clock, rng=self._rng), hooks)
         return self
 
 

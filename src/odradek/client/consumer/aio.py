@@ -48,7 +48,7 @@ class AsyncConsumer:
     def __init__(self, config: Mapping[str, Setting | Deserializer] | None = None, /, **settings: Setting | Deserializer) -> None:
         """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit.
 
-        key.deserializer and value.deserializer are functions of bytes, or names: bytes, string, json, short, integer, long, float, double.
+        key.deserializer and value.deserializer are functions of bytes, or names (docs/consumer.md).
         """
         given: dict[str, Any] = {}
         for name, value in [*(config or {}).items(), *settings.items()]:

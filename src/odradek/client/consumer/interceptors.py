@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from typing import Any, TypeAlias
 
-from odradek.base.errors import ConfigError
+from odradek.client import plugins
 from odradek.client.core.offsets import Offsets
 from odradek.client.types import ConsumerRecord
 
@@ -62,42 +61,5 @@ def take_interceptors(settings: dict[str, Any]) -> Interceptors | None:
 
     ConfigError for what cannot be imported or made, has none of an interceptor's methods, or is named twice.
     """
-    names = [name for name in (_KEY, _KEY.replace(".", "_")) if name in settings]
-    if len(names) > 1:
-        raise ConfigError(f"Configuration {_KEY} is given twice")
-    given: Any = settings.pop(names[0]) if names else None
-    chosen: list[Any]
-    if isinstance(given, str):
-        chosen = [path.strip() for path in given.split(",") if path.strip()]
-    elif isinstance(given, (list, tuple)):
-        chosen = list(given)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    else:
-        chosen = [] if given is None else [given]
-    if any(chosen.count(each) > 1 for each in chosen):
-        raise ConfigError(f"Invalid value for configuration {_KEY}: an interceptor is named twice")
-    interceptors = [_made(each) for each in chosen]
-    if not interceptors:
-        return None
-    for each in interceptors:
-        if hasattr(each, "configure"):
-            each.configure(dict(settings))
-    return Interceptors(interceptors)
-
-
-def _made(given: object) -> Interceptor:
-    found = _imported(given) if isinstance(given, str) else given
-    try:
-        made = found() if isinstance(found, type) else found
-    except Exception as error:
-        raise ConfigError(f"Invalid value {given} for configuration {_KEY}: {error}") from error
-    if not any(callable(getattr(made, method, None)) for method in _METHODS):
-        raise ConfigError(f"Invalid value {given} for configuration {_KEY}: it has none of {', '.join(_METHODS)}")
-    return made
-
-
-def _imported(path: str) -> object:
-    module, _, name = path.replace(":", ".").rpartition(".")
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"Invalid value {path} for configuration {_KEY}: {error}") from error
+    interceptors = plugins.made_all(_KEY, plugins.take(settings, _KEY), _METHODS, settings)
+    return Interceptors(interceptors) if interceptors else None

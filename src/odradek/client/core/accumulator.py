@@ -106,7 +106,7 @@ class Batch:
         self.pieces: tuple[Batch, ...] = ()
         """The batches that took over the records, in order, when the broker found this one too large."""
         self._finished = False
-        self._callbacks: list[tuple[Callable[[], object], int, int | None]] = []
+        self._callbacks: deque[tuple[Callable[[], object], int, int | None]] = deque()
 
     @property
     def record_count(self) -> int:
@@ -171,7 +171,7 @@ class Batch:
         self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
         self._finished = True
         self.payload = None
-        self.records = []
+        self.records.clear()
         self._run_callbacks()
 
     def replace_by(self, pieces: Sequence[Batch]) -> None:
@@ -193,7 +193,7 @@ class Batch:
         # Two threads may get here at once (a completion and a late `add_callback`): popping hands each callback to one of them.
         while self._callbacks:
             try:
-                callback, first, record_count = self._callbacks.pop(0)
+                callback, first, record_count = self._callbacks.popleft()
             except IndexError:
                 return
             if self.pieces:
@@ -266,6 +266,12 @@ class Accumulator:
         batch.records.extend(records)
         batch.gatherer.room -= size
         return first
+
+    def is_filling(self, topic_partition: TopicPartition, size: int) -> bool:
+        """Whether the partition's last batch would take a record of so many bytes."""
+        queue = self.queues.get(topic_partition)
+        gatherer = queue[-1].gatherer if queue else None
+        return gatherer is not None and size <= gatherer.room
 
     def close(self, batch: Batch) -> None:
         """The batch takes no more records."""

@@ -57,6 +57,8 @@ class SenderConfig(NamedTuple):
     batch_size: int
     compression: Compression
     compression_level: int | None
+    availability_timeout_ms: int = 0
+    """After how long a node that takes nothing is late, 0 for never."""
 
 
 class Dispatch(NamedTuple):
@@ -112,9 +114,11 @@ class Sender:
         "_closed",
         "_config",
         "_flying",
+        "_late_by_ms",
         "_nodes",
         "_on_release",
         "_partitions",
+        "_taken_ms",
         "_transactions",
         "producer_epoch",
         "producer_id",
@@ -137,6 +141,8 @@ class Sender:
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._nodes: dict[int, int] = {}
         self._flying = 0
+        self._taken_ms: dict[int, int] = {}
+        self._late_by_ms: dict[int, int] = {}
         self._closed = False
         self.producer_id = -1
         self.producer_epoch = -1
@@ -182,14 +188,29 @@ class Sender:
             leader = view.leader(topic_partition)
             if leader is None:
                 needs_metadata = True
-            elif not is_connected(leader):
+                continue
+            connected = is_connected(leader)
+            takes = connected and self._nodes.get(leader, 0) < self._config.max_in_flight
+            if self._config.availability_timeout_ms > 0:
+                self._watch(leader, now_ms, takes=takes)
+            if not connected:
                 connect.add(leader)
             elif transactions is not None and not transactions.admits(topic_partition):
                 needs_partitions = True
-            elif self._may_send(topic_partition, queue[0]) and self._nodes.get(leader, 0) < self._config.max_in_flight:
+            elif takes and self._may_send(topic_partition, queue[0]):
                 self._choose(chosen.setdefault(leader, []), queue)
         dispatches = [self._dispatch(node, batches) for node, batches in chosen.items() if batches]
         return Work(dispatches, connect, needs_metadata, False, wake, needs_partitions)
+
+    def _watch(self, node_id: int, now_ms: int, *, takes: bool) -> None:
+        """Something is ready for the node, which takes it now or does not."""
+        if takes:
+            self._taken_ms[node_id] = now_ms
+        self._late_by_ms[node_id] = now_ms - self._taken_ms.setdefault(node_id, now_ms)
+
+    def is_late(self, node_id: int) -> bool:
+        """Whether something waited for the node longer than `availability_timeout_ms`, when it was last looked at."""
+        return self._late_by_ms.get(node_id, 0) > self._config.availability_timeout_ms
 
     def _choose(self, batches: list[Batch], queue: deque[Batch]) -> None:
         total = sum(len(batch.payload or b"") for batch in batches)
@@ -273,7 +294,8 @@ class Sender:
                 base_sequence=batch.base_sequence,
                 transactional=self._transactions is not None,
             )
-            batch.records = []
+            # The gatherer that filled it may be kept and has the same list.
+            batch.records.clear()
         elif batch.has_sequence and not batch.payload_has_sequence:
             batch.payload = with_producer(
                 batch.payload, batch.producer_id, batch.producer_epoch, batch.base_sequence, transactional=self._transactions is not None

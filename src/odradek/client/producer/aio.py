@@ -14,27 +14,28 @@ from typing import Self, cast
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
+from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.transactions import PreparedTransaction, State
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
+from odradek.client.producer.hooks import Delivered, Given, Hooks, producer_settings
 from odradek.client.producer.transactions import GivenOffsets
-from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, RecordMetadata
+from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, RecordMetadata, encode_content
 
 
 class AsyncProducer:
     """Sends records in the background, in batches, without duplicates or reordering (idempotence is the default)."""
 
-    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
+    def __init__(self, config: Mapping[str, Given] | None = None, /, **settings: Given) -> None:
         """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
-        self._config = ClientConfig(PRODUCER_CONFIG, config, **settings)
+        self._settings = producer_settings(config, settings)
         self._engine: ProducerEngine | None = None
 
     async def start(self) -> Self:
         """Starts the sender; connections are made when they are needed."""
         if self._engine is None:
-            self._engine = ProducerEngine(self._config)
+            self._engine = ProducerEngine(self._settings.config, hooks=self._settings.hooks)
         return self
 
     async def __aenter__(self) -> Self:
@@ -59,21 +60,64 @@ class AsyncProducer:
         partition: int | None = None,
         headers: HeadersInput = None,
         timestamp: int | None = None,
+        on_delivery: Delivered | None = None,
     ) -> RecordFuture:
         """Queues a record; awaiting what it returns gives the RecordMetadata, or raises the KafkaError of a refused record.
 
         Waits for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
+
+        `on_delivery(metadata, error)` is called once in the client's event loop, records of a partition in their order: it must not block.
+        What it raises is logged. It is not called for an error that send() raises.
         """
         engine = self.engine
-        if key is None and partition is None and headers is None:
-            gatherer = engine.gatherers.get(topic)
-            if gatherer is not None:
-                ticket = gatherer.take(None, value, timestamp)
-                if ticket is not None:
-                    return cast(RecordFuture, ticket)
+        if engine.hooks is not None:
+            return await self._send_hooked(engine.hooks, ProducerRecord(topic, value, key, partition, headers, timestamp), on_delivery)
+        if key is not None and type(key) is not bytes:
+            key = encode_content(key)
+        if type(value) is str:
+            value = value.encode()
+        if partition is None and headers is None:
+            if on_delivery is not None:
+                ticket = engine.gather_told(topic, key, value, timestamp, on_delivery)
+            elif key is not None:
+                ticket = engine.gather(topic, key, value, timestamp)
+            else:
+                gatherer = engine.gatherers.get(topic)
+                ticket = None if gatherer is None else gatherer.take(None, value, timestamp)
+            if ticket is not None:
+                return cast(RecordFuture, ticket)
         deadline = engine.deadline_ms()
-        info = engine.cluster.known_topic(topic) or await engine.topic(topic)
-        while (taken := engine.append(info, value, key, partition, headers, timestamp)) is None:
+        info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
+        return await self._queue(info, value, key, partition, headers, timestamp, on_delivery, deadline)
+
+    async def _send_hooked(self, hooks: Hooks, given: ProducerRecord, on_delivery: Delivered | None) -> RecordFuture:
+        engine = self.engine
+        deadline = engine.deadline_ms()
+        record = hooks.intercepted(given)
+        try:
+            ready = hooks.serialized(record)
+            wanted = ready.partition
+            info = engine.cluster.known_topic(ready.topic, wanted) or await engine.topic(ready.topic, wanted)
+            partition = hooks.partition(record, ready, info, engine.cluster.view)
+            told = hooks.told(on_delivery)
+            return await self._queue(info, ready.value, ready.key, partition, ready.headers, ready.timestamp, told, deadline)
+        except BaseException as error:
+            hooks.not_sent(record, error)
+            raise
+
+    async def _queue(
+        self,
+        info: TopicInfo,
+        value: Content,
+        key: Content,
+        partition: int | None,
+        headers: HeadersInput,
+        timestamp: int | None,
+        told: Delivered | None,
+        deadline: int,
+    ) -> RecordFuture:
+        engine = self.engine
+        while (taken := engine.append(info, value, key, partition, headers, timestamp, told)) is None:
             await engine.wait_for_room(deadline)
         future, wake = taken
         if wake:
@@ -98,11 +142,14 @@ class AsyncProducer:
     ) -> list[RecordFuture]:
         """The fast way for many records without keys and headers: a few operations per batch instead of per record.
 
-        Returns one future per run of records that went into the same batch, in order; it has the metadata of the run's first record.
+        Returns one future per run of records that went into the same batch, in order; it has the metadata of the run's first record. With
+        serializers, interceptors or partitioner.class it is `send` for each, with as many futures.
         """
         engine = self.engine
+        if engine.hooks is not None:
+            return [await self.send(topic, value, partition=partition, timestamp=timestamp) for value in values]
         deadline = engine.deadline_ms()
-        info = engine.cluster.known_topic(topic) or await engine.topic(topic)
+        info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
         futures: list[RecordFuture] = []
         start = 0
         while start < len(values):
@@ -125,10 +172,12 @@ class AsyncProducer:
         A batch has `batch.size` bytes, 256 KiB unless that is set.
 
         ValueError for a partition or a column that there is not, before anything is sent; KeyError without `value`; OdradekError without
-        pyarrow.
+        pyarrow, and with serializers, interceptors or partitioner.class.
         """
         engine = self.engine
-        info = engine.cluster.known_topic(topic) or await engine.topic(topic)
+        if engine.hooks is not None:
+            engine.hooks.refuse("send_batch()")
+        info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
         # Encoding a million rows would hold up the loop.
         encoded = await asyncio.get_running_loop().run_in_executor(None, engine.encode_rows, info, rows, partition)
         futures: list[RecordFuture] = []
@@ -143,6 +192,8 @@ class AsyncProducer:
     async def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
         """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow."""
         engine = self.engine
+        if engine.hooks is not None:
+            engine.hooks.refuse("send_encoded()")
         deadline = engine.deadline_ms()
         if engine.cluster.known_topic(target.topic) is None:
             await engine.topic(target.topic)
@@ -216,6 +267,7 @@ class AsyncProducer:
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""
-        engine = self._engine
-        if engine is not None:
-            await engine.close(timeout_s)
+        if self._engine is not None:
+            await self._engine.close(timeout_s)
+        if self._settings.hooks is not None:
+            self._settings.hooks.close()

@@ -32,11 +32,12 @@ class EncodedRows(NamedTuple):
 class RowEncoder:
     """Divides rows among partitions, by their column `partition`, else by their key as `send` does, and encodes them."""
 
-    def __init__(self, max_batch_bytes: int, compression: Compression, level: int | None) -> None:
+    def __init__(self, max_batch_bytes: int, compression: Compression, level: int | None, *, ignore_keys: bool = False) -> None:
         """`max_batch_bytes` bounds a batch before compression; one row that is larger travels alone."""
         self._max_batch_bytes = max_batch_bytes
         self._compression = compression
         self._level = level
+        self._ignore_keys = ignore_keys
 
     def encode(self, topic: str, rows: ArrowRows, partitions: Sequence[int], partition: int | None, stamp_ms: int) -> list[EncodedRows]:
         """The rows as batches, in the order of the rows within a partition. `partitions` are the topic's; `partition` is for all rows; rows
@@ -66,7 +67,7 @@ class RowEncoder:
     ) -> Iterator[tuple[int | None, pa.RecordBatch]]:
         import pyarrow.compute as pc
 
-        numbers = None if partition is not None else _numbers(rows, len(partitions))
+        numbers = None if partition is not None else _numbers(rows, len(partitions), ignore_keys=self._ignore_keys)
         rows = rows.select([name for name in rows.schema.names if name != "partition"])
         if numbers is None:
             chosen = [(partition, rows)]
@@ -82,15 +83,15 @@ class RowEncoder:
         yield from chosen
 
 
-def _numbers(rows: pa.RecordBatch, count: int) -> pa.Array | None:
-    """The partition of each row: the column's, else by key, else null; None when no row has either."""
+def _numbers(rows: pa.RecordBatch, count: int, *, ignore_keys: bool) -> pa.Array | None:
+    """The partition of each row: the column's, else by key unless these are ignored, else null; None when no row has either."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     names = rows.schema.names
     asked = rows.column("partition").cast(pa.int32()) if "partition" in names else None
     by_key: pa.Array | None = None
-    if "key" in names and rows.column("key").null_count < rows.num_rows and (asked is None or asked.null_count):
+    if not ignore_keys and "key" in names and rows.column("key").null_count < rows.num_rows and (asked is None or asked.null_count):
         keys = rows.column("key").cast(pa.binary()).dictionary_encode()
         hashed = pa.array([partition_for_key(key, count) for key in keys.dictionary.to_pylist()], pa.int32())
         by_key = hashed.take(keys.indices)

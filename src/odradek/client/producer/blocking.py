@@ -12,26 +12,31 @@ from types import TracebackType
 from typing import Self, cast
 
 from odradek.base.ids import TopicPartition
-from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.transactions import PreparedTransaction, State
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
+from odradek.client.producer.hooks import Delivered, Given, Hooks, ProducerSettings, producer_settings
 from odradek.client.producer.transactions import GivenOffsets
-from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput
+from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, encode_content
 from odradek.client.waiting import wait_in_moments
 
 
 class Producer:
     """As `AsyncProducer`, for code without an event loop; may be shared by threads."""
 
-    def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
+    def __init__(self, config: Mapping[str, Given] | None = None, /, **settings: Given) -> None:
         """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
-        self._config = ClientConfig(PRODUCER_CONFIG, config, **settings)
+        chosen = producer_settings(config, settings)
         self._thread = shared_loop()
-        self._engine = self._thread.run(lambda: _make(self._config))
+        try:
+            self._engine = self._thread.run(lambda: _make(chosen))
+        except BaseException:
+            if chosen.hooks is not None:
+                chosen.hooks.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -48,21 +53,63 @@ class Producer:
         partition: int | None = None,
         headers: HeadersInput = None,
         timestamp: int | None = None,
+        on_delivery: Delivered | None = None,
     ) -> RecordFuture:
         """Queues a record; `result()` of what it returns gives the RecordMetadata, or raises the KafkaError of a refused record.
 
         Blocks for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
+
+        `on_delivery(metadata, error)` is called once in the client's event loop, records of a partition in their order: it must not block.
+        What it raises is logged. It is not called for an error that send() raises.
         """
         engine = self._engine
-        if key is None and partition is None and headers is None:
-            gatherer = engine.gatherers.get(topic)
-            if gatherer is not None:
-                ticket = gatherer.take(None, value, timestamp)
-                if ticket is not None:
-                    return cast(RecordFuture, ticket)
+        if engine.hooks is not None:
+            return self._send_hooked(engine.hooks, ProducerRecord(topic, value, key, partition, headers, timestamp), on_delivery)
+        if key is not None and type(key) is not bytes:
+            key = encode_content(key)
+        if type(value) is str:
+            value = value.encode()
+        if partition is None and headers is None:
+            if on_delivery is not None:
+                ticket = engine.gather_told(topic, key, value, timestamp, on_delivery)
+            elif key is not None:
+                ticket = engine.gather(topic, key, value, timestamp)
+            else:
+                gatherer = engine.gatherers.get(topic)
+                ticket = None if gatherer is None else gatherer.take(None, value, timestamp)
+            if ticket is not None:
+                return cast(RecordFuture, ticket)
         deadline = engine.deadline_ms()
-        info = self._topic(topic)
-        while (taken := engine.append(info, value, key, partition, headers, timestamp)) is None:
+        info = self._topic(topic, partition)
+        return self._queue(info, value, key, partition, headers, timestamp, on_delivery, deadline)
+
+    def _send_hooked(self, hooks: Hooks, given: ProducerRecord, on_delivery: Delivered | None) -> RecordFuture:
+        engine = self._engine
+        deadline = engine.deadline_ms()
+        record = hooks.intercepted(given)
+        try:
+            ready = hooks.serialized(record)
+            info = self._topic(ready.topic, ready.partition)
+            partition = hooks.partition(record, ready, info, engine.cluster.view)
+            told = hooks.told(on_delivery)
+            return self._queue(info, ready.value, ready.key, partition, ready.headers, ready.timestamp, told, deadline)
+        except BaseException as error:
+            hooks.not_sent(record, error)
+            raise
+
+    def _queue(
+        self,
+        info: TopicInfo,
+        value: Content,
+        key: Content,
+        partition: int | None,
+        headers: HeadersInput,
+        timestamp: int | None,
+        told: Delivered | None,
+        deadline: int,
+    ) -> RecordFuture:
+        engine = self._engine
+        while (taken := engine.append(info, value, key, partition, headers, timestamp, told)) is None:
             self._wait_for_room(deadline)
         future, wake = taken
         if wake:
@@ -74,8 +121,10 @@ class Producer:
     ) -> list[RecordFuture]:
         """The fast way for many records without keys and headers; see `AsyncProducer.send_many`."""
         engine = self._engine
+        if engine.hooks is not None:
+            return [self.send(topic, value, partition=partition, timestamp=timestamp) for value in values]
         deadline = engine.deadline_ms()
-        info = self._topic(topic)
+        info = self._topic(topic, partition)
         futures: list[RecordFuture] = []
         start = 0
         while start < len(values):
@@ -92,7 +141,9 @@ class Producer:
     def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
         """Queues rows of Arrow columns, without a Python object per row; see `AsyncProducer.send_batch`."""
         engine = self._engine
-        info = self._topic(topic)
+        if engine.hooks is not None:
+            engine.hooks.refuse("send_batch()")
+        info = self._topic(topic, partition)
         futures: list[RecordFuture] = []
         for each in engine.encode_rows(info, rows, partition):
             deadline = engine.deadline_ms()
@@ -104,6 +155,8 @@ class Producer:
 
     def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
         """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow."""
+        if self._engine.hooks is not None:
+            self._engine.hooks.refuse("send_encoded()")
         deadline = self._engine.deadline_ms()
         self._topic(target.topic)
         while (future := self._engine.append_encoded(target, payload, record_count, timestamp)) is None:
@@ -170,9 +223,12 @@ class Producer:
         """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""
         if not self._engine.cluster.closed:
             self._thread.run(lambda: self._engine.close(timeout_s))
+        if self._engine.hooks is not None:
+            self._engine.hooks.close()
 
-    def _topic(self, name: str) -> TopicInfo:
-        return self._engine.cluster.known_topic(name) or self._thread.run(lambda: self._engine.topic(name))
+    def _topic(self, name: str, partition: int | None = None) -> TopicInfo:
+        engine = self._engine
+        return engine.cluster.known_topic(name, partition) or self._thread.run(lambda: engine.topic(name, partition))
 
     def _wait_for_room(self, deadline_ms: int) -> None:
         engine = self._engine
@@ -180,9 +236,12 @@ class Producer:
         with engine.lock:
             if not engine.is_full:
                 return
+            if self._thread.is_current:
+                # Nothing is acknowledged while a callback waits.
+                raise engine.no_room()
             if not wait_in_moments(engine.room.wait, (deadline_ms - engine.cluster.now_ms()) / 1000):
                 raise engine.no_room()
 
 
-async def _make(config: ClientConfig) -> ProducerEngine:
-    return ProducerEngine(config)
+async def _make(chosen: ProducerSettings) -> ProducerEngine:
+    return ProducerEngine(chosen.config, hooks=chosen.hooks)

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.client.clock import ClientClock
 from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
 from odradek.client.config import ClientConfig
-from odradek.client.core.accumulator import Accumulator, Batch, RecordTuple, record_size
+from odradek.client.core.accumulator import Accumulator, RecordTuple, record_size
 from odradek.client.core.data_requests import (
     LAST_PRODUCE_BY_NAME,
     LAST_PRODUCE_OF_ADDED_PARTITIONS,
@@ -27,11 +27,12 @@ from odradek.client.core.data_requests import (
     topic_ids,
 )
 from odradek.client.core.metadata import TopicInfo
-from odradek.client.core.partitioner import StickyPartitioner, partition_for_key
 from odradek.client.core.sender import Dispatch, Sender, SenderConfig
 from odradek.client.core.transactions import IllegalTransactionState, Transactions
 from odradek.client.producer.arrow import EncodedRows, RowEncoder
 from odradek.client.producer.futures import RecordFuture
+from odradek.client.producer.hooks import Delivered, Hooks, check_told
+from odradek.client.producer.routing import Router
 from odradek.client.producer.transactions import TransactionManager
 from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.types import ArrowRows, Content, HeadersInput, encode_content, encode_headers
@@ -40,7 +41,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.records.batch import read_header
-from odradek.records.codec import RECORD_OVERHEAD, Gatherer
+from odradek.records.codec import RECORD_OVERHEAD, Ticket
 from odradek.records.compression import Compression
 
 _NO_TIMEOUT = 2**31 - 1
@@ -63,13 +64,16 @@ def sender_config(config: ClientConfig) -> SenderConfig:
         batch_size=config.integer("batch.size"),
         compression=compression,
         compression_level=config.integer(level_key) if config.was_given(level_key) else None,
+        availability_timeout_ms=config.integer("partitioner.availability.timeout.ms"),
     )
 
 
 class ProducerEngine:
     """Made, started and closed in the loop."""
 
-    def __init__(self, config: ClientConfig, cluster: Cluster | None = None) -> None:
+    def __init__(self, config: ClientConfig, cluster: Cluster | None = None, hooks: Hooks | None = None) -> None:
+        """`hooks`: what records have to pass before they come here; None where there is nothing."""
+        self.hooks = hooks
         self._loop = asyncio.get_running_loop()
         self.cluster = cluster or Cluster(config)
         self.lock = threading.RLock()
@@ -87,15 +91,18 @@ class ProducerEngine:
             RecordFuture,
             time.time_ns if isinstance(clock, ClientClock) else lambda: clock.time_ms() * 1_000_000,
         )
-        self.gatherers: dict[str, Gatherer] = {}
-        """By topic, what takes records without a key or a wish for a partition, as long as no more has to be decided."""
         transactional_id = config.text("transactional.id") if config.was_given("transactional.id") else None
         core = Transactions(transactional_id) if transactional_id is not None else None
         self._transactional_id = transactional_id
         self._sender = Sender(self._settings, self._accumulator, self.cluster.backoff, self._released, core)
         self._transactions = None if core is None else TransactionManager(self.cluster, self._sender, core, self.lock, self.flush)
-        self._sticky: dict[str, StickyPartitioner] = {}
-        self._gathered_from: dict[str, int] = {}
+        self._ignores_keys = config.flag("partitioner.ignore.keys")
+        self._router = Router(config, self._accumulator, self._sender.is_late, self.cluster.rng)
+        self.gatherers = self._router.gatherers
+        self.gather = self._router.gather
+        """See `Router`: the way of most records, without the lock."""
+        self._told: Delivered | None = None
+        """The last function that was found to be one: most records have the same."""
         self._room_waiters: list[asyncio.Future[None]] = []
         self._helpers: dict[object, asyncio.Task[None]] = {}
         self._closing = False
@@ -115,29 +122,41 @@ class ProducerEngine:
         partition: int | None,
         headers: HeadersInput,
         timestamp: int | None,
+        told: Delivered | None = None,
     ) -> tuple[RecordFuture, bool] | None:
-        """The record's future and whether the loop has to be woken; None when there is no room. KafkaError when the record is too large."""
+        """The record's future and whether the loop has to be woken; None when there is no room. KafkaError when the record is too large.
+
+        `told` hears what becomes of it.
+        """
         key_bytes, value_bytes, header_pairs = encode_content(key), encode_content(value), encode_headers(headers)
         size = record_size(key_bytes, value_bytes, header_pairs)
         self._check_size(size)
+        if told is not None:
+            check_told(told)
         stamp = self.cluster.clock.time_ms() if timestamp is None else timestamp
         with self.lock:
             self._check_open()
-            target = self._target(info, key_bytes, partition, size)
+            target = self._router.target(info, key_bytes, partition, size)
             taken = self._accumulator.append(target, stamp, key_bytes, value_bytes, header_pairs, self.cluster.now_ms())
             if taken is None:
                 return None
             batch, index = taken
-            if key is None and partition is None:
-                self._gather(info.name, batch)
-            return RecordFuture(batch, index, stamp), index == 0 or batch.size >= self._batch_size
+            self._router.took(info, key_bytes, partition, size, batch)
+            future = RecordFuture(batch, index, stamp)
+            if told is not None:
+                future.when_delivered(told)
+            return future, index == 0 or batch.size >= self._batch_size
 
-    def _gather(self, topic: str, batch: Batch) -> None:
-        """Records for the topic go into this batch until it has no room left, or somebody closes it."""
-        gatherer = batch.gatherer
-        if gatherer is not None and gatherer.is_atomic and self._batch_size <= self._max_record:
-            self._gathered_from[topic] = gatherer.room
-            self.gatherers[topic] = gatherer
+    def gather_told(self, topic: str, key: bytes | None, value: Content, timestamp: int | None, told: Delivered) -> Ticket | None:
+        """As `gather`; `told` hears what becomes of the record, after those that were sent before it to the same partition."""
+        if told is not self._told:
+            check_told(told)
+            self._told = told
+        with self.lock:
+            ticket = self.gather(topic, key, value, timestamp)
+            if ticket is not None:
+                cast(RecordFuture, ticket).when_delivered(told)
+            return ticket
 
     def append_run(
         self, info: TopicInfo, values: Sequence[bytes | None], start: int, partition: int | None, timestamp: int | None
@@ -148,9 +167,12 @@ class ProducerEngine:
         records: list[RecordTuple] = list(zip(repeat(stamp), repeat(None), values[start:end], repeat(()), strict=False))
         with self.lock:
             self._check_open()
-            target = self._target(info, None, partition, size)
+            target = self._router.target(info, None, partition, size)
             taken = self._accumulator.append_many(target, records, size, self.cluster.now_ms())
-            return None if taken is None else (RecordFuture(taken[0], taken[1], stamp, end - start), end - start)
+            if taken is None:
+                return None
+            self._router.took(info, None, partition, size)
+            return RecordFuture(taken[0], taken[1], stamp, end - start), end - start
 
     def append_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int) -> RecordFuture | None:
         """Takes a whole record batch; None without room."""
@@ -164,15 +186,19 @@ class ProducerEngine:
         """The rows as batches, see `RowEncoder.encode`; without the engine's lock, in any thread."""
         need_pyarrow()
         size = min(self._rows_size, self._max_record)
-        encoder = RowEncoder(size, self._settings.compression, self._settings.compression_level)
+        settings = self._settings
+        encoder = RowEncoder(size, settings.compression, settings.compression_level, ignore_keys=self._ignores_keys)
         return encoder.encode(info.name, rows, sorted(info.partitions), partition, self.cluster.clock.time_ms())
 
     def append_rows(self, info: TopicInfo, rows: EncodedRows) -> RecordFuture | None:
         """Takes rows that are encoded; None without room."""
         with self.lock:
             self._check_open()
-            target = self._target(info, None, rows.partition, len(rows.payload))
-        return self.append_encoded(target, rows.payload, rows.record_count, read_header(rows.payload).base_timestamp)
+            target = self._router.target(info, None, rows.partition, len(rows.payload))
+            future = self.append_encoded(target, rows.payload, rows.record_count, read_header(rows.payload).base_timestamp)
+            if future is not None:
+                self._router.took(info, None, rows.partition, len(rows.payload))
+            return future
 
     def _run_length(self, values: Sequence[bytes | None], start: int) -> tuple[int, int]:
         """End of the run that fills a batch, and its estimated size: by a guess from the first values, then corrected."""
@@ -205,25 +231,6 @@ class ProducerEngine:
         if self._closing:
             raise ClientClosed("the producer is closed")
         return self._transactions
-
-    def _target(self, info: TopicInfo, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
-        if partition is not None:
-            if partition not in info.partitions:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"topic {info.name} has partitions 0 to {len(info.partitions) - 1}, not {partition}",
-                )
-            return TopicPartition(info.name, partition)
-        if key is not None:
-            return TopicPartition(info.name, partition_for_key(key, len(info.partitions)))
-        sticky = self._sticky.get(info.name)
-        if sticky is None:
-            sticky = self._sticky[info.name] = StickyPartitioner(self._batch_size, self.cluster.rng)
-        gatherer = self.gatherers.pop(info.name, None)
-        if gatherer is not None:
-            sticky.took(self._gathered_from[info.name] - gatherer.room)
-        candidates = [number for number, part in info.partitions.items() if part.leader >= 0] or list(info.partitions)
-        return TopicPartition(info.name, sticky.choose(candidates, size))
 
     def _released(self) -> None:
         self.room.notify_all()
@@ -287,9 +294,11 @@ class ProducerEngine:
         self._timer = None
         self.turn()
 
-    async def topic(self, name: str) -> TopicInfo:
-        """The topic's metadata, created by the broker if it does that; KafkaError after max.block.ms."""
-        return await self.cluster.topic(name, allow_auto_create=True, timeout_ms=self.max_block_ms)
+    async def topic(self, name: str, partition: int | None = None) -> TopicInfo:
+        """The topic's metadata, created by the broker if it does that; KafkaError after max.block.ms. It is asked for anew when the topic
+        did not have the partition.
+        """
+        return await self.cluster.topic(name, partition, allow_auto_create=True, timeout_ms=self.max_block_ms)
 
     async def flush(self) -> None:
         """Sends what waits without lingering, and returns when all of it is acknowledged or failed."""

@@ -56,6 +56,18 @@ class RecordFuture(Ticket):
         """Calls `callback(self)` once the outcome is known, in the client's event loop: it must not block."""
         self._when_done(lambda: callback(self))
 
+    def when_delivered(self, callback: Callable[[RecordMetadata, BaseException | None], object]) -> None:
+        """Calls `callback(metadata, error)` as `add_done_callback` does; with an error the metadata has no offset and timestamp (-1)."""
+        self._when_done(partial(self._tell, callback))
+
+    def _tell(self, callback: Callable[[RecordMetadata, BaseException | None], object]) -> None:
+        error: BaseException | None = None
+        try:
+            metadata = self._outcome()
+        except Exception as failure:
+            metadata, error = RecordMetadata(*self._batch.topic_partition, -1, -1), failure
+        callback(metadata, error)
+
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         if not self.done():
             loop = asyncio.get_running_loop()
@@ -68,11 +80,13 @@ class RecordFuture(Ticket):
         self._batch.add_callback(callback, self._first, self._record_count)
 
     def _outcome(self) -> RecordMetadata:
-        parts = list(self._batch.outcomes(self._first, self._record_count))
-        for batch, first, record_count in parts:
-            if batch.error is not None:
-                raise _error_of(batch, range(first, first + record_count))
-        batch, first, _ = parts[0]
+        batch, first = self._batch, self._first
+        if batch.pieces or batch.error is not None:
+            parts = list(batch.outcomes(first, self._record_count))
+            for batch, first, record_count in parts:
+                if batch.error is not None:
+                    raise _error_of(batch, range(first, first + record_count))
+            batch, first, _ = parts[0]
         offset = batch.base_offset + first if batch.base_offset >= 0 else -1
         timestamp = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp
         return RecordMetadata(batch.topic_partition.topic, batch.topic_partition.partition, offset, timestamp)

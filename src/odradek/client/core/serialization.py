@@ -1,0 +1,137 @@
+"""Kafka's standard serializers and deserializers by name (org.apache.kafka.common.serialization), byte for byte as Java writes them.
+
+Null is never written or read by one: None is null, and null is None.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ConfigError, OdradekError
+
+Serializer = Callable[[Any], Any]
+"""Makes bytes (or text, which goes out as UTF-8) of a key or value; not called for None, which goes out as null."""
+Deserializer = Callable[[bytes], Any]
+"""Makes something of the bytes of a key or value; not called for null, which stays None."""
+
+
+class SerializationError(OdradekError):
+    """A key or value that its serializer or deserializer cannot take (org.apache.kafka.common.errors.SerializationException)."""
+
+
+class Codec(NamedTuple):
+    """Both directions; without `read`, bytes are handed out as they are."""
+
+    write: Serializer
+    read: Deserializer | None
+
+
+_NAN: Final = b"\x7f\xf8" + bytes(6)
+
+
+def _number(form: str) -> Codec:
+    packed = struct.Struct(form)
+
+    def write(value: object) -> bytes:
+        if isinstance(value, bool):
+            raise TypeError("a bool is no number")
+        return packed.pack(value)
+
+    def read(data: bytes) -> Any:
+        return packed.unpack(data)[0]
+
+    return Codec(write, read)
+
+
+def _write_double(value: Any) -> bytes:
+    # As Double.doubleToLongBits: there is one NaN.
+    return _DOUBLE.write(value) if value == value else _NAN
+
+
+def _write_bytes(value: object) -> bytes:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)  # pyright: ignore[reportUnknownArgumentType]
+    raise TypeError(f"it is no bytes but {_named(value)}")
+
+
+def _write_text(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    raise TypeError(f"it is no str but {_named(value)}")
+
+
+def _write_json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _write_uuid(value: object) -> bytes:
+    if isinstance(value, UUID):
+        return str(value).encode()
+    raise TypeError(f"it is no uuid.UUID but {_named(value)}")
+
+
+def _read_uuid(data: bytes) -> UUID:
+    return UUID(data.decode())
+
+
+def _write_boolean(value: object) -> bytes:
+    if isinstance(value, bool):
+        return b"\x01" if value else b"\x00"
+    raise TypeError(f"it is no bool but {_named(value)}")
+
+
+def _read_boolean(data: bytes) -> bool:
+    if data not in (b"\x00", b"\x01"):
+        raise ValueError("a boolean is one byte, 0 or 1")
+    return data == b"\x01"
+
+
+def _void(_: object) -> Any:
+    raise ValueError("it has to be null")
+
+
+def _named(value: object) -> str:
+    return type(value).__name__
+
+
+_DOUBLE: Final = _number(">d")
+
+CODECS: Final[Mapping[str, Codec]] = {
+    "bytes": Codec(_write_bytes, None),
+    "string": Codec(_write_text, bytes.decode),
+    "json": Codec(_write_json, json.loads),
+    "short": _number(">h"),
+    "integer": _number(">i"),
+    "long": _number(">q"),
+    "float": _number(">f"),
+    "double": Codec(_write_double, _DOUBLE.read),
+    "boolean": Codec(_write_boolean, _read_boolean),
+    "uuid": Codec(_write_uuid, _read_uuid),
+    "void": Codec(_void, _void),
+}
+"""By short name. `json` is not Java's."""
+
+_JAVA: Final = "org.apache.kafka.common.serialization."
+_JAVAS_NAMES: Final = {
+    "ByteArray": "bytes",
+    "ByteBuffer": "bytes",
+    "Bytes": "bytes",
+    "UUID": "uuid",
+    **{name.title(): name for name in ("string", "short", "integer", "long", "float", "double", "boolean", "void")},
+}
+
+
+def named_codec(key: str, given: object) -> Codec:
+    """The codec that a short name or the name of Java's class stands for; `key` is such as value.serializer. ConfigError for others."""
+    kind = key.rpartition(".")[2].title()
+    name = str(given)
+    if name.startswith(_JAVA) and name.endswith(kind):
+        name = _JAVAS_NAMES.get(name.removeprefix(_JAVA).removesuffix(kind), name)
+    if name in CODECS:
+        return CODECS[name]
+    what = "the key or value" if kind == "Serializer" else "bytes"
+    raise ConfigError(f"Invalid value {given} for configuration {key}: it must be a function of {what}, or one of {', '.join(CODECS)}")

@@ -1,0 +1,54 @@
+"""key.serializer and value.serializer: how keys and values become bytes (org.apache.kafka.common.serialization.Serializer)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from odradek.client import plugins
+from odradek.client.core.serialization import SerializationError, Serializer, named_codec
+from odradek.client.types import ProducerRecord, encode_content
+
+
+class _Chosen(NamedTuple):
+    name: str
+    function: Serializer
+
+
+class Serializers(NamedTuple):
+    """Both; None takes bytes and text as they are."""
+
+    key: _Chosen | None
+    value: _Chosen | None
+
+    def apply(self, record: ProducerRecord) -> ProducerRecord:
+        """The record with bytes for key and value; SerializationError says which of them cannot be written, and what to do."""
+        return record._replace(
+            key=_written(record.topic, "key", self.key, record.key), value=_written(record.topic, "value", self.value, record.value)
+        )
+
+
+def _written(topic: str, part: str, chosen: _Chosen | None, content: object) -> bytes | None:
+    if content is None or chosen is None:
+        return encode_content(content)
+    try:
+        return encode_content(chosen.function(content))
+    except Exception as error:
+        raise SerializationError(
+            f"the {part} of a record for topic {topic} cannot be serialized by {chosen.name}: {error}; "
+            f"send what that takes, or set {part}.serializer to what fits the {part}"
+        ) from error
+
+
+def take_serializers(settings: dict[str, Any]) -> Serializers | None:
+    """Takes the two keys out of the settings; ConfigError for what is no function and no known name. None without either."""
+    found = Serializers(*(_resolve(name, settings) for name in ("key.serializer", "value.serializer")))
+    return found if found.key is not None or found.value is not None else None
+
+
+def _resolve(name: str, settings: dict[str, Any]) -> _Chosen | None:
+    chosen = plugins.take(settings, name)
+    if chosen is None:
+        return None
+    if callable(chosen):
+        return _Chosen(getattr(chosen, "__qualname__", type(chosen).__qualname__), chosen)
+    return _Chosen(str(chosen), named_codec(name, chosen).write)
