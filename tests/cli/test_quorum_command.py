@@ -18,7 +18,7 @@ from odradek.client import Admin
 from odradek.client.admin.types.cluster import QuorumInfo, QuorumReplicaState, RaftVoterEndpoint
 from odradek.client.core.metadata import Broker
 from odradek.handlers.table import APIS
-from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.testing.embedded import EmbeddedCluster
 from tests.cli.conftest import Command
 
@@ -188,11 +188,11 @@ BROKER = Broker(1, "h", 9092, None)
 
 def test_versions_that_both_sides_know_are_usable() -> None:
     rows = {row["api_key"]: row for row in version_rows(BROKER, {0: (0, 99), 3: (14, 15), 18: (0, 3), 999: (1, 2)}, "broker")}
-    assert [rows[0][name] for name in ("name", "min_version", "max_version", "usable")] == ["PRODUCE", 0, 99, 13]
+    assert [rows[0][name] for name in ("name", "min_version", "max_version", "usable")] == ["Produce", 0, 99, 13]
     assert rows[3]["usable"] is None  # too new
     assert rows[18]["usable"] == 3
     assert [rows[999][name] for name in ("name", "min_version", "max_version", "usable")] == ["UNKNOWN", 1, 2, None]
-    assert [rows[1][name] for name in ("name", "min_version", "max_version", "usable")] == ["FETCH", None, None, None]
+    assert [rows[1][name] for name in ("name", "min_version", "max_version", "usable")] == ["Fetch", None, None, None]
     assert list(rows) == sorted(rows)
     assert 52 not in rows  # Vote is for controllers
     assert {row["api_key"] for row in version_rows(BROKER, {}, "controller")} >= {52}
@@ -204,7 +204,7 @@ def test_each_broker_is_asked(cluster: EmbeddedCluster, command: Command) -> Non
     for node in cluster.ids:
         expected = {api.api_key: api.max_version for api in APIS if api.stands_on("broker")}
         expected[ApiKey.INIT_PRODUCER_ID] -= 1  # whose newest version is not stable
-        assert {(node, key.name, version) for key, version in expected.items()} == {each for each in served if each[0] == node}
+        assert {(node, API_INFO[key].name, version) for key, version in expected.items()} == {each for each in served if each[0] == node}
     assert all(row["usable"] is None or row["min_version"] <= row["usable"] <= row["max_version"] for row in rows)
     header, *lines = command("kafka-broker-api-versions", "--bootstrap-server", cluster.bootstrap_servers).out.splitlines()
     assert header.split() == ["BROKER", "API-KEY", "NAME", "MIN-VERSION", "MAX-VERSION", "USABLE"]

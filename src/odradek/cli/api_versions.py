@@ -78,7 +78,7 @@ def version_rows(broker: Broker, ranges: Ranges, scope: str) -> list[Row]:
                 "port": broker.port,
                 "rack": broker.rack,
                 "api_key": key,
-                "name": ApiKey(key).name if key in API_INFO else "UNKNOWN",
+                "name": API_INFO[ApiKey(key)].name if key in API_INFO else "UNKNOWN",
                 "min_version": low,
                 "max_version": high,
                 "usable": _usable(key, low, high),

@@ -57,7 +57,7 @@ def list_endpoints(fenced: bool, controllers: str | None, output: Output, bootst
             for each in sorted(found.brokers)
         ],
         output,
-        ["id", "host", "port", "rack", *(["state"] if fenced else []), "endpoint_type"],
+        ["id", "host", "port", "rack", *(["state"] if controllers is None else []), "endpoint_type"],
     )
 
 

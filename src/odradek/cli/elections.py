@@ -114,7 +114,7 @@ def unclean(
         if execute:
             return _elect(admin, ElectionType.UNCLEAN, wanted, output)
         rows, failed = _leaderless(admin, wanted)
-    _shown(rows, output, "No partition is without a leader.")
+    _shown(rows, output, "" if failed else "No partition is without a leader.")
     if rows:
         remark_dry_run(NAME)
     return 1 if failed else 0

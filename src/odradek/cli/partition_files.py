@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
@@ -68,10 +68,16 @@ def read_topics(path: Path) -> list[str]:
     return found
 
 
-def reassignment_json(replicas: dict[TopicPartition, Sequence[int]]) -> str:
+def reassignment_json(replicas: Mapping[TopicPartition, Sequence[int]], log_dirs: Mapping[TopicPartitionReplica, str] | None = None) -> str:
     """As kafka-reassign-partitions.sh writes and reads it."""
+    known = log_dirs or {}
     partitions = [
-        {"topic": where.topic, "partition": where.partition, "replicas": list(brokers), "log_dirs": [ANY_LOG_DIR] * len(brokers)}
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "replicas": list(brokers),
+            "log_dirs": [known.get(TopicPartitionReplica(where.topic, where.partition, broker), ANY_LOG_DIR) for broker in brokers],
+        }
         for where, brokers in sorted(replicas.items())
     ]
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))

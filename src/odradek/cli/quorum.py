@@ -12,10 +12,10 @@ from uuid import UUID
 import click
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
-from odradek.base.ids import uuid_from_string, uuid_to_string
+from odradek.base.ids import uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run, server_options
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.items import one_of
+from odradek.cli.items import id_of, one_of
 from odradek.cli.output import JSON, Output, Row, output_option, show
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.cluster import QuorumInfo, QuorumReplicaState, RaftVoterEndpoint
@@ -264,10 +264,7 @@ def remove_controller(
 
     `odradek quorum describe` shows the ids of directories (KIP-853).
     """
-    try:
-        directory_id = uuid_from_string(directory)
-    except ValueError as error:
-        raise click.UsageError(f"--controller-directory-id: {error}") from None
+    directory_id = id_of("--controller-directory-id", directory)
     with Admin(reached(bootstrap, settings, controllers)) as admin:
         if execute:
             try:

@@ -21,6 +21,7 @@ from odradek.cli.reassignment_steps import (
     active_directory_moves,
     clear_throttles,
     directory_rows,
+    log_dirs_of,
     move_directories,
     must_be_served,
     partition_rows,
@@ -81,7 +82,9 @@ def command() -> None:
     metavar="FILE",
     help='Topics as JSON: {"version": 1, "topics": [{"topic": "orders"}]}.',
 )
-@click.option("--broker-list", "brokers", required=True, callback=_brokers, metavar="ID,...", help="The brokers to spread them over.")
+@click.option(
+    "--broker-list", "--brokerlist", "brokers", required=True, callback=_brokers, metavar="ID,...", help="The brokers to spread them over."
+)
 @click.option("--disable-rack-aware", "without_racks", is_flag=True, help="Do not heed the racks of brokers.")
 @output_option
 @connection_options
@@ -104,11 +107,11 @@ def generate(
         known = {each.node_id: each.rack for each in admin.describe_cluster().brokers}
         _must_be_known(brokers, known)
         current = _places(admin, topics)
+        now = reassignment_json(current, log_dirs_of(admin, current))
     racks = {broker: None if without_racks else known[broker] for broker in brokers}
     if len({rack is None for rack in racks.values()}) > 1:
         raise OdradekError("not all of these brokers have a rack; --disable-rack-aware does without")
-    proposed = proposal(current, racks, random.SystemRandom())
-    now, then = reassignment_json({**current}), reassignment_json({**proposed})
+    then = reassignment_json(proposal(current, racks, random.SystemRandom()))
     if output == JSON:
         click.echo(json.dumps({"current": json.loads(now), "proposed": json.loads(then)}))
     else:
@@ -193,7 +196,7 @@ def execute(
             show(rows, output)
             return 0
         if output != JSON:
-            click.echo(f"Current partition replica assignment\n\n{reassignment_json({**current})}\n")
+            click.echo(f"Current partition replica assignment\n\n{reassignment_json(current, log_dirs_of(admin, current))}\n")
         if throttle is not None:
             throttle_partitions(admin, moving, brokers_of(moving), throttle)
         if directory_throttle is not None:

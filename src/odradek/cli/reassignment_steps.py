@@ -42,7 +42,8 @@ def must_be_served(admin: Admin) -> None:
     except KafkaError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
-        raise OdradekError(f"this cluster cannot move partitions: {error.message}; nothing has been changed") from None
+        missing = ApiKey.ALTER_PARTITION_REASSIGNMENTS.name
+        raise OdradekError(f"this cluster cannot move partitions: its brokers do not serve {missing}; nothing has been changed") from None
 
 
 # -- throttles ----------------------------------------------------------------------------------------------------------------------------
@@ -109,6 +110,17 @@ def move_directories(admin: Admin, places: Mapping[TopicPartitionReplica, str], 
             if time.monotonic() >= deadline:
                 raise OdradekError(f"the move to a log directory could not begin in {timeout_ms} ms: {', '.join(map(str, sorted(left)))}")
             time.sleep(_PAUSE_S)
+
+
+def log_dirs_of(admin: Admin, replicas: Replicas) -> dict[TopicPartitionReplica, str]:
+    """The log directories of the replicas, but of brokers that cannot be asked."""
+    wanted = [TopicPartitionReplica(where.topic, where.partition, broker) for where, brokers in replicas.items() for broker in brokers]
+    found = admin.try_describe_replica_log_dirs(wanted)
+    return {
+        replica: info.current_log_dir
+        for replica, info in found.items()
+        if not isinstance(info, KafkaError) and info.current_log_dir is not None
+    }
 
 
 def active_directory_moves(admin: Admin, places: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:

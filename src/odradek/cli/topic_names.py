@@ -40,25 +40,25 @@ def topic_pattern(text: str) -> TopicPattern:
         raise click.UsageError(f"--topic {text}: this is no regular expression: {error}") from None
 
 
-def pattern_option(function: F) -> F:
-    """`--topic PATTERN`, for commands that take no names beside."""
-    return click.option(
-        "--topic",
-        "patterns",
-        multiple=True,
-        callback=lambda _, __, texts: tuple(map(topic_pattern, texts)),
-        metavar="PATTERN",
-        help="Topics whose whole name matches this regular expression; a comma means or.",
-    )(function)
+def _remembered(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> tuple[TopicPattern, ...]:
+    patterns = tuple(map(topic_pattern, texts))
+    context.meta[_PATTERNS] = patterns
+    return patterns
+
+
+pattern_option = click.option(
+    "--topic",
+    "patterns",
+    multiple=True,
+    is_eager=True,
+    callback=_remembered,
+    metavar="PATTERN",
+    help="Topics whose whole name matches this regular expression; a comma means or.",
+)
 
 
 def names_and_patterns(*, required: bool) -> Callable[[F], F]:
     """TOPIC... as `names`, and `--topic PATTERN`, which may be repeated, as `patterns`."""
-
-    def remember(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> tuple[TopicPattern, ...]:
-        patterns = tuple(map(topic_pattern, texts))
-        context.meta[_PATTERNS] = patterns
-        return patterns
 
     def checked(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
         if required and not names and not context.meta.get(_PATTERNS):
@@ -66,16 +66,7 @@ def names_and_patterns(*, required: bool) -> Callable[[F], F]:
         return tuple(dict.fromkeys(names))
 
     argument = click.argument("names", nargs=-1, metavar="TOPIC..." if required else "[TOPIC...]", callback=checked)
-    option = click.option(
-        "--topic",
-        "patterns",
-        multiple=True,
-        is_eager=True,
-        callback=remember,
-        metavar="PATTERN",
-        help="Topics whose whole name matches this regular expression; a comma means or.",
-    )
-    return lambda function: argument(option(function))
+    return lambda function: argument(pattern_option(function))
 
 
 internal_option = click.option(

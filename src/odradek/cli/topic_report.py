@@ -10,9 +10,9 @@ from uuid import UUID
 import click
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition, uuid_from_string, uuid_to_string
+from odradek.base.ids import TopicPartition, uuid_to_string
 from odradek.cli.client_command import client_settings, connection_options
-from odradek.cli.items import one_of
+from odradek.cli.items import id_of, one_of
 from odradek.cli.output import JSON, Output, output_option
 from odradek.cli.topic_names import TopicPattern, internal_option, names_and_patterns, topics_meant
 from odradek.client.admin.blocking import Admin
@@ -110,7 +110,7 @@ def describe(
     one_of({"--topic-id": topic_id is not None, "TOPIC": named}, needed=False)
     if if_exists and not named and topic_id is None:
         raise click.UsageError("--topic or --topic-id is required to describe a topic")
-    wanted_id = None if topic_id is None else _parsed(topic_id)
+    wanted_id = None if topic_id is None else id_of("--topic-id", topic_id)
     with Admin(client_settings(bootstrap, settings)) as admin:
         keys: list[str | UUID] = (
             [*topics_meant(admin, names, patterns, internal=internal, if_exists=if_exists)] if wanted_id is None else []
@@ -130,13 +130,6 @@ def describe(
         lines = [] if problems else [_heading(each)]
         lines += [] if overrides else [_line(each, part) for part in parts]
         click.echo("\n".join(lines))
-
-
-def _parsed(text: str) -> UUID:
-    try:
-        return uuid_from_string(text)
-    except ValueError as error:
-        raise click.UsageError(f"--topic-id: {error}") from None
 
 
 def _topics(admin: Admin, keys: list[str | UUID] | list[UUID], if_exists: bool, page_size: int) -> list[TopicDescription]:
