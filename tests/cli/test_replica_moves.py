@@ -213,6 +213,26 @@ def test_verify_tells_the_states(cluster: EmbeddedCluster, admin: Admin, command
     assert (shown.status, len(shown.out.splitlines()), shown.err) == (0, 6, "")
 
 
+def test_throttles_are_cleared_when_nothing_moves_any_more(
+    cluster: EmbeddedCluster, admin: Admin, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = cluster.bootstrap_servers
+    cleared: list[object] = []
+    monkeypatch.setattr("odradek.cli.reassign.clear_throttles", lambda _, wanted: cleared.append(list(wanted)))
+    file = tmp_path / "moves.json"
+    file.write_text(reassignment_json({TopicPartition("spread", 0): (1, 2)}))
+    assert command("reassign", "verify", "-f", str(file), "--preserve-throttles", "-b", at).status == 0
+    assert cleared == []
+    assert command("reassign", "verify", "-f", str(file), "-b", at).status == 0
+    assert cleared == [[TopicPartition("spread", 0)]]
+    under_way = {TopicPartition("alone", 0): PartitionReassignment((3, 1), (1,), ())}
+    monkeypatch.setattr(Admin, "list_partition_reassignments", lambda *_: under_way)
+    assert command("reassign", "verify", "-f", str(file), "-b", at).status == 0
+    assert len(cleared) == 1  # others need them
+    (row,) = json.loads(command("reassign", "list", "-J", "-b", at).out)
+    assert row == {"topic": "alone", "partition": 0, "replicas": [3, 1], "adding": [1], "removing": []}
+
+
 class Recorder:
     """As much of an admin client as throttles need: two brokers, topic `a`."""
 
