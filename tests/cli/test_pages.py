@@ -24,6 +24,7 @@ OURS = (
     "offsets",
     "quorum",
     "reassign",
+    "storage",
     "topics",
     "transactions",
 )
