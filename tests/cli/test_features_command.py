@@ -35,6 +35,12 @@ def test_features_are_disabled_and_raised_again(at: str, command: Command) -> No
     assert [levels(at, command)[name] for name in ("group.version", "transaction.version")] == [1, 2]
 
 
+def test_one_node_is_asked_for_what_it_knows(at: str, command: Command) -> None:
+    assert command("features", "describe", "--node-id", "1", "-b", at) == command("features", "describe", "-b", at)
+    away = command("features", "describe", "--node-id", "7", "-b", at)
+    assert (away.status, away.err.startswith("odradek features: BROKER_NOT_AVAILABLE: broker 7 is not in the cluster")) == (1, True)
+
+
 def test_a_release_names_all_levels_at_once(at: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[dict[str, int], dict[str, bool]]] = []
     monkeypatch.setattr(Admin, "update_features", lambda _, wanted, **how: asked.append((wanted, how)))

@@ -17,6 +17,7 @@ from odradek.cli.quorum import read_controller, replication_rows, status_row
 from odradek.client import Admin
 from odradek.client.admin.types.cluster import QuorumInfo, QuorumReplicaState, RaftVoterEndpoint
 from odradek.client.core.metadata import Broker
+from odradek.client.types import ClusterDescription
 from odradek.handlers.table import APIS
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.testing.embedded import EmbeddedCluster
@@ -209,3 +210,20 @@ def test_each_broker_is_asked(cluster: EmbeddedCluster, command: Command) -> Non
     header, *lines = command("kafka-broker-api-versions", "--bootstrap-server", cluster.bootstrap_servers).out.splitlines()
     assert header.split() == ["BROKER", "API-KEY", "NAME", "MIN-VERSION", "MAX-VERSION", "USABLE"]
     assert len(lines) == len(rows)
+
+
+def test_a_broker_that_cannot_be_asked_does_not_hide_the_others(
+    cluster: EmbeddedCluster, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = {broker.node_id: broker for broker in asked(cluster)}
+    away = Broker(2, "127.0.0.1", 1)
+    monkeypatch.setattr(Admin, "describe_cluster", lambda _: ClusterDescription("c", 1, (there[1], away)))
+    answer = command("api-versions", "-J", "-b", cluster.bootstrap_servers)
+    assert (answer.status, {row["broker"] for row in json.loads(answer.out)}) == (1, {1})
+    assert answer.err.startswith("odradek api-versions: broker 2: ")
+    assert len(answer.err.splitlines()) == 1
+
+
+def asked(cluster: EmbeddedCluster) -> tuple[Broker, ...]:
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        return admin.describe_cluster().brokers

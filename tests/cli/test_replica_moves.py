@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interop.waiting import until
-from odradek.base.errors import ConfigError, ErrorCode, KafkaError
+from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.partition_files import read_election, read_reassignment, read_topics, reassignment_json
 from odradek.cli.reassignment_plan import Move, brokers_of, moves, proposal, spread, throttled_replicas
-from odradek.cli.reassignment_steps import clear_throttles, throttle_directories, throttle_partitions
+from odradek.cli.reassignment_steps import clear_throttles, move_directories, throttle_directories, throttle_partitions
 from odradek.client import Admin, ConfigChange, ConfigResource, NewTopic
 from odradek.client.admin.types.replicas import PartitionReassignment, TopicPartitionReplica
 from odradek.client.admin.types.topics import TopicDescription
@@ -239,6 +239,8 @@ class Recorder:
     def __init__(self, settings_of: Mapping[ConfigResource, Mapping[str, int]]) -> None:
         self.settings_of = settings_of
         self.altered: dict[ConfigResource, list[ConfigChange]] = {}
+        self.asked: list[list[TopicPartitionReplica]] = []
+        self.answers: list[dict[TopicPartitionReplica, ErrorCode]] = []
 
     def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("c", 1, (Broker(1, "h", 1), Broker(2, "h", 2)))
@@ -252,6 +254,12 @@ class Recorder:
             each: [ConfigEntry(key, "1", source, False, False, None) for key, source in self.settings_of.get(each, {}).items()]
             for each in resources
         }
+
+    def try_alter_replica_log_dirs(self, places: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, KafkaError | None]:
+        """The answers that a test has put there, each question's in its turn."""
+        self.asked.append(sorted(places))
+        answer = self.answers.pop(0)
+        return {each: None if each not in answer else KafkaError(answer[each], "no") for each in places}
 
     def incremental_alter_configs(self, changes: dict[ConfigResource, list[ConfigChange]]) -> None:
         self.altered.update(changes)
@@ -272,6 +280,23 @@ def test_throttles_are_set_at_topics_and_brokers(capsys: pytest.CaptureFixture[s
     throttle_directories(cast(Admin, admin), [2], 7)
     assert admin.altered[ConfigResource("broker", "2")] == [ConfigChange("replica.alter.log.dirs.io.max.bytes.per.second", "7")]
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_replicas_that_are_still_coming_are_asked_for_again(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = TopicPartitionReplica("a", 0, 1), TopicPartitionReplica("a", 0, 2)
+    admin = Recorder({})
+    admin.answers = [{second: ErrorCode.REPLICA_NOT_AVAILABLE}, {}]
+    move_directories(cast(Admin, admin), {first: "/x", second: "/y"}, 60_000)
+    assert admin.asked == [[first, second], [second]]
+    assert capsys.readouterr().err == (
+        "odradek reassign: started moving a-0 on broker 1 to /x\nodradek reassign: started moving a-0 on broker 2 to /y\n"
+    )
+    admin.answers = [{first: ErrorCode.REPLICA_NOT_AVAILABLE}] * 9
+    with pytest.raises(OdradekError, match="could not begin in 1 ms: a-0 on broker 1"):
+        move_directories(cast(Admin, admin), {first: "/x"}, 1)
+    admin.answers = [{first: ErrorCode.LOG_DIR_NOT_FOUND}]
+    with pytest.raises(KafkaError, match="LOG_DIR_NOT_FOUND: a-0 on broker 1: no"):
+        move_directories(cast(Admin, admin), {first: "/x"}, 60_000)
 
 
 def test_throttles_that_are_set_are_cleared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -10,13 +11,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from interop.cluster import Member, MixedCluster
-from interop.peers import BrokerProcess
+from interop.peers import QUICK, BrokerProcess, jvm_command
 from interop.tools import JvmTools
 from interop.waiting import until
 from odradek.base.ids import TopicPartition
+from odradek.cli.main import COMMANDS
 from odradek.cli.partition_files import reassignment_json
 from odradek.client import Admin, ConfigResource, NewTopic, Producer
 from odradek.client.admin.types.replicas import ElectionType
@@ -217,6 +220,8 @@ def test_features(pair: Pair, broker: BrokerProcess) -> None:
     names = ("name", "minimum", "maximum", "finalized")
     mine = [tuple(str(row[name]) for name in names) for row in rows(at, "kafka-features.sh", "describe")]
     assert [each for each in mine if each[0] != "metadata.version"] == [each for each in theirs if each[0] != "metadata.version"]
+    assert rows(at, "features", "describe", "--node-id", "1") == rows(at, "features", "describe")
+    assert "BROKER_NOT_AVAILABLE" in odradek(at, "features", "describe", "--node-id", "9", status=1).stderr
     for arguments in (("version-mapping", "--release-version", "4.1"), ("feature-dependencies", "--feature", "transaction.version=2")):
         assert odradek(at, "kafka-features", *arguments).stdout == pair.tools.run(FEATURES, *arguments).stdout.decode()
     for arguments in (
@@ -228,6 +233,50 @@ def test_features(pair: Pair, broker: BrokerProcess) -> None:
     ):
         status = pair.tools.run(FEATURES, "--bootstrap-server", at, *arguments).returncode
         odradek(at, "features", *arguments, status=status)
+
+
+REFUSED = {
+    "--delete-config",  # Kafka's script takes it and does nothing
+    "--version",  # `odradek --version`
+    "--help",
+    "--add-scram",  # Odradek's broker does not authenticate by SCRAM yet
+}
+"""Flags of Kafka's scripts that ours have not."""
+
+
+def help_of(main_class: str, *words: str) -> str:
+    """In a process of its own, which some tools end."""
+    command = jvm_command(main_class, *words, "--help", options=QUICK)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("main_class", "name"),
+    [
+        (TOPICS, "topics"),
+        (QUORUM, "quorum"),
+        (VERSIONS, "api-versions"),
+        (CLUSTER, "cluster"),
+        (ELECTIONS, "elections"),
+        (REASSIGN, "reassign"),
+        (FEATURES, "features"),
+        ("kafka.tools.StorageTool", "storage"),
+    ],
+)
+def test_every_flag_of_a_script_is_known(main_class: str, name: str) -> None:
+    """A flag of the script is an option of our command, or of one of a group, or says what is to be done."""
+    page = help_of(main_class)
+    words = re.findall(r"\{([a-z-]+(?:,[a-z-]+)+)\}", page)
+    pages = [page, *(help_of(main_class, word) for word in (words[0].split(",") if words else []))]
+    columns = [line.strip().split("   ")[0] for each in pages for line in each.splitlines() if re.match(r" {0,2}-", line)]
+    flags = {flag for column in columns for flag in re.findall(r"--[a-z][a-z.-]*[a-z]", column)}
+    module = importlib.import_module(COMMANDS[name][0])
+    commands = [*module.command.commands.values()] if isinstance(module.command, click.Group) else [module.command]
+    ours = {spelling for command in commands for option in command.params for spelling in (*option.opts, *option.secondary_opts)}
+    ours |= set(getattr(module, "_ACTIONS", ())) | {"--election-type" if name == "elections" else ""}
+    assert len(flags) >= (4 if name == "api-versions" else 7)
+    assert sorted(flags - ours - REFUSED) == []
 
 
 # -- with three brokers of JVM Kafka -------------------------------------------------------------------------------------------------------

@@ -62,13 +62,14 @@ command.add_command(feature_dependencies)
 
 
 @command.command()
+@click.option("--node-id", type=click.IntRange(0), metavar="ID", help="As this node knows them; any is asked when left out.")
 @controllers_option
 @output_option
 @connection_options
-def describe(controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
+def describe(node_id: int | None, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """List features and their levels."""
     with Admin(reached(bootstrap, settings, controllers)) as admin:
-        found = admin.describe_features()
+        found = admin.describe_features(node_id=node_id)
     show([feature._asdict() for feature in found], output)
 
 
