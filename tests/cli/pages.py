@@ -27,6 +27,7 @@ _SAME = (
     (re.compile(r"\b1\d{12}\b"), "(ms)"),
     (re.compile(r"(?<=Ongoing) +(\d+) +\(ms\) +\d+"), r" \1 (ms) (since)"),
     (re.compile(r"\b(localhost|127\.0\.0\.1):\d+"), "(broker)"),
+    (re.compile(r"(?<=127\.0\.0\.1) +\d+"), " (port)"),
     (re.compile(r"(?<=[\w\]})])  +|^ +"), " "),
 )
 """What is another each time."""

@@ -651,7 +651,7 @@ MISTAKES = (
         "odradek consume: UNKNOWN_TOPIC_OR_PARTITION: topic none does not exist; `odradek topics describe` shows topics and partitions",
     ),
     # -- features ---------------------------------------------------------------------------------------------------------------------
-    Mistake("features upgrade", 2, f"odradek features: Missing argument 'NAME=LEVEL...'; {SEE.format('features upgrade')}"),
+    Mistake("features upgrade", 2, f"odradek features: You must specify at least one feature to upgrade; {SEE.format('features upgrade')}"),
     Mistake(
         "features upgrade group.version",
         2,

@@ -14,7 +14,20 @@ from tests.cli.pages import BROKER, FOLDER, commands, normal, played
 
 OF_JVM = ("acls", "client-metrics", "delegation-tokens", "quotas")
 """Pages of what Odradek's broker does not serve yet: tests/interop/test_cli_clia.py plays them to JVM Kafka."""
-OURS = ("configs", "groups", "offsets", "transactions")
+OURS = (
+    "api-versions",
+    "cluster",
+    "configs",
+    "elections",
+    "features",
+    "groups",
+    "offsets",
+    "quorum",
+    "reassign",
+    "storage",
+    "topics",
+    "transactions",
+)
 
 
 @pytest.mark.timeout(240)

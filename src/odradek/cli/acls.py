@@ -21,8 +21,7 @@ from odradek.cli.acl_rules import (
     permissions,
     role_operations,
 )
-from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, run
-from odradek.cli.configs import reached
+from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.items import complain
 from odradek.cli.output import Output, Row, output_option, show
@@ -99,11 +98,6 @@ def _rule_options(function: F) -> F:
     return function
 
 
-_controllers = click.option(
-    "--bootstrap-controller", "controllers", metavar="HOST:PORT[,...]", help="Controllers to ask instead of brokers (KIP-919)."
-)
-
-
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
     """Show, add and remove access rules."""
@@ -113,7 +107,7 @@ def command() -> None:
 @_resource_options
 @click.option("--principal", "principals", multiple=True, metavar="TYPE:NAME", help="Only rules of this principal; may be repeated.")
 @_pattern_option(PatternType.LITERAL, PatternType.PREFIXED, PatternType.ANY, PatternType.MATCH)
-@_controllers
+@controllers_option
 @output_option
 @connection_options
 def list_(
@@ -166,7 +160,7 @@ def _wanted(named: Sequence[str], *, producer: bool, consumer: bool, idempotent:
 @_resource_options
 @_rule_options
 @_pattern_option(PatternType.LITERAL, PatternType.PREFIXED)
-@_controllers
+@controllers_option
 @output_option
 @connection_options
 def add(
@@ -207,7 +201,7 @@ def add(
 @_rule_options
 @_pattern_option(PatternType.LITERAL, PatternType.PREFIXED, PatternType.ANY, PatternType.MATCH)
 @click.option("--force", is_flag=True, help="The same as --execute, as Kafka's script has it.")
-@_controllers
+@controllers_option
 @execute_option
 @output_option
 @connection_options

@@ -84,8 +84,8 @@ def parse_levels(texts: Iterable[str]) -> dict[str, int]:
     return levels
 
 
-def connection_options(function: F) -> F:
-    """`-b`, `-X` and `--command-config`, for every command that talks to a broker."""
+def server_options(function: F) -> F:
+    """`-b` and `-X`, for a command whose --command-config is no file of client configurations."""
     bootstrap = click.option(
         "-b",
         "--bootstrap-server",
@@ -106,9 +106,15 @@ def connection_options(function: F) -> F:
         metavar="KEY=VALUE",
         help="A client configuration under Kafka's name; may be repeated.",
     )
+    return bootstrap(settings(function))
+
+
+def connection_options_with(*spellings: str) -> Callable[[F], F]:
+    """As `connection_options`, with further names of --command-config."""
     files = click.option(
         "--command-config",
         "-F",
+        *spellings,
         "settings_files",
         multiple=True,
         expose_value=False,
@@ -118,7 +124,30 @@ def connection_options(function: F) -> F:
         metavar="FILE",
         help="A properties file with client configurations; -X goes before it.",
     )
-    return bootstrap(settings(files(function)))
+    return lambda function: server_options(files(function))
+
+
+def connection_options(function: F) -> F:
+    """`-b`, `-X` and `--command-config`, for every command that talks to a broker."""
+    return connection_options_with()(function)
+
+
+controllers_option = click.option(
+    "--bootstrap-controller",
+    "-C",
+    "controllers",
+    metavar="HOST:PORT[,...]",
+    help="Controllers to ask instead of brokers (KIP-919).",
+)
+
+
+def reached(bootstrap: str, settings: tuple[str, ...], controllers: str | None) -> dict[str, str]:
+    """The client configuration, of controllers where they are named."""
+    chosen = client_settings(bootstrap, settings)
+    if controllers is not None:
+        del chosen["bootstrap.servers"]
+        chosen["bootstrap.controllers"] = controllers
+    return chosen
 
 
 def _read_settings(context: click.Context, _: click.Parameter, files: tuple[Path, ...]) -> None:

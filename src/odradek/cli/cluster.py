@@ -1,4 +1,5 @@
-"""`odradek cluster start`: a cluster of several nodes on this machine, each a process of its own, until SIGTERM or SIGINT.
+"""`odradek cluster start`: a cluster of several nodes on this machine, each a process of its own, until SIGTERM or SIGINT; beside it
+`id`, `list-endpoints` and `unregister`, of any cluster (`cluster_admin`).
 
 The first start lays the cluster out in its directory, a folder a node with `server.properties`, the data and the node's log; every later
 one takes what is there, so that whoever wants other settings edits the files.
@@ -19,6 +20,7 @@ import click
 from odradek.base.errors import OdradekError
 from odradek.base.ids import random_uuid, uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, run
+from odradek.cli.cluster_admin import NAME, id_, list_endpoints, unregister
 from odradek.cli.server_properties import load_server_properties
 from odradek.storage.names import META_PROPERTIES
 
@@ -148,7 +150,12 @@ def prepare(directory: Path, nodes: int | None, port: int | None, rng: random.Ra
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Run a cluster of several nodes on this machine."""
+    """Run a cluster on this machine; ask any cluster."""
+
+
+command.add_command(id_)
+command.add_command(list_endpoints)
+command.add_command(unregister)
 
 
 @command.command()
@@ -210,4 +217,8 @@ def announcement(directory: Path, members: list[Member], seconds: float) -> list
 
 def main(arguments: list[str]) -> int:
     """Runs the command line; the exit status."""
-    return run(command, "odradek cluster", arguments)
+    if arguments[:1] == ["cluster-id"]:  # as kafka-cluster.sh calls it
+        arguments = ["id", *arguments[1:]]
+    if arguments[:1] == ["unregister"] and any(each in ("--id", "-i") or each.startswith("--id=") for each in arguments):
+        arguments = ["unregister", "--execute", *arguments[1:]]  # before all others, so that --dry-run overrules it
+    return run(command, NAME, arguments)

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
-from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
+from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run
 from odradek.cli.config_text import names as names_of
 from odradek.cli.config_text import pairs
 from odradek.cli.entities import CLIENTS, DEFAULT, RESOURCES, entities, entity_options, needs_name
@@ -35,19 +35,6 @@ SOURCES: Final = {
 _OWN: Final = {"topic": 1, "broker": 2, "client_metrics": 7, "group": 8}
 """The source of what was set on a resource itself; log levels are always shown."""
 
-_controllers = click.option(
-    "--bootstrap-controller", "controllers", metavar="HOST:PORT[,...]", help="Controllers to ask instead of brokers (KIP-919)."
-)
-
-
-def reached(bootstrap: str, settings: tuple[str, ...], controllers: str | None) -> dict[str, str]:
-    """The client configuration, of controllers where they are named."""
-    chosen = client_settings(bootstrap, settings)
-    if controllers is not None:
-        del chosen["bootstrap.servers"]
-        chosen["bootstrap.controllers"] = controllers
-    return chosen
-
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
@@ -57,7 +44,7 @@ def command() -> None:
 @command.command()
 @entity_options
 @click.option("-a", "--all", "all_", is_flag=True, help="Also defaults, and what a broker's file says.")
-@_controllers
+@controllers_option
 @output_option
 @connection_options
 def describe(all_: bool, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
@@ -120,7 +107,7 @@ def _row(of: str, resource: ConfigResource, entry: ConfigEntry) -> Row:
 @click.option("--add-config-file", "file", type=click.Path(path_type=Path), metavar="FILE", help="A properties file with keys to set.")
 @click.option("-d", "--delete-config", "deleted", metavar="K,K", help="Keys to let go back to their defaults.")
 @click.option("--validate-only", is_flag=True, help="Only say whether it would work; not for SCRAM credentials.")
-@_controllers
+@controllers_option
 @connection_options
 def alter(
     added: str | None,

@@ -1,58 +1,157 @@
-"""`odradek features describe|upgrade|downgrade`."""
+"""`odradek features describe|upgrade|downgrade|disable|version-mapping|feature-dependencies` (kafka-features.sh)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final, TypeVar
+
 import click
 
-from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, parse_levels, run
+from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, parse_levels, reached, run
+from odradek.cli.feature_tables import feature_dependencies, release_level, release_levels, version_mapping
 from odradek.cli.output import Output, output_option, show
 from odradek.client.admin.blocking import Admin
+
+F = TypeVar("F", bound=Callable[..., object])
+NAME: Final = "odradek features"
+_METADATA: Final = "metadata.version"
+_ACTIONS: Final = {each: [each] for each in ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")}
+"""kafka-features.sh has its options for connecting before the word that says what to do."""
+
+_validate_only = click.option("--validate-only", "--dry-run", is_flag=True, help="Only say whether it would work.")
+_unsafe = click.option("--unsafe", is_flag=True, help="Even if metadata may be lost, where the controller does that (Kafka 4.3 does not).")
+
+
+def _levels_options(function: F) -> F:
+    levels = click.argument("levels", nargs=-1, metavar="[NAME=LEVEL...]")
+    named = click.option("-f", "--feature", "named", multiple=True, metavar="NAME=LEVEL", help="Another way to name a level.")
+    release = click.option(
+        "-r", "--release-version", "release", metavar="VERSION", help="The levels of all features that this release of Kafka begins with."
+    )
+    metadata = click.option("--metadata", metavar="VERSION", help="The metadata.version of this release, such as 4.0.")
+    return levels(named(release(metadata(function))))
+
+
+def _wanted(levels: tuple[str, ...], named: tuple[str, ...], release: str | None, metadata: str | None, *, upward: bool) -> dict[str, int]:
+    """The levels of a command line; UsageError for none, and for a release beside others."""
+    texts = (*levels, *named)
+    if release is not None:
+        if texts or metadata is not None:
+            raise click.UsageError("Can not specify --release-version with other features")
+        return {name: level for name, level in release_levels(release).items() if level or not upward}
+    wanted = parse_levels(texts)
+    if metadata is not None:
+        if _METADATA in wanted:
+            raise click.UsageError(f"{_METADATA} stands there twice")
+        wanted[_METADATA] = release_level(metadata)
+    if not wanted:
+        raise click.UsageError(f"You must specify at least one feature to {'upgrade' if upward else 'downgrade'}")
+    return wanted
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
     """Show, raise and lower the cluster's feature levels.
 
-    `odradek storage version-mapping` tells which levels belong to a release.
+    `odradek features version-mapping` tells which levels belong to a release.
     """
 
 
+command.add_command(version_mapping)
+command.add_command(feature_dependencies)
+
+
 @command.command()
+@click.option("--node-id", type=click.IntRange(0), metavar="ID", help="As this node knows them; any is asked when left out.")
+@controllers_option
 @output_option
 @connection_options
-def describe(output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
+def describe(node_id: int | None, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """List features and their levels."""
-    with Admin(client_settings(bootstrap, settings)) as admin:
-        found = admin.describe_features()
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        found = admin.describe_features(node_id=node_id)
     show([feature._asdict() for feature in found], output)
 
 
 @command.command()
-@click.argument("levels", nargs=-1, required=True, metavar="NAME=LEVEL...")
-@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@_levels_options
+@_validate_only
+@controllers_option
 @connection_options
-def upgrade(levels: tuple[str, ...], validate_only: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+def upgrade(
+    levels: tuple[str, ...],
+    named: tuple[str, ...],
+    release: str | None,
+    metadata: str | None,
+    validate_only: bool,
+    controllers: str | None,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
     """Raise features to these levels, all or none."""
-    wanted = parse_levels(levels)
-    with Admin(client_settings(bootstrap, settings)) as admin:
+    wanted = _wanted(levels, named, release, metadata, upward=True)
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
         admin.update_features(wanted, validate_only=validate_only)
     _tell(wanted, "Would upgrade" if validate_only else "Upgraded")
 
 
 @command.command()
-@click.argument("levels", nargs=-1, required=True, metavar="NAME=LEVEL...")
-@click.option("--unsafe", is_flag=True, help="Even if metadata may be lost, where the controller does that (Kafka 4.3 does not).")
-@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@_levels_options
+@_unsafe
+@_validate_only
+@controllers_option
 @connection_options
-def downgrade(levels: tuple[str, ...], unsafe: bool, validate_only: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
+def downgrade(
+    levels: tuple[str, ...],
+    named: tuple[str, ...],
+    release: str | None,
+    metadata: str | None,
+    unsafe: bool,
+    validate_only: bool,
+    controllers: str | None,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
     """Lower features to these levels, all or none.
 
     Level 0 turns one off.
     """
-    wanted = parse_levels(levels)
-    with Admin(client_settings(bootstrap, settings)) as admin:
-        admin.update_features(wanted, downgrade=True, unsafe=unsafe, validate_only=validate_only)
+    wanted = _wanted(levels, named, release, metadata, upward=False)
+    _lower(reached(bootstrap, settings, controllers), wanted, unsafe=unsafe, validate_only=validate_only)
     _tell(wanted, "Would downgrade" if validate_only else "Downgraded")
+
+
+@command.command()
+@click.argument("names", nargs=-1, metavar="[NAME...]")
+@click.option("-f", "--feature", "named", multiple=True, metavar="NAME", help="Another way to name a feature.")
+@_unsafe
+@_validate_only
+@controllers_option
+@connection_options
+def disable(
+    names: tuple[str, ...],
+    named: tuple[str, ...],
+    unsafe: bool,
+    validate_only: bool,
+    controllers: str | None,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """Turn features off, all or none.
+
+    The same as to downgrade them to level 0.
+    """
+    wanted = parse_levels(f"{name}=0" for name in (*names, *named))
+    if not wanted:
+        raise click.UsageError("You must specify at least one feature to disable")
+    _lower(reached(bootstrap, settings, controllers), wanted, unsafe=unsafe, validate_only=validate_only)
+    for name in wanted:
+        click.echo(f"{'Would disable' if validate_only else 'Disabled'} {name}.")
+
+
+def _lower(client: dict[str, str], wanted: dict[str, int], *, unsafe: bool, validate_only: bool) -> None:
+    with Admin(client) as admin:
+        admin.update_features(wanted, downgrade=True, unsafe=unsafe, validate_only=validate_only)
 
 
 def _tell(levels: dict[str, int], what: str) -> None:
@@ -62,4 +161,4 @@ def _tell(levels: dict[str, int], what: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Runs the command line; the exit status."""
-    return run(command, "odradek features", arguments)
+    return run(command, NAME, arguments, _ACTIONS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
+from uuid import UUID
 
 import click
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, uuid_from_string
 from odradek.cli.client_command import explained
 from odradek.client.admin.blocking import Admin
 
@@ -107,6 +108,14 @@ def partitions_there(admin: Admin, partitions: Iterable[TopicPartition]) -> list
         elif topic.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             raise topic
     return there
+
+
+def id_of(option: str, text: str) -> UUID:
+    """The id of a topic or directory as Kafka writes it; UsageError for what is none."""
+    try:
+        return uuid_from_string(text)
+    except ValueError:
+        raise click.UsageError(f"{option} {text}: this must be an id of 22 characters, as `describe` shows it") from None
 
 
 def one_of(chosen: Mapping[str, bool], needed: bool) -> str | None:

@@ -16,9 +16,9 @@ from odradek.cli.kafka_flags import command_of_script
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "Run a broker."),
-    "cluster": ("odradek.cli.cluster", "Run a cluster of several nodes on this machine."),
+    "cluster": ("odradek.cli.cluster", "Run a cluster on this machine; ask any cluster."),
     "storage": ("odradek.cli.storage", "Format, inspect and check log directories."),
-    "topics": ("odradek.cli.topics", "Create, list, describe, configure and delete topics."),
+    "topics": ("odradek.cli.topics", "Create, alter, list, describe and delete topics."),
     "produce": ("odradek.cli.produce", "Write records to a topic."),
     "consume": ("odradek.cli.consume", "Print the records of a topic."),
     "groups": ("odradek.cli.groups", "Show groups, their members and lag; move offsets."),
@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "configs": ("odradek.cli.configs", "Show and change configurations, quotas and SCRAM users."),
     "transactions": ("odradek.cli.transactions", "Show transactions, find and end hanging ones."),
     "features": ("odradek.cli.features", "Show, raise and lower the cluster's feature levels."),
+    "quorum": ("odradek.cli.quorum", "Show the controllers' quorum, change its voters."),
+    "api-versions": ("odradek.cli.api_versions", "Show which versions of APIs brokers serve."),
+    "elections": ("odradek.cli.elections", "Have leaders of partitions elected."),
+    "reassign": ("odradek.cli.reassign", "Move partitions to other brokers."),
     "log-dirs": ("odradek.cli.log_dirs", "Show which replicas lie where, and their sizes."),
     "delete-records": ("odradek.cli.delete_records", "Delete the records before given offsets."),
     "dump-log": ("odradek.cli.dump_log", "Print what is in segments, indexes and snapshots."),

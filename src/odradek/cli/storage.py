@@ -10,18 +10,14 @@ import time
 
 import click
 
-from odradek.base.errors import OdradekError
 from odradek.cli.client_command import CONTEXT_SETTINGS, parse_levels, run
+from odradek.cli.feature_tables import feature_dependencies, version_mapping
 from odradek.cli.server_properties import load_server_properties
 from odradek.config.broker import BrokerConfig
 
 _PROGRESS_SECONDS = 2.0
 
 _config_option = click.option("-c", "--config", "file", required=True, metavar="FILE", help="The node's server.properties.")
-
-
-class _Failure(OdradekError):
-    """An argument that cannot be used; one line."""
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
@@ -96,57 +92,8 @@ def random_uuid() -> None:
     click.echo(ids.uuid_to_string(ids.random_uuid(random.SystemRandom())))
 
 
-@command.command(name="version-mapping")
-@click.option("-r", "--release-version", metavar="VERSION", help="The release, such as 4.0; the latest when left out.")
-def version_mapping(release_version: str | None) -> None:
-    """Print the feature levels of a release of Kafka."""
-    from odradek.metadata import features
-
-    names = list(features.METADATA_VERSION_NAMES.values())
-    release = release_version or names[-1]
-    try:
-        level = features.metadata_version_from_name(release)
-    except ValueError as error:
-        raise _Failure(f"{error}; there are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
-    click.echo(f"{features.METADATA_VERSION}={level} ({release})")
-    for name in features.FEATURES:
-        default = features.default_feature_level(name, level)
-        click.echo(f"{name}={default}")
-        _note_unserved(name, default)
-
-
-def _note_unserved(name: str, level: int) -> None:
-    """Tells on standard error, beside Kafka's table, that Odradek formats no cluster with this level."""
-    from odradek.metadata import features
-
-    if not features.is_served(name, level):
-        click.echo(f"{name}={level} is not served by Odradek yet; it formats with {features.SERVED_LEVELS[name]}.", err=True)
-
-
-@command.command(name="feature-dependencies")
-@click.option("-f", "--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="A level; may be repeated.")
-def feature_dependencies(texts: tuple[str, ...]) -> None:
-    """Print what levels require of other features."""
-    from odradek.metadata import features
-
-    lines: list[str] = []
-    for name, level in parse_levels(texts).items():
-        if name == features.METADATA_VERSION:
-            if level not in features.METADATA_VERSION_NAMES:
-                known = sorted(features.METADATA_VERSION_NAMES)
-                raise _Failure(f"Unknown metadata.version {level}; there are {known[0]} to {known[-1]}")
-            lines.append(f"{name}={level} ({features.METADATA_VERSION_NAMES[level]}) has no dependencies.")
-            continue
-        try:
-            needed = features.dependencies(name, level)
-        except ValueError as error:
-            raise _Failure(f"{error}; `odradek storage version-mapping` lists features and levels") from None
-        lines.append(f"{name}={level} requires:" if needed else f"{name}={level} has no dependencies.")
-        for other, least in needed:
-            release = f" ({features.METADATA_VERSION_NAMES[least]})" if other == features.METADATA_VERSION else ""
-            lines.append(f"    {other}={least}{release}")
-        _note_unserved(name, level)
-    click.echo("\n".join(lines))
+command.add_command(version_mapping)
+command.add_command(feature_dependencies)
 
 
 @command.command()

@@ -1,76 +1,73 @@
-"""`odradek topics create|list|describe|config|delete`."""
+"""`odradek topics create|alter|list|describe|config|delete` (kafka-topics.sh)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import click
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition, uuid_to_string
+from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, explained, run
 from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.items import complain, named_argument, one_of
 from odradek.cli.output import JSON, Output, output_option
+from odradek.cli.topic_names import TopicPattern, internal_option, names_and_patterns, pattern_option, replica_lists, topics_meant
+from odradek.cli.topic_report import SOURCE_TOPIC, describe
 from odradek.client.admin.blocking import Admin
-from odradek.client.admin.types.topics import OffsetSpec, TopicDescription
+from odradek.client.admin.types.topics import NewPartitions, OffsetSpec, TopicDescription
 from odradek.client.types import ConfigChange, ConfigResource, NewTopic
 
-F = TypeVar("F", bound=Callable[..., object])
-_NAMES: Final = "odradek.topics"
-
+NAME: Final = "odradek topics"
 _ACTIONS: Final = {
     "--create": ["create"],
+    "--alter": ["alter"],
     "--delete": ["delete", "--execute"],
-    "--describe": ["describe"],
-    "--list": ["list"],
+    "--describe": ["describe", "--internal"],
+    "--list": ["list", "--internal"],
 }
-"""What kafka-topics.sh names by flags; it has no dry run."""
+"""What kafka-topics.sh names by flags; it has no dry run, and shows internal topics unless it is told not to."""
 
-SOURCE_TOPIC = 1
-"""DescribeConfigs: set on the topic itself."""
-
-
-def _topics_argument(*, required: bool) -> Callable[[F], F]:
-    """TOPIC... as `names`, or `--topic TOPIC` as Kafka's script has it."""
-    metavar = "TOPIC..." if required else "[TOPIC...]"
-
-    def remember(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
-        context.meta[_NAMES] = names
-
-    def both(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-        names = (*names, *context.meta.get(_NAMES, ()))
-        if required and not names:
-            raise click.MissingParameter(ctx=context, param=parameter)
-        return names
-
-    argument = click.argument("names", nargs=-1, metavar=metavar, callback=both)
-    option = click.option(
-        "--topic", multiple=True, expose_value=False, is_eager=True, callback=remember, metavar="TOPIC", help="Another way to name a topic."
-    )
-    return lambda function: argument(option(function))
+_named = named_argument("names", "--topic", "TOPIC", "Another way to name a topic.", required=True)
+_assignment = click.option(
+    "--replica-assignment",
+    "assignment",
+    metavar="ID:ID,...",
+    help="The brokers of each partition, the preferred leader first: 1:2,2:3 are two partitions.",
+)
+_if_exists = click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+_validate_only = click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Create, list, describe, configure and delete topics."""
+    """Create, alter, list, describe and delete topics."""
+
+
+command.add_command(describe)
 
 
 @command.command()
-@_topics_argument(required=True)
+@_named
 @click.option("-p", "--partitions", type=click.IntRange(1), metavar="N", help="Number of partitions; the broker's default when left out.")
 @click.option(
-    "-r", "--replication-factor", type=click.IntRange(1), metavar="N", help="Copies of each partition; the broker's default when left out."
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(1, 0x7FFF),
+    metavar="N",
+    help="Copies of each partition; the broker's default when left out.",
 )
+@_assignment
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic configuration; may be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
-@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@_validate_only
 @connection_options
 def create(
     names: tuple[str, ...],
     partitions: int | None,
     replication_factor: int | None,
+    assignment: str | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
     validate_only: bool,
@@ -79,9 +76,13 @@ def create(
 ) -> int:
     """Create topics."""
     chosen: dict[str, str | None] = dict(_pairs("--config", configs))
+    given = {"--partitions": partitions is not None, "--replication-factor": replication_factor is not None}
+    for option, there in given.items():
+        one_of({"--replica-assignment": assignment is not None, option: there}, needed=False)
+    assignments = {} if assignment is None else dict(enumerate(replica_lists(assignment)))
     failed = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
-        wanted = [NewTopic(name, partitions or -1, replication_factor or -1, chosen) for name in dict.fromkeys(names)]
+        wanted = [NewTopic(name, partitions or -1, replication_factor or -1, chosen, assignments) for name in names]
         for name, topic in admin.try_create_topics(wanted, validate_only=validate_only).items():
             if not isinstance(topic, KafkaError):
                 counts = (
@@ -97,7 +98,7 @@ def create(
                 error = topic
                 if topic.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:  # whose message says what is wrong with the name
                     error = explained(topic)
-                click.echo(f"odradek topics: {name}: {error}", err=True)
+                click.echo(f"{NAME}: {name}: {error}", err=True)
     return 1 if failed else 0
 
 
@@ -112,11 +113,11 @@ def _pairs(option: str, texts: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 @command.command()
-@_topics_argument(required=True)
+@_named
 @click.option("-s", "--set", "set_", multiple=True, metavar="KEY=VALUE", help="Set a key; may be repeated.")
 @click.option("-d", "--delete", multiple=True, metavar="KEY", help="Let a key go back to its default; may be repeated.")
 @click.option("-a", "--all", "all_", is_flag=True, help="Show defaults too.")
-@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@_validate_only
 @connection_options
 def config(
     names: tuple[str, ...],
@@ -133,7 +134,7 @@ def config(
     """
     changes = [ConfigChange(key, value) for key, value in _pairs("--set", set_)]
     changes += [ConfigChange(key, operation="delete") for key in delete]
-    resources = [ConfigResource("topic", name) for name in dict.fromkeys(names)]
+    resources = [ConfigResource("topic", name) for name in names]
     with Admin(client_settings(bootstrap, settings)) as admin:
         admin.describe_topics([resource.name for resource in resources])  # An unknown topic fails at once, instead of being retried.
         if delete:
@@ -153,13 +154,17 @@ def config(
 
 
 @command.command(name="list")
-@click.option("--internal", is_flag=True, help="Also Kafka's own topics.")
+@pattern_option
+@internal_option
 @output_option
 @connection_options
-def list_(internal: bool, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """List the names of all topics."""
+def list_(patterns: tuple[TopicPattern, ...], internal: bool | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """List the names of topics.
+
+    Of all topics, or of those that match a pattern.
+    """
     with Admin(client_settings(bootstrap, settings)) as admin:
-        names = [topic.name for topic in admin.list_topics(internal=internal)]
+        names = topics_meant(admin, (), patterns, internal=internal, if_exists=True)
     if output == JSON:
         click.echo(json.dumps(names))
     elif names:
@@ -167,61 +172,65 @@ def list_(internal: bool, output: Output, bootstrap: str, settings: tuple[str, .
 
 
 @command.command()
-@_topics_argument(required=False)
-@output_option
+@names_and_patterns(required=True)
+@click.option("-p", "--partitions", type=click.IntRange(1), required=True, metavar="N", help="How many partitions there are to be in all.")
+@_assignment
+@_if_exists
+@_validate_only
 @connection_options
-def describe(names: tuple[str, ...], output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """Show partitions, leaders and replicas.
+def alter(
+    names: tuple[str, ...],
+    patterns: tuple[TopicPattern, ...],
+    partitions: int,
+    assignment: str | None,
+    if_exists: bool,
+    validate_only: bool,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Give topics more partitions.
 
-    Also the configuration that is set on the topic itself. All topics when none is named.
+    Partitions cannot be taken away again, and records with keys may go to other partitions from then on. --replica-assignment has the
+    brokers of all partitions; those of partitions that are there already stay where they are.
     """
+    lists = None if assignment is None else replica_lists(assignment)
+    failed = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
-        topics = list(admin.describe_topics(names or [topic.name for topic in admin.list_topics()]).values())
-        resources = [ConfigResource("topic", topic.name) for topic in topics]
-        found = admin.describe_configs(resources)
-    changed = [{entry.name: entry.value for entry in found[resource] if entry.source == SOURCE_TOPIC} for resource in resources]
-    if output == JSON:
-        click.echo(json.dumps([_row(topic, configs) for topic, configs in zip(topics, changed, strict=True)]))
-    else:
-        for topic, configs in zip(topics, changed, strict=True):
-            click.echo(_text(topic, configs))
-
-
-def _row(topic: TopicDescription, changed: dict[str, str | None]) -> dict[str, object]:
-    partitions = [
-        {"partition": part.partition, "leader": part.leader, "leader_epoch": part.leader_epoch, "replicas": part.replicas, "isr": part.isr}
-        for part in topic.partitions.values()
-    ]
-    return {"topic": topic.name, "topic_id": uuid_to_string(topic.topic_id), "configs": changed, "partitions": partitions}
-
-
-def _text(topic: TopicDescription, changed: dict[str, str | None]) -> str:
-    replication = max((len(part.replicas) for part in topic.partitions.values()), default=0)
-    configs = ",".join(f"{name}={value}" for name, value in changed.items())
-    lines = [
-        f"Topic: {topic.name}\tTopicId: {uuid_to_string(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}"
-        f"\tReplicationFactor: {replication}\tConfigs: {configs}"
-    ]
-    for _, part in sorted(topic.partitions.items()):
-        leader = str(part.leader) if part.leader >= 0 else "none"
-        lines.append(f"\tPartition: {part.partition}\tLeader: {leader}\tReplicas: {_ids(part.replicas)}\tIsr: {_ids(part.isr)}")
-    return "\n".join(lines)
-
-
-def _ids(numbers: tuple[int, ...]) -> str:
-    return ",".join(map(str, numbers))
+        counts: dict[str, NewPartitions] = {}
+        for name, topic in admin.try_describe_topics(topics_meant(admin, names, patterns, if_exists=if_exists)).items():
+            if not isinstance(topic, KafkaError):
+                counts[topic.name] = NewPartitions(partitions, None if lists is None else lists[len(topic.partitions) :])
+            elif topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
+                click.echo(f"Topic {name} does not exist.")
+            else:
+                failed += 1
+                complain(NAME, topic)
+        for name, error in admin.try_create_partitions(counts, validate_only=validate_only).items():
+            if error is None:
+                click.echo(f"{'Would change' if validate_only else 'Changed'} topic {name} to {partitions} partitions.")
+            else:
+                failed += 1
+                complain(NAME, error, name)
+    return 1 if failed else 0
 
 
 @command.command()
-@_topics_argument(required=True)
-@click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+@names_and_patterns(required=True)
+@_if_exists
 @execute_option
 @connection_options
-def delete(names: tuple[str, ...], if_exists: bool, execute: bool, bootstrap: str, settings: tuple[str, ...]) -> int:
+def delete(
+    names: tuple[str, ...],
+    patterns: tuple[TopicPattern, ...],
+    if_exists: bool,
+    execute: bool,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
     """Delete topics and their records."""
     failed = told = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
-        for name in dict.fromkeys(names):
+        for name in topics_meant(admin, names, patterns, if_exists=if_exists):
             try:
                 topic = admin.describe_topics([name])[name]  # An unknown topic fails at once, instead of being retried.
                 if execute:
@@ -239,7 +248,7 @@ def delete(names: tuple[str, ...], if_exists: bool, execute: bool, bootstrap: st
                     failed += 1
                     click.echo(f"odradek topics: {explained(error)}", err=True)
     if told:
-        remark_dry_run("odradek topics")
+        remark_dry_run(NAME)
     return 1 if failed else 0
 
 
@@ -253,4 +262,4 @@ def _records_of(admin: Admin, topic: TopicDescription) -> str:
 
 def main(arguments: list[str]) -> int:
     """Runs the command line; the exit status."""
-    return run(command, "odradek topics", arguments, _ACTIONS)
+    return run(command, NAME, arguments, _ACTIONS)

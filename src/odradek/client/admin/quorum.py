@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from odradek import __version__
-from odradek.client.admin.asking import Peer
+from odradek.client.admin.asking import ANY_NODE, Peer
 from odradek.client.admin.base import AdminBase
 from odradek.client.admin.types.cluster import QuorumInfo, RaftVoterEndpoint
+from odradek.client.core.admin_items import Outcomes, results
 from odradek.client.core.admin_quorum import (
     describe_quorum_request,
     described_cluster,
@@ -65,14 +66,20 @@ class QuorumCalls(AdminBase):
 
     # -- features ---------------------------------------------------------------------------------------------------------------------
 
-    async def describe_features(self) -> list[FeatureLevels]:
-        """All features that a broker supports, and those finalized at a level that it does not support (with the range 0 to 0), by name."""
+    async def describe_features(self, *, node_id: int | None = None) -> list[FeatureLevels]:
+        """All features that a broker supports, and those finalized at a level that it does not support (with the range 0 to 0), by name.
+
+        Any broker is asked, or the one with `node_id`: BROKER_NOT_AVAILABLE when that is not in the cluster.
+        """
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
 
-        async def ask(peer: Peer) -> list[FeatureLevels]:
-            return described_features(await peer.call(request, ApiVersionsResponse))
+        async def ask(peer: Peer, nodes: Sequence[int]) -> Outcomes[int, list[FeatureLevels]]:
+            found = described_features(await peer.call(request, ApiVersionsResponse))
+            return dict.fromkeys(nodes, found)
 
-        return await self._any_broker("describing features", ask)
+        asked = ANY_NODE if node_id is None else node_id
+        (found,) = results(await self._at_brokers([asked], ask, broker_of=int, name=lambda _: "describing features")).values()
+        return found
 
     async def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False

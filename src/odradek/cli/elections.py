@@ -1,0 +1,183 @@
+"""`odradek elections preferred|unclean`: has leaders elected (kafka-leader-election.sh)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, run
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.items import complain, one_of
+from odradek.cli.output import JSON, Output, Row, output_option, show
+from odradek.cli.partition_files import read_election
+from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.replicas import ElectionType
+
+F = TypeVar("F", bound=Callable[..., object])
+NAME: Final = "odradek elections"
+_KAFKAS: Final = "--election-type"
+_connection = connection_options_with("--admin.config")
+
+
+def _partitions_option(function: F) -> F:
+    places = click.argument("places", nargs=-1, metavar="[TOPIC:PARTITION...]")
+    topic = click.option("--topic", metavar="TOPIC", help="The topic of --partition.")
+    partition = click.option("--partition", type=click.IntRange(0, 0x7FFFFFFF), metavar="N", help="A partition of --topic.")
+    everything = click.option("--all-topic-partitions", "all_", is_flag=True, help="All partitions that would get another leader.")
+    file = click.option(
+        "--path-to-json-file",
+        "file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help='Partitions as JSON: {"partitions": [{"topic": "orders", "partition": 0}]}.',
+    )
+    return places(topic(partition(everything(file(function)))))
+
+
+def partitions_meant(
+    places: Sequence[str], topic: str | None, partition: int | None, file: Path | None, *, all_: bool
+) -> list[TopicPartition] | None:
+    """The partitions of a command line, None for all; UsageError when they are named in two ways or in none."""
+    given = {"TOPIC:PARTITION": bool(places), "--topic": topic is not None, "--all-topic-partitions": all_}
+    one_of({**given, "--path-to-json-file": file is not None}, needed=True)
+    if (topic is None) != (partition is None):
+        raise click.UsageError("--topic and --partition need one another")
+    if topic is not None and partition is not None:
+        return [TopicPartition(topic, partition)]
+    if file is not None:
+        return read_election(file)
+    return None if all_ else list(dict.fromkeys(map(_place, places)))
+
+
+def _place(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition(":")
+    if not topic or not (number.isascii() and number.isdecimal() and int(number) <= 0x7FFFFFFF):
+        raise click.UsageError(f"{text}: this must be TOPIC:PARTITION")
+    return TopicPartition(topic, int(number))
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Have leaders of partitions elected."""
+
+
+@command.command()
+@_partitions_option
+@output_option
+@_connection
+def preferred(
+    places: tuple[str, ...],
+    topic: str | None,
+    partition: int | None,
+    all_: bool,
+    file: Path | None,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Give leadership back to the first replicas.
+
+    Where the first replica is in sync. That a partition has that leader already is no error.
+    """
+    wanted = partitions_meant(places, topic, partition, file, all_=all_)
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        return _elect(admin, ElectionType.PREFERRED, wanted, output)
+
+
+@command.command()
+@_partitions_option
+@execute_option
+@output_option
+@_connection
+def unclean(
+    places: tuple[str, ...],
+    topic: str | None,
+    partition: int | None,
+    all_: bool,
+    file: Path | None,
+    execute: bool,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Let any replica lead that is up.
+
+    For partitions without a leader, when no replica that is in sync will come back. Records that the new leader lacks are lost.
+    """
+    wanted = partitions_meant(places, topic, partition, file, all_=all_)
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        if execute:
+            return _elect(admin, ElectionType.UNCLEAN, wanted, output)
+        rows, failed = _leaderless(admin, wanted)
+    _shown(rows, output, "" if failed else "No partition is without a leader.")
+    if rows:
+        remark_dry_run(NAME)
+    return 1 if failed else 0
+
+
+def _elect(admin: Admin, kind: ElectionType, wanted: list[TopicPartition] | None, output: Output) -> int:
+    rows: list[Row] = []
+    failed = 0
+    for partition, error in sorted(admin.try_elect_leaders(kind, wanted).items()):
+        if error is None or error.code is ErrorCode.ELECTION_NOT_NEEDED:
+            result = "elected" if error is None else "not needed"
+            rows.append({"topic": partition.topic, "partition": partition.partition, "election": kind.name.lower(), "result": result})
+        else:
+            failed += 1
+            complain(NAME, error, str(partition))
+    _shown(rows, output, "" if failed else "No partition needs another leader.")
+    return 1 if failed else 0
+
+
+def _shown(rows: list[Row], output: Output, none: str) -> None:
+    if rows or output == JSON:
+        show(rows, output)
+    elif none:
+        click.echo(none)
+
+
+def _leaderless(admin: Admin, wanted: list[TopicPartition] | None) -> tuple[list[Row], int]:
+    """What an unclean election would be about, and how many of the partitions are not there."""
+    names = sorted({each.topic for each in wanted} if wanted is not None else {each.name for each in admin.list_topics(internal=True)})
+    topics = admin.try_describe_topics(names)
+    rows: list[Row] = []
+    failed = 0
+    there = {
+        TopicPartition(topic.name, number): part
+        for topic in topics.values()
+        if not isinstance(topic, KafkaError)
+        for number, part in topic.partitions.items()
+    }
+    for partition in sorted(there) if wanted is None else wanted:
+        if partition not in there:
+            failed += 1
+            error = topics[partition.topic]
+            complain(
+                NAME,
+                error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist"),
+                str(partition),
+            )
+        elif there[partition].leader < 0:
+            part = there[partition]
+            up = [each for each in part.replicas if each not in part.offline_replicas]
+            rows.append(
+                {"topic": partition.topic, "partition": partition.partition, "replicas": part.replicas, "isr": part.isr, "candidates": up}
+            )
+    return rows, failed
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status. Kafka's script names the type by an option, and has no dry run."""
+    for position, each in enumerate(arguments):
+        option, equals, value = each.partition("=")
+        if option == _KAFKAS and (equals or position + 1 < len(arguments)):
+            kind = value if equals else arguments[position + 1]
+            rest = arguments[:position] + arguments[position + (1 if equals else 2) :]
+            words = [kind.lower(), *(["--execute"] if kind.lower() == "unclean" else [])]
+            return run(command, NAME, [*words, *rest])
+    return run(command, NAME, arguments)

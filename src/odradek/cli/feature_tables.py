@@ -1,0 +1,67 @@
+"""Which levels of features belong to a release, and what they need of one another: for `odradek storage` and `odradek features`."""
+
+from __future__ import annotations
+
+import click
+
+from odradek.base.errors import OdradekError
+from odradek.cli.client_command import parse_levels
+from odradek.metadata import features
+
+
+def release_level(release: str) -> int:
+    """The metadata.version of a release of Kafka; OdradekError for one that there is not."""
+    names = list(features.METADATA_VERSION_NAMES.values())
+    try:
+        return features.metadata_version_from_name(release)
+    except ValueError as error:
+        raise OdradekError(f"{error}; there are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
+
+
+def release_levels(release: str) -> dict[str, int]:
+    """The levels of all features that a release of Kafka begins with."""
+    level = release_level(release)
+    return {features.METADATA_VERSION: level, **{name: features.default_feature_level(name, level) for name in features.FEATURES}}
+
+
+@click.command(name="version-mapping")
+@click.option("-r", "--release-version", metavar="VERSION", help="The release, such as 4.0; the latest when left out.")
+def version_mapping(release_version: str | None) -> None:
+    """Print the feature levels of a release of Kafka."""
+    release = release_version or list(features.METADATA_VERSION_NAMES.values())[-1]
+    for name, level in release_levels(release).items():
+        if name == features.METADATA_VERSION:
+            click.echo(f"{name}={level} ({release})")
+        else:
+            click.echo(f"{name}={level}")
+            _note_unserved(name, level)
+
+
+def _note_unserved(name: str, level: int) -> None:
+    """Tells on standard error, beside Kafka's table, that Odradek formats no cluster with this level."""
+    if not features.is_served(name, level):
+        click.echo(f"{name}={level} is not served by Odradek yet; it formats with {features.SERVED_LEVELS[name]}.", err=True)
+
+
+@click.command(name="feature-dependencies")
+@click.option("-f", "--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="A level; may be repeated.")
+def feature_dependencies(texts: tuple[str, ...]) -> None:
+    """Print what levels require of other features."""
+    lines: list[str] = []
+    for name, level in parse_levels(texts).items():
+        if name == features.METADATA_VERSION:
+            if level not in features.METADATA_VERSION_NAMES:
+                known = sorted(features.METADATA_VERSION_NAMES)
+                raise OdradekError(f"Unknown metadata.version {level}; there are {known[0]} to {known[-1]}")
+            lines.append(f"{name}={level} ({features.METADATA_VERSION_NAMES[level]}) has no dependencies.")
+            continue
+        try:
+            needed = features.dependencies(name, level)
+        except ValueError as error:
+            raise OdradekError(f"{error}; `odradek storage version-mapping` lists features and levels") from None
+        lines.append(f"{name}={level} requires:" if needed else f"{name}={level} has no dependencies.")
+        for other, least in needed:
+            release = f" ({features.METADATA_VERSION_NAMES[least]})" if other == features.METADATA_VERSION else ""
+            lines.append(f"    {other}={least}{release}")
+        _note_unserved(name, level)
+    click.echo("\n".join(lines))

@@ -1,0 +1,129 @@
+"""JSON files about partitions in the formats of Kafka's scripts; what is wrong with one is a ConfigError that names the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+from odradek.base.errors import ConfigError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin.types.replicas import TopicPartitionReplica
+
+ANY_LOG_DIR: Final = "any"
+_ELECTION: Final = '{"partitions": [{"topic": "orders", "partition": 0}]}'
+_REASSIGNMENT: Final = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}'
+_TOPICS: Final = '{"version": 1, "topics": [{"topic": "orders"}]}'
+_GREATEST: Final = 0x7FFFFFFF
+
+
+class Reassignment(NamedTuple):
+    """Where partitions are to be: brokers, the preferred leader first; and the log directories of those replicas that name one."""
+
+    replicas: dict[TopicPartition, tuple[int, ...]]
+    log_dirs: dict[TopicPartitionReplica, str]
+
+
+def read_election(path: Path) -> list[TopicPartition]:
+    """The partitions of --path-to-json-file of kafka-leader-election.sh."""
+    listed = _list(path, _document(path, _ELECTION), "partitions", _ELECTION)
+    found = [_partition(path, each, _ELECTION) for each in listed]
+    _no_twice(path, found)
+    return found
+
+
+def read_reassignment(path: Path) -> Reassignment:
+    """--reassignment-json-file of kafka-reassign-partitions.sh."""
+    replicas: dict[TopicPartition, tuple[int, ...]] = {}
+    log_dirs: dict[TopicPartitionReplica, str] = {}
+    listed = _list(path, _document(path, _REASSIGNMENT), "partitions", _REASSIGNMENT)
+    _no_twice(path, [_partition(path, each, _REASSIGNMENT) for each in listed])
+    for each in listed:
+        partition = _partition(path, each, _REASSIGNMENT)
+        brokers = _brokers(path, partition, each.get("replicas"))
+        replicas[partition] = brokers
+        directories = each.get("log_dirs", [ANY_LOG_DIR] * len(brokers))
+        if not isinstance(directories, list) or not all(isinstance(name, str) for name in cast("list[object]", directories)):
+            raise ConfigError(f"{path}: log_dirs of {partition} must be a list of paths, or of {ANY_LOG_DIR!r}")
+        names = cast("list[str]", directories)
+        if len(names) != len(brokers):
+            raise ConfigError(f"{path}: {partition} has {len(brokers)} replicas, but {len(names)} log_dirs")
+        for broker, name in zip(brokers, names, strict=True):
+            if name != ANY_LOG_DIR:
+                log_dirs[TopicPartitionReplica(partition.topic, partition.partition, broker)] = name
+    return Reassignment(replicas, log_dirs)
+
+
+def read_topics(path: Path) -> list[str]:
+    """--topics-to-move-json-file of kafka-reassign-partitions.sh."""
+    found: list[str] = []
+    for each in _list(path, _document(path, _TOPICS), "topics", _TOPICS):
+        topic = each.get("topic")
+        if not isinstance(topic, str) or not topic:
+            raise ConfigError(f"{path}: topic is missing in topics; it must be {_TOPICS}")
+        if topic in found:
+            raise ConfigError(f"{path}: {topic} stands there twice")
+        found.append(topic)
+    return found
+
+
+def reassignment_json(replicas: Mapping[TopicPartition, Sequence[int]], log_dirs: Mapping[TopicPartitionReplica, str] | None = None) -> str:
+    """As kafka-reassign-partitions.sh writes and reads it."""
+    known = log_dirs or {}
+    partitions = [
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "replicas": list(brokers),
+            "log_dirs": [known.get(TopicPartitionReplica(where.topic, where.partition, broker), ANY_LOG_DIR) for broker in brokers],
+        }
+        for where, brokers in sorted(replicas.items())
+    ]
+    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
+
+
+def _document(path: Path, form: str) -> dict[str, object]:
+    try:
+        found: object = json.loads(path.read_text())
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path}: this is not JSON; it must be {form}") from None
+    document = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    version = document.get("version", 1)
+    if version != 1:
+        raise ConfigError(f"{path}: version {version} is not known; it must be {form}")
+    return document
+
+
+def _list(path: Path, document: dict[str, object], name: str, form: str) -> list[dict[str, object]]:
+    listed = document.get(name)
+    if not isinstance(listed, list) or not listed or not all(isinstance(each, dict) for each in cast("list[object]", listed)):
+        raise ConfigError(f"{path}: {name} is missing or empty; it must be {form}")
+    return cast("list[dict[str, object]]", listed)
+
+
+def _partition(path: Path, fields: dict[str, object], form: str) -> TopicPartition:
+    topic, partition = fields.get("topic"), fields.get("partition")
+    if not isinstance(topic, str) or not topic or type(partition) is not int:
+        raise ConfigError(f"{path}: topic or partition is missing in partitions; it must be {form}")
+    if not 0 <= partition <= _GREATEST:
+        raise ConfigError(f"{path}: there can be no partition {partition} of {topic}")
+    return TopicPartition(topic, partition)
+
+
+def _no_twice(path: Path, partitions: list[TopicPartition]) -> None:
+    seen: set[TopicPartition] = set()
+    for each in partitions:
+        if each in seen:
+            raise ConfigError(f"{path}: {each} stands there twice")
+        seen.add(each)
+
+
+def _brokers(path: Path, partition: TopicPartition, listed: object) -> tuple[int, ...]:
+    brokers = cast("list[object]", listed) if isinstance(listed, list) else []
+    if not brokers or not all(type(each) is int and 0 <= each <= _GREATEST for each in brokers):
+        raise ConfigError(f"{path}: replicas of {partition} must be a list of brokers, and not empty")
+    found = tuple(cast("list[int]", brokers))
+    if len(set(found)) != len(found):
+        raise ConfigError(f"{path}: replicas of {partition} may not contain duplicate entries: {','.join(map(str, found))}")
+    return found

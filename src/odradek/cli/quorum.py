@@ -1,0 +1,286 @@
+"""`odradek quorum describe|add-controller|remove-controller`: the quorum of the controllers (kafka-metadata-quorum.sh)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import click
+
+from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import uuid_to_string
+from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run, server_options
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.items import id_of, one_of
+from odradek.cli.output import JSON, Output, Row, output_option, show
+from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.cluster import QuorumInfo, QuorumReplicaState, RaftVoterEndpoint
+
+NAME: Final = "odradek quorum"
+_ACTIONS: Final = {
+    "describe": ["describe"],
+    "add-controller": ["add-controller"],
+    "remove-controller": ["remove-controller", "--execute"],
+}
+"""kafka-metadata-quorum.sh has its options for connecting before the word that says what to do, and removes at once."""
+_STATUS: Final = {
+    "cluster_id": "ClusterId",
+    "leader_id": "LeaderId",
+    "leader_epoch": "LeaderEpoch",
+    "high_watermark": "HighWatermark",
+    "max_follower_lag": "MaxFollowerLag",
+    "max_follower_lag_time_ms": "MaxFollowerLagTimeMs",
+    "current_voters": "CurrentVoters",
+    "current_observers": "CurrentObservers",
+}
+_WIDEST: Final = 23
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Show the controllers' quorum, change its voters."""
+
+
+@command.command()
+@click.option("--status", is_flag=True, help="Leader, high watermark, lag, and who belongs to the quorum; the default.")
+@click.option("--replication", is_flag=True, help="How far each voter and observer is in the metadata log.")
+@click.option("--human-readable", "readable", is_flag=True, help="With --replication: how long ago, instead of Unix milliseconds.")
+@controllers_option
+@output_option
+@connection_options
+def describe(
+    status: bool, replication: bool, readable: bool, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]
+) -> None:
+    """Show leader, voters and observers.
+
+    LAG is counted in records of the metadata log, behind its leader.
+    """
+    one_of({"--status": status, "--replication": replication}, needed=False)
+    if readable and not replication:
+        raise click.UsageError("The option --human-readable is only supported along with --replication")
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        cluster_id = "" if replication else admin.describe_cluster().cluster_id
+        quorum = admin.describe_metadata_quorum()
+    if replication:
+        show(replication_rows(quorum, time.time_ns() // 1_000_000 if readable else None), output)
+        return
+    row = status_row(cluster_id, quorum)
+    if output == JSON:
+        show([row], output)
+    else:
+        for name, title in _STATUS.items():
+            click.echo(f"{title + ':':<{_WIDEST}} {_text(row[name])}")
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def status_row(cluster_id: str, quorum: QuorumInfo) -> Row:
+    """The quorum as a whole. A lag is None where it cannot be told: no leader, or it does not say when a voter was caught up."""
+    leader = _leader(quorum)
+    behind = min(quorum.voters, key=lambda each: each.log_end_offset, default=None)
+    lag = None if leader is None or behind is None else leader.log_end_offset - behind.log_end_offset
+    return {
+        "cluster_id": cluster_id,
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "max_follower_lag": lag,
+        "max_follower_lag_time_ms": _lag_ms(leader, behind),
+        "current_voters": [_member(each, quorum) for each in quorum.voters],
+        "current_observers": [_member(each, quorum) for each in quorum.observers],
+    }
+
+
+def _leader(quorum: QuorumInfo) -> QuorumReplicaState | None:
+    return next((each for each in quorum.voters if each.replica_id == quorum.leader_id), None)
+
+
+def _lag_ms(leader: QuorumReplicaState | None, behind: QuorumReplicaState | None) -> int | None:
+    if leader is None or behind is None:
+        return None
+    if behind.log_end_offset == leader.log_end_offset:
+        return 0
+    if leader.last_caught_up_timestamp is None or behind.last_caught_up_timestamp is None:
+        return None
+    return leader.last_caught_up_timestamp - behind.last_caught_up_timestamp
+
+
+def _member(replica: QuorumReplicaState, quorum: QuorumInfo) -> dict[str, object]:
+    found: dict[str, object] = {"id": replica.replica_id}
+    if replica.replica_directory_id.int:
+        found["directoryId"] = uuid_to_string(replica.replica_directory_id)
+    endpoints = quorum.nodes.get(replica.replica_id, ())
+    if endpoints:
+        found["endpoints"] = [_url(each) for each in endpoints]
+    return found
+
+
+def _url(endpoint: RaftVoterEndpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.listener}://{host}:{endpoint.port}"
+
+
+def replication_rows(quorum: QuorumInfo, now_ms: int | None) -> list[Row]:
+    """A row each: the leader, then the other voters, then the observers. With `now_ms`, times say how long ago."""
+    leader = _leader(quorum)
+    followers = [each for each in quorum.voters if each is not leader]
+    groups = (("Leader", [] if leader is None else [leader]), ("Follower", followers), ("Observer", quorum.observers))
+    return [
+        {
+            "node_id": each.replica_id,
+            "directory_id": uuid_to_string(each.replica_directory_id),
+            "log_end_offset": each.log_end_offset,
+            "lag": None if leader is None else leader.log_end_offset - each.log_end_offset,
+            "last_fetch_timestamp": _moment(each.last_fetch_timestamp, now_ms),
+            "last_caught_up_timestamp": _moment(each.last_caught_up_timestamp, now_ms),
+            "status": status,
+        }
+        for status, replicas in groups
+        for each in replicas
+    ]
+
+
+def _moment(timestamp: int | None, now_ms: int | None) -> int | str | None:
+    if timestamp is None or now_ms is None:
+        return timestamp
+    # The leader's clock need not be ours.
+    return f"{now_ms - timestamp} ms ago" if timestamp <= now_ms else f"in {timestamp - now_ms} ms"
+
+
+# -- voters -------------------------------------------------------------------------------------------------------------------------------
+
+
+class Controller(NamedTuple):
+    """A controller as its server.properties and its metadata directory describe it."""
+
+    node_id: int
+    directory_id: UUID
+    endpoints: tuple[RaftVoterEndpoint, ...]
+
+
+def read_controller(path: Path) -> Controller:
+    """The controller of a properties file, whose directory is formatted. ConfigError for what is missing.
+
+    Only what a voter needs is looked at: the file may be one of JVM Kafka with keys that Odradek's broker refuses.
+    """
+    from odradek.config.listeners import Endpoint, parse_listeners
+    from odradek.config.properties import MalformedProperties, parse_properties
+    from odradek.storage.disk import OsDisk
+    from odradek.storage.meta_properties import read_meta_properties
+
+    try:
+        properties = parse_properties(path.read_text())
+    except (MalformedProperties, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+    def items(key: str) -> list[str]:
+        return [each.strip() for each in properties.get(key, "").split(",") if each.strip()]
+
+    def unusable(problem: str) -> ConfigError:
+        return ConfigError(f"{path}: {problem}; name the server.properties of a controller")
+
+    node_id = properties.get("node.id", "").strip()
+    if not (node_id.isascii() and node_id.isdecimal()):
+        raise unusable("node.id is missing" if not node_id else f"node.id is {node_id!r}, not a number")
+    if "controller" not in items("process.roles"):
+        raise unusable("process.roles does not contain controller")
+    names = [name.upper() for name in items("controller.listener.names")]
+    if not names:
+        raise unusable("controller.listener.names is missing")
+    directories = items("metadata.log.dir") or items("log.dirs") or items("log.dir")
+    if not directories:
+        raise unusable("metadata.log.dir and log.dirs are missing")
+    known: dict[str, Endpoint] = {}
+    for key in ("listeners", "advertised.listeners"):
+        protocols = {each.partition("://")[0].upper(): "PLAINTEXT" for each in items(key)}
+        known |= {each.listener: each for each in parse_listeners(key, items(key), protocols, distinct_ports=False)}
+    for name in names:
+        if name not in known:
+            raise unusable(f"controller.listener.names has {name}, listeners and advertised.listeners have not")
+    meta = read_meta_properties(OsDisk(), directories[0])
+    if meta is None or meta.directory_id is None:
+        lacks = "is not formatted" if meta is None else "has no directory id"
+        raise ConfigError(f"{directories[0]} {lacks}; `odradek storage format` formats a controller's directory")
+    endpoints = tuple(RaftVoterEndpoint(name, known[name].host or "localhost", known[name].port) for name in names)
+    return Controller(int(node_id), meta.directory_id, endpoints)
+
+
+@command.command(name="add-controller")
+@click.option(
+    "-c",
+    "--config",
+    "--command-config",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The server.properties of the controller; its directory has to be on this machine.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@controllers_option
+@server_options
+def add_controller(file: Path, dry_run: bool, controllers: str | None, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """Make a controller a voter.
+
+    It has to run and to follow the metadata log already (KIP-853). What the connection needs (TLS, SASL) is given with -X.
+    """
+    added = read_controller(file)
+    if not dry_run:
+        with Admin(reached(bootstrap, settings, controllers)) as admin:
+            try:
+                admin.add_raft_voter(added.node_id, added.directory_id, added.endpoints)
+            except KafkaError as error:
+                raise _refused(error) from None
+    said = f"controller {added.node_id} with directory id {uuid_to_string(added.directory_id)} and endpoints: {_urls(added.endpoints)}"
+    click.echo(f"{'Would add' if dry_run else 'Added'} {said}")
+
+
+def _urls(endpoints: Iterable[RaftVoterEndpoint]) -> str:
+    return ", ".join(map(_url, endpoints))
+
+
+def _refused(error: KafkaError) -> OdradekError:
+    if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+        return error
+    return OdradekError(f"this cluster cannot change the voters of its quorum: {error.message}; it needs Kafka 3.9 with kraft.version 1")
+
+
+@command.command(name="remove-controller")
+@click.option("-i", "--controller-id", type=click.IntRange(0), required=True, metavar="ID", help="The controller to remove.")
+@click.option("-d", "--controller-directory-id", "directory", required=True, metavar="ID", help="The id of its metadata directory.")
+@execute_option
+@controllers_option
+@connection_options
+def remove_controller(
+    controller_id: int, directory: str, execute: bool, controllers: str | None, bootstrap: str, settings: tuple[str, ...]
+) -> None:
+    """Take a voter out of the quorum.
+
+    `odradek quorum describe` shows the ids of directories (KIP-853).
+    """
+    directory_id = id_of("--controller-directory-id", directory)
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        if execute:
+            try:
+                admin.remove_raft_voter(controller_id, directory_id)
+            except KafkaError as error:
+                raise _refused(error) from None
+        else:
+            voters = {(each.replica_id, each.replica_directory_id) for each in admin.describe_metadata_quorum().voters}
+            if (controller_id, directory_id) not in voters:
+                raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"no voter {controller_id} with directory id {directory}")
+    said = f"controller {controller_id} with directory id {uuid_to_string(directory_id)}"
+    click.echo(f"{'Removed' if execute else 'Would remove'} {said}.")
+    if not execute:
+        remark_dry_run(NAME)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, NAME, arguments, _ACTIONS)

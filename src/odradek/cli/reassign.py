@@ -1,0 +1,295 @@
+"""`odradek reassign generate|execute|verify|cancel|list`: moves partitions to other brokers (kafka-reassign-partitions.sh)."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, explained, reached, run
+from odradek.cli.items import one_of
+from odradek.cli.output import JSON, Output, Row, output_option, show
+from odradek.cli.partition_files import read_reassignment, read_topics, reassignment_json
+from odradek.cli.reassignment_plan import brokers_of, moves, proposal
+from odradek.cli.reassignment_steps import (
+    active_directory_moves,
+    clear_throttles,
+    directory_rows,
+    log_dirs_of,
+    move_directories,
+    must_be_served,
+    partition_rows,
+    throttle_directories,
+    throttle_partitions,
+)
+from odradek.client.admin.blocking import Admin
+
+NAME: Final = "odradek reassign"
+_ACTIONS: Final = {
+    "--generate": ["generate"],
+    "--execute": ["execute"],
+    "--verify": ["verify"],
+    "--cancel": ["cancel"],
+    "--list": ["list"],
+}
+_file = click.option(
+    "-f",
+    "--reassignment-json-file",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Partitions and their brokers, as `generate` prints them.",
+)
+_preserve = click.option("--preserve-throttles", "preserve", is_flag=True, help="Leave throttles of topics and brokers as they are.")
+_timeout = click.option(
+    "--timeout",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    metavar="MS",
+    help="How long to wait until moves between log directories have begun, in milliseconds.",
+)
+
+
+def _brokers(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
+    ids = [each.strip() for each in text.split(",")]
+    for each in ids:
+        if not (each.isascii() and each.isdecimal() and int(each) <= 0x7FFFFFFF):
+            raise click.BadParameter(f"{each!r} is not the id of a broker")
+    if len(set(ids)) != len(ids):
+        raise click.BadParameter(f"Broker list contains duplicate entries: {text}")
+    return tuple(map(int, ids))
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Move partitions to other brokers."""
+
+
+@command.command()
+@click.argument("names", nargs=-1, metavar="[TOPIC...]")
+@click.option(
+    "--topics-to-move-json-file",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help='Topics as JSON: {"version": 1, "topics": [{"topic": "orders"}]}.',
+)
+@click.option(
+    "--broker-list", "--brokerlist", "brokers", required=True, callback=_brokers, metavar="ID,...", help="The brokers to spread them over."
+)
+@click.option("--disable-rack-aware", "without_racks", is_flag=True, help="Do not heed the racks of brokers.")
+@output_option
+@connection_options
+def generate(
+    names: tuple[str, ...],
+    file: Path | None,
+    brokers: tuple[int, ...],
+    without_racks: bool,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> None:
+    """Propose where partitions could be.
+
+    Spreads the topics evenly over the brokers, and prints the present places first: keep them to be able to go back. Nothing is changed.
+    """
+    one_of({"TOPIC": bool(names), "--topics-to-move-json-file": file is not None}, needed=True)
+    topics = list(names) if file is None else read_topics(file)
+    with Admin(reached(bootstrap, settings, None)) as admin:
+        known = {each.node_id: each.rack for each in admin.describe_cluster().brokers}
+        _must_be_known(brokers, known)
+        current = _places(admin, topics)
+        now = reassignment_json(current, log_dirs_of(admin, current))
+    racks = {broker: None if without_racks else known[broker] for broker in brokers}
+    if len({rack is None for rack in racks.values()}) > 1:
+        raise OdradekError("not all of these brokers have a rack; --disable-rack-aware does without")
+    then = reassignment_json(proposal(current, racks, random.SystemRandom()))
+    if output == JSON:
+        click.echo(json.dumps({"current": json.loads(now), "proposed": json.loads(then)}))
+    else:
+        click.echo(f"Current partition replica assignment\n{now}\n\nProposed partition reassignment configuration\n{then}")
+
+
+def _must_be_known(brokers: Sequence[int], known: Mapping[int, object]) -> None:
+    for each in brokers:
+        if each not in known:
+            raise KafkaError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"Unknown broker id {each}; the cluster has {','.join(map(str, sorted(known)))}"
+            )
+
+
+def _places(admin: Admin, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
+    return {
+        TopicPartition(topic.name, number): part.replicas
+        for topic in admin.describe_topics(topics).values()
+        for number, part in sorted(topic.partitions.items())
+    }
+
+
+@command.command()
+@_file
+@click.option("--additional", is_flag=True, help="Also while other partitions move; these may be given another target so.")
+@click.option("--throttle", type=click.IntRange(1), metavar="BYTES", help="Limit copying between brokers to so many bytes a second.")
+@click.option(
+    "--replica-alter-log-dirs-throttle",
+    "directory_throttle",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Limit copying between log directories of a broker to so many bytes a second.",
+)
+@click.option(
+    "--disallow-replication-factor-change", "same_number", is_flag=True, help="Refuse more or fewer replicas than there are (KIP-860)."
+)
+@_timeout
+@click.option("--dry-run", is_flag=True, help="Only say what would move.")
+@output_option
+@connection_options
+def execute(
+    file: Path,
+    additional: bool,
+    throttle: int | None,
+    directory_throttle: int | None,
+    same_number: bool,
+    timeout: int,
+    dry_run: bool,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Start moving partitions.
+
+    Prints the places before. `odradek reassign verify` shows when all is done, and takes throttles back.
+    """
+    wanted = read_reassignment(file)
+    with Admin(reached(bootstrap, settings, None)) as admin:
+        must_be_served(admin)
+        under_way = admin.list_partition_reassignments()
+        if under_way and not additional:
+            raise OdradekError(f"{len(under_way)} partitions move already; `odradek reassign list` shows them, --additional adds to them")
+        known = {each.node_id: each.rack for each in admin.describe_cluster().brokers}
+        _must_be_known(sorted({broker for each in wanted.replicas.values() for broker in each}), known)
+        there = _places(admin, sorted({where.topic for where in wanted.replicas}))
+        missing = [str(where) for where in wanted.replicas if where not in there]
+        if missing:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {', '.join(missing)}")
+        current = {where: there[where] for where in wanted.replicas}
+        moving = moves(under_way, wanted.replicas, current)
+        rows: list[Row] = [
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "replicas": list(current[where]),
+                "target": list(brokers),
+                "result": "would move" if dry_run else "started",
+            }
+            for where, brokers in sorted(wanted.replicas.items())
+        ]
+        if dry_run:
+            show(rows, output)
+            return 0
+        if output != JSON:
+            click.echo(f"Current partition replica assignment\n\n{reassignment_json(current, log_dirs_of(admin, current))}\n")
+        if throttle is not None:
+            throttle_partitions(admin, moving, brokers_of(moving), throttle)
+        if directory_throttle is not None:
+            throttle_directories(admin, sorted({each.broker_id for each in wanted.log_dirs}), directory_throttle)
+        outcomes = admin.try_alter_partition_reassignments(wanted.replicas, allow_replication_factor_change=not same_number)
+        errors = {where: error for where, error in outcomes.items() if error is not None}
+        for where, error in errors.items():
+            click.echo(f"{NAME}: {where}: {explained(error)}", err=True)
+        show([row for row in rows if TopicPartition(str(row["topic"]), int(str(row["partition"]))) not in errors], output)
+        if errors:
+            return 1
+        move_directories(admin, wanted.log_dirs, timeout)
+    return 0
+
+
+@command.command()
+@_file
+@_preserve
+@output_option
+@connection_options
+def verify(file: Path, preserve: bool, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """Show how far moves are.
+
+    When none is under way any more, throttles of these topics and of all brokers are taken back.
+    """
+    wanted = read_reassignment(file)
+    with Admin(reached(bootstrap, settings, None)) as admin:
+        under_way = admin.list_partition_reassignments()
+        rows = partition_rows(admin, wanted.replicas, under_way)
+        rows += directory_rows(admin, wanted.log_dirs)
+        show(rows, output)
+        if not under_way and not preserve and not any(row["state"] == "in progress" for row in rows):
+            clear_throttles(admin, wanted.replicas)
+
+
+@command.command()
+@_file
+@_preserve
+@_timeout
+@controllers_option
+@output_option
+@connection_options
+def cancel(
+    file: Path, preserve: bool, timeout: int, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]
+) -> int:
+    """Take moves back that are under way."""
+    wanted = read_reassignment(file)
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        must_be_served(admin)
+        under_way = admin.list_partition_reassignments(wanted.replicas)
+        outcomes = admin.try_alter_partition_reassignments(dict.fromkeys(sorted(under_way)))
+        for where, error in outcomes.items():
+            if error is not None:
+                click.echo(f"{NAME}: {where}: {explained(error)}", err=True)
+        done = [where for where, error in outcomes.items() if error is None]
+        rows: list[Row] = [{"topic": where.topic, "partition": where.partition, "result": "cancelled"} for where in done]
+        if rows or output == JSON:
+            show(rows, output)
+        elif not outcomes:
+            click.echo("None of the specified partition reassignments are active.")
+        if len(done) < len(outcomes):
+            return 1
+        if controllers is None:
+            move_directories(admin, active_directory_moves(admin, wanted.log_dirs), timeout)
+            if not preserve:
+                clear_throttles(admin, wanted.replicas)
+    return 0
+
+
+@command.command(name="list")
+@controllers_option
+@output_option
+@connection_options
+def list_(controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
+    """List the moves that are under way."""
+    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        found = admin.list_partition_reassignments()
+    rows: list[Row] = [
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "replicas": each.replicas,
+            "adding": each.adding_replicas,
+            "removing": each.removing_replicas,
+        }
+        for where, each in sorted(found.items())
+    ]
+    if rows or output == JSON:
+        show(rows, output)
+    else:
+        click.echo("No partition reassignments found.")
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, NAME, arguments, _ACTIONS)
