@@ -167,3 +167,14 @@ def test_sequences_wrap() -> None:
     assert not sequence_before(5, 5)
     assert sequence_before(0x7FFFFFFF, 0)
     assert not sequence_before(0, 0x7FFFFFFF)
+
+
+def test_many_partitions_have_an_open_batch_in_little_memory() -> None:
+    accumulator = Accumulator(batch_size=262_144, linger_ms=5, buffer_memory=32 * 1024 * 1024)
+    taken = [accumulator.append(TopicPartition("t", number), 0, None, b"x" * 100, (), 0) for number in range(450)]
+    assert all(each is not None for each in taken)
+    rooms = [each[0].reserved for each in taken if each is not None]
+    assert rooms[0] == 262_144
+    assert rooms == sorted(rooms, reverse=True)
+    assert rooms[-1] >= 16_384
+    assert accumulator.used <= 32 * 1024 * 1024

@@ -292,3 +292,11 @@ def test_a_record_of_a_blocking_producer_is_awaited_in_a_loop_of_the_application
             assert loop.run_until_complete(story(producer)).partition == 1
     finally:
         loop.close()
+
+
+def test_records_without_a_key_are_spread_although_batches_may_be_large(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+        used = [producer.send(topic, bytes(1000)).result(30).partition for _ in range(40)]
+    moves = [number for number in range(1, 40) if used[number] != used[number - 1]]
+    assert len(moves) == 2
+    assert moves[0] == 17  # Behind 16 KiB.

@@ -355,10 +355,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="reserves-more-than-there-is",
         path="client/core/accumulator.py",
-        before="min(self._batch_size, left)",
-        after="self._batch_size",
+        before="max(_LEAST_ROOM, left // _SHARE), left)",
+        after="max(_LEAST_ROOM, left // _SHARE))",
         breaks="Open batches reserve more than buffer.memory.",
         tests="client/test_accumulator.py",
+    ),
+    Mutant(
+        name="few-partitions-take-all-memory",
+        path="client/core/accumulator.py",
+        before="max(_LEAST_ROOM, left // _SHARE), left)",
+        after="left)",
+        breaks="The open batches of some hundred partitions block all other partitions.",
+        tests="client/test_accumulator.py",
+    ),
+    Mutant(
+        name="sticks-for-a-large-batch",
+        path="client/producer/routing.py",
+        before="min(_STICKY_BYTES, self._batch_size)",
+        after="self._batch_size",
+        breaks="A topic's partitions get records without a key very unevenly.",
+        tests="client/test_clients.py -k spread",
     ),
     Mutant(
         name="gathered-bytes-forgotten",

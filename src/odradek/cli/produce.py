@@ -87,7 +87,6 @@ def command(
         settings,
         compression_type=compression,
         max_block_ms="10000",
-        batch_size="262144",
         linger_ms="20",
         max_request_size="67108864",
     )

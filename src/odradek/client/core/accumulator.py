@@ -219,6 +219,11 @@ def _after_all(parts: Sequence[Settled], callback: Callable[[], object]) -> None
         batch.add_callback(arrive, first, record_count)
 
 
+_SHARE = 128
+_LEAST_ROOM = 16 * 1024
+"""A new batch gets a part of the memory that is left, so that many partitions can have one; but not less than this."""
+
+
 class Accumulator:
     """The batches of all partitions and the memory they take."""
 
@@ -321,7 +326,8 @@ class Accumulator:
             self._exhausted = True
             return None
         batch = Batch(topic_partition, now_ms)
-        batch.reserved = max(HEADER_SIZE + size, min(self._batch_size, left))
+        room = min(self._batch_size, max(_LEAST_ROOM, left // _SHARE), left)
+        batch.reserved = max(HEADER_SIZE + size, room)
         batch.gatherer = Gatherer(batch, batch.records, batch.reserved - HEADER_SIZE, self._ticket_class, self._time_ns)
         self.used += batch.reserved
         self._enqueue(batch)

@@ -169,7 +169,7 @@ class AsyncProducer:
 
         Rows go to their partition, else where their key says, as with `send`, else all that fit a batch to one partition. One future a
         batch (`record_count` tells of how many records), in the order of the rows within a partition; each fails for its own rows only.
-        A batch has `batch.size` bytes, 256 KiB unless that is set.
+        A batch has `batch.size` bytes.
 
         ValueError for a partition or a column that there is not, before anything is sent; KeyError without `value`; OdradekError without
         pyarrow, and with serializers, interceptors or partitioner.class.

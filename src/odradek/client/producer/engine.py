@@ -46,8 +46,6 @@ from odradek.records.compression import Compression
 
 _NO_TIMEOUT = 2**31 - 1
 _LONG_MS = 3_600_000
-_ROWS_SIZE = 256 * 1024
-"""Of batches of rows that come together, unless `batch.size` is set: its default is for records that wait for one another in memory."""
 
 
 def sender_config(config: ClientConfig) -> SenderConfig:
@@ -80,7 +78,6 @@ class ProducerEngine:
         self.room = threading.Condition(self.lock)
         self.max_block_ms = config.integer("max.block.ms")
         self._batch_size = config.integer("batch.size")
-        self._rows_size = self._batch_size if config.was_given("batch.size") else _ROWS_SIZE
         self._max_record = config.integer("max.request.size")
         self._settings = sender_config(config)
         clock = self.cluster.clock
@@ -185,7 +182,7 @@ class ProducerEngine:
     def encode_rows(self, info: TopicInfo, rows: ArrowRows, partition: int | None) -> list[EncodedRows]:
         """The rows as batches, see `RowEncoder.encode`; without the engine's lock, in any thread."""
         need_pyarrow()
-        size = min(self._rows_size, self._max_record)
+        size = min(self._batch_size, self._max_record)
         settings = self._settings
         encoder = RowEncoder(size, settings.compression, settings.compression_level, ignore_keys=self._ignores_keys)
         return encoder.encode(info.name, rows, sorted(info.partitions), partition, self.cluster.clock.time_ms())

@@ -13,6 +13,9 @@ from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.partitioner import PartitionLoad, StickyPartitioner, partition_for_key
 from odradek.records.codec import Gatherer, Ticket
 
+_STICKY_BYTES = 16 * 1024
+"""After so many bytes records without a key move to another partition, where batch.size is not set: as with Java's producer."""
+
 
 class Router:
     """Belongs to the engine, whose lock guards it; only `gather` needs none.
@@ -27,6 +30,7 @@ class Router:
         self._is_late = is_late
         self._rng = rng
         self._batch_size = config.integer("batch.size")
+        self._sticky_size = self._batch_size if config.was_given("batch.size") else min(_STICKY_BYTES, self._batch_size)
         self._ignore_keys = config.flag("partitioner.ignore.keys")
         self._adaptive = config.flag("partitioner.adaptive.partitioning.enable")
         self._gathers = self._batch_size <= config.integer("max.request.size")
@@ -63,7 +67,7 @@ class Router:
     def _stick(self, info: TopicInfo, size: int) -> int:
         sticky = self._sticky.get(info.name)
         if sticky is None:
-            sticky = self._sticky[info.name] = StickyPartitioner(self._batch_size, self._rng, adaptive=self._adaptive)
+            sticky = self._sticky[info.name] = StickyPartitioner(self._sticky_size, self._rng, adaptive=self._adaptive)
         gatherer = self.gatherers.pop(info.name, None)
         if gatherer is not None:
             sticky.took(self._gathered_from[info.name] - gatherer.room)
