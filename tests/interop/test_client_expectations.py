@@ -115,7 +115,7 @@ def test_a_fetch_from_the_middle_of_a_batch_gets_the_rest_of_it(
     broker: BrokerProcess, new_topic: Callable[..., str], partition_folder: Callable[[str], Path], compression: str
 ) -> None:
     topic = new_topic("middle")
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 1000, "compression.type": compression})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 60_000, "compression.type": compression})
     for number in range(BATCH):
         producer.produce(topic, b"%d" % number, partition=0)
     assert producer.flush(PATIENCE_S) == 0
