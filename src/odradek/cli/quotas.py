@@ -37,7 +37,8 @@ def _credentials(admin: Admin, user: str | None) -> Iterable[Row]:
             if found.code is ErrorCode.RESOURCE_NOT_FOUND:
                 continue
             raise found
-        for info in found:
+        # Brokers name them in any order.
+        for info in sorted(found, key=lambda each: each.mechanism.name):
             yield _row(ClientQuotaEntity(user=each), info.mechanism.name.replace("_", "-"), f"iterations={info.iterations}")
 
 
