@@ -78,6 +78,11 @@ MISTAKES = (
         2,
         f"odradek produce: --console and --reader-property read standard input, which excludes -l and FILE; {PRODUCE}",
     ),
+    Mistake(
+        "produce -t there -J -K :",
+        2,
+        f"odradek produce: -J reads lines of JSON, which excludes -K, -k, -D, -H, -Z, FILE, --console and --reader-property; {PRODUCE}",
+    ),
     Mistake("produce -t there --timeout soon", 1, "odradek produce: <*>linger.ms<*>"),
     Mistake("produce -t there --line-reader Mine", 2, f"odradek produce: No such option '--line-reader'<*>; {PRODUCE}"),
 )

@@ -106,4 +106,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "The records after one that is skipped are printed.",
         _TESTS,
     ),
+    # -- JSON -----------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "json-base64-of-a-header-unsaid",
+        "cli/record_json.py",
+        'f"headers[{2 * index + 1}]"',
+        'f"headers[{index}]"',
+        "The list says which member is base64.",
+        "cli/test_record_json.py",
+    ),
+    Mutant(
+        "json-time-is-now",
+        "cli/produce.py",
+        "            timestamp=line.timestamp,\n",
+        "",
+        "A record keeps its timestamp.",
+        "cli/test_record_json.py",
+    ),
 )

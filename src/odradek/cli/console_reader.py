@@ -27,11 +27,13 @@ _APART: Final = (
 
 
 class Line(NamedTuple):
-    """What a line says."""
+    """What a line says. `timestamp` is Unix milliseconds, None for now."""
 
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
+    partition: int | None = None
+    timestamp: int | None = None
 
 
 LineParser = Callable[[bytes, int], Line]

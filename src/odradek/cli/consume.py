@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import sys
@@ -16,6 +15,7 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
+from odradek.cli.record_json import json_line
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.consumer.blocking import Consumer
@@ -62,7 +62,7 @@ _IDLE_POLLS = 20
     metavar="FORMAT",
     help="%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp, %S and %K lengths, %% a percent sign, \\n, \\t.",
 )
-@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per record, as kcat's.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per record, as kcat's; `produce -J` reads it.")
 @click.option("-q", "--quiet", is_flag=True, help="No remarks on standard error.")
 @click.option(
     "--console",
@@ -397,26 +397,6 @@ _DIRECTIVES: dict[str, Formatter] = {
     "o": lambda record: str(record.offset).encode(),
     "T": lambda record: str(record.timestamp).encode(),
 }
-
-
-def json_line(record: ConsumerRecord) -> bytes:
-    """kcat's JSON envelope; bytes that are not UTF-8 are shown with U+FFFD."""
-    entry: dict[str, object] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "tstype": "logappend" if record.timestamp_type else "create",
-        "ts": record.timestamp,
-    }
-    if record.headers:
-        entry["headers"] = [part for name, value in record.headers for part in (name, _shown(value))]
-    entry["key"] = _shown(record.key)
-    entry["payload"] = _shown(record.value)
-    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
-
-
-def _shown(content: bytes | None) -> str | None:
-    return None if content is None else content.decode("utf-8", "replace")
 
 
 def main(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import IO, Final, Protocol, TypeVar
 
@@ -15,6 +16,7 @@ import click
 from odradek.base.errors import OdradekError
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_reader import Line, LineParser, line_parser, lines
+from odradek.cli.record_json import parse_json_line
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.producer.blocking import Producer
@@ -114,6 +116,13 @@ def _configured(context: click.Context) -> dict[str, str]:
 @click.option(
     "--reader-config", type=click.Path(path_type=Path), metavar="FILE", help="A file of such properties; --reader-property goes before it."
 )
+@click.option(
+    "-J",
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Each line is a record as `consume -J` writes it: key, payload, headers, timestamp and, without -p, partition.",
+)
 @click.option("--sync", is_flag=True, help="Send one record at a time, and wait for its acknowledgement.")
 @_configuration_options
 @click.argument("whole_files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE...]")
@@ -134,6 +143,7 @@ def command(
     console: bool,
     reader_properties: tuple[str, ...],
     reader_config: Path | None,
+    as_json: bool,
     sync: bool,
     whole_files: tuple[Path, ...],
     bootstrap: str,
@@ -153,10 +163,13 @@ def command(
         raise click.UsageError("-D and -K need at least one character")
     properties = read_properties(reader_config, reader_properties, "--reader-property")
     parse = line_parser(properties) if console or properties else None
-    if parse is not None and (key_delimiter is not None or key is not None or delimiter is not None or headers or empty_is_null):
+    shaped = any(each is not None for each in (key_delimiter, key, delimiter)) or bool(headers) or empty_is_null
+    if parse is not None and shaped:
         raise click.UsageError("--console and --reader-property exclude -K, -k, -D, -H and -Z; its properties say the same")
     if parse is not None and (line_files or whole_files):
         raise click.UsageError("--console and --reader-property read standard input, which excludes -l and FILE")
+    if as_json and (parse is not None or shaped or whole_files):
+        raise click.UsageError("-J reads lines of JSON, which excludes -K, -k, -D, -H, -Z, FILE, --console and --reader-property")
     for path in (*whole_files, *line_files):
         path.open("rb").close()  # one that is missing is told before anything is written
     separator = unescape("\\n" if delimiter is None else delimiter)
@@ -181,7 +194,9 @@ def command(
         elif whole_files:
             sink.write(_limit((path.read_bytes() for path in whole_files), count))
         elif line_files:
-            _write_files(sink, line_files, separator, count)
+            _write_files(partial(sink.write_parsed, parse=parse_json_line) if as_json else sink.write, line_files, separator, count)
+        elif as_json:
+            sink.write_parsed(_limit(split(sys.stdin.buffer, separator, None), count), parse_json_line)
         else:
             sink.write(_limit(split(sys.stdin.buffer, separator, None), count))
         sink.finish()
@@ -209,7 +224,7 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
     return output
 
 
-def _write_files(sink: _Sink, files: tuple[Path, ...], delimiter: bytes, count: int | None) -> None:
+def _write_files(write: Callable[[Iterator[bytes]], None], files: tuple[Path, ...], delimiter: bytes, count: int | None) -> None:
     with _progress(sum(path.stat().st_size for path in files)) as progress:
 
         def records() -> Iterator[bytes]:
@@ -217,7 +232,7 @@ def _write_files(sink: _Sink, files: tuple[Path, ...], delimiter: bytes, count: 
                 with path.open("rb") as file:
                     yield from split(file, delimiter, progress)
 
-        sink.write(_limit(records(), count))
+        write(_limit(records(), count))
 
 
 def split(stream: IO[bytes], delimiter: bytes, progress: Progress | None) -> Iterator[bytes]:
@@ -297,7 +312,14 @@ class _Sink:
             self._send(line)
 
     def _send(self, line: Line) -> None:
-        future = self._producer.send(self._topic, line.value, key=line.key, partition=self._partition, headers=line.headers)
+        future = self._producer.send(
+            self._topic,
+            line.value,
+            key=line.key,
+            partition=line.partition if self._partition is None else self._partition,
+            headers=line.headers,
+            timestamp=line.timestamp,
+        )
         if self._sync:
             future.result()
         else:
