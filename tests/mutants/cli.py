@@ -66,9 +66,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "null-is-empty-in-json",
-        "cli/consume.py",
-        "return None if content is None else content.decode",
-        'return "" if content is None else content.decode',
+        "cli/record_json.py",
+        "if content is None:\n        return None",
+        'if content is None:\n        return ""',
         "A tombstone is null in JSON, and not the empty text.",
         "cli/test_commands.py",
     ),
