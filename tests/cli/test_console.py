@@ -100,6 +100,8 @@ BOTH = {"parse.key": "true", "parse.headers": "true"}
         ({"null.marker": "NULL"}, b"NULL", Line(None, None, [])),
         ({"parse.headers": "true", "headers.separator": "[;|]"}, b"a:1;b:2|\tv", Line(None, b"v", [("a", b"1"), ("b", b"2")])),
         ({"parse.headers": "true", "headers.delimiter": "@@", "headers.key.separator": "="}, b"a=1@@v", Line(None, b"v", [("a", b"1")])),
+        ({"parse.headers": "true"}, b"a:1,,\tv", Line(None, b"v", [("a", b"1")])),
+        ({"parse.headers": "true"}, b",\tv", Line(None, b"v", [])),
         (BOTH | {"ignore.error": "true"}, b"bare", Line(None, b"bare", [])),
         (BOTH | {"ignore.error": "true"}, b"bare\tv", Line(None, b"v", [("bare", None)])),
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import Any
+from typing import Any, cast
 
 from odradek.base.errors import OdradekError
 from odradek.cli.console_reader import Line
@@ -56,16 +56,17 @@ def parse_json_line(line: bytes, number: int) -> Line:
     is no such object.
     """
     try:
-        entry = json.loads(line)
+        parsed: object = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _wrong(number, f"this is no JSON: {error}") from None
-    if not isinstance(entry, dict):
+    if not isinstance(parsed, dict):
         raise _wrong(number, "this must be an object")
-    encoded = entry.get("base64") or []
-    if not isinstance(encoded, list):
+    entry = cast(dict[str, Any], parsed)
+    if not isinstance(entry.get("base64") or [], list):
         raise _wrong(number, '"base64" must be a list of members')
-    flat = entry.get("headers") or []
-    if not isinstance(flat, list) or len(flat) % 2 or not all(isinstance(name, str) for name in flat[::2]):
+    encoded: list[Any] = entry.get("base64") or []
+    flat: list[Any] = entry.get("headers") or []
+    if not isinstance(cast(object, flat), list) or len(flat) % 2 or not all(isinstance(name, str) for name in flat[::2]):
         raise _wrong(number, '"headers" must be a list of names and values in turn')
     timestamp = _integer(entry, "ts", number)
     return Line(
