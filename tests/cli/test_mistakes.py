@@ -574,8 +574,8 @@ MISTAKES = (
     Mistake(
         "produce -t only -z brotli",
         2,
-        "odradek produce: Invalid value for '-z' / '--compression' / '--compression-codec': 'brotli' is not one of 'none', 'gzip', 'snappy', 'lz4', 'zstd'; "
-        + SEE.format("produce"),
+        "odradek produce: Invalid value for '-z' / '--compression' / '--compression-codec': "
+        "'brotli' is not one of 'none', 'gzip', 'snappy', 'lz4', 'zstd'; " + SEE.format("produce"),
     ),
     Mistake("produce -t only @/none", 1, "odradek produce: @/none: No such file or directory"),
     Mistake("produce -t only @/lines @", 1, "odradek produce: @: Is a directory"),
