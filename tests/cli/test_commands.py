@@ -15,6 +15,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli import consume, produce, start
 from odradek.cli.client_command import unescape
+from odradek.cli.record_json import json_line
 from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.types import ConsumerRecord
@@ -126,7 +127,7 @@ RECORD = ConsumerRecord(
 
 
 def test_json_keeps_null_apart_from_empty() -> None:
-    shown = json.loads(consume.json_line(RECORD))
+    shown = json.loads(json_line(RECORD))
     assert shown == {
         "topic": "t",
         "partition": 3,
@@ -137,9 +138,9 @@ def test_json_keeps_null_apart_from_empty() -> None:
         "key": None,
         "payload": "Grüße",
     }
-    shown = json.loads(consume.json_line(RECORD._replace(key=b"", value=None, timestamp_type=1, headers=())))
+    shown = json.loads(json_line(RECORD._replace(key=b"", value=None, timestamp_type=1, headers=())))
     assert (shown["key"], shown["payload"], shown["tstype"], "headers" in shown) == ("", None, "logappend", False)
-    assert json.loads(consume.json_line(RECORD._replace(value=b"\xff")))["payload"] == "\ufffd"
+    assert json.loads(json_line(RECORD._replace(value=b"\xff")))["payload"] == "/w=="
 
 
 def test_a_format_prints_each_part() -> None:

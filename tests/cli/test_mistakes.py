@@ -574,8 +574,8 @@ MISTAKES = (
     Mistake(
         "produce -t only -z brotli",
         2,
-        "odradek produce: Invalid value for '-z' / '--compression': 'brotli' is not one of 'none', 'gzip', 'snappy', 'lz4', 'zstd'; "
-        + SEE.format("produce"),
+        "odradek produce: Invalid value for '-z' / '--compression' / '--compression-codec': "
+        "'brotli' is not one of 'none', 'gzip', 'snappy', 'lz4', 'zstd'; " + SEE.format("produce"),
     ),
     Mistake("produce -t only @/none", 1, "odradek produce: @/none: No such file or directory"),
     Mistake("produce -t only @/lines @", 1, "odradek produce: @: Is a directory"),
@@ -604,7 +604,7 @@ MISTAKES = (
         "odradek produce: MESSAGE_TOO_LARGE: <*>; `odradek topics config TOPIC --set max.message.bytes=N` moves the limit of a topic",
     ),
     # -- consume ----------------------------------------------------------------------------------------------------------------------
-    Mistake("consume", 2, f"odradek consume: Missing option '-t' / '--topic'; {SEE.format('consume')}"),
+    Mistake("consume", 2, f"odradek consume: one of --topic, --include is needed; {SEE.format('consume')}"),
     Mistake(
         "consume -t only -o middle",
         2,
@@ -623,7 +623,7 @@ MISTAKES = (
     Mistake(
         "consume -t only -c 0",
         2,
-        f"odradek consume: Invalid value for '-c' / '--count': 0 is not in the range x>=1; {SEE.format('consume')}",
+        f"odradek consume: Invalid value for '-c' / '--count' / '--max-messages': 0 is not in the range x>=1; {SEE.format('consume')}",
     ),
     Mistake("consume -t only -J -f %s", 2, f"odradek consume: -J excludes -f and -K; {SEE.format('consume')}"),
     Mistake("consume -t only -f %s -K :", 2, f"odradek consume: -f excludes -K; it has %k for the key; {SEE.format('consume')}"),

@@ -51,8 +51,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "count-per-poll",
         "cli/consume.py",
-        "left -= len(records)",
-        "left -= min(len(records), 1)",
+        "self.printed += len(records)",
+        "self.printed += min(len(records), 1)",
         "-c counts records, not answers.",
         "cli/test_commands.py",
     ),
@@ -66,9 +66,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "null-is-empty-in-json",
-        "cli/consume.py",
-        "return None if content is None else content.decode",
-        'return "" if content is None else content.decode',
+        "cli/record_json.py",
+        "if content is None:\n        return None",
+        'if content is None:\n        return ""',
         "A tombstone is null in JSON, and not the empty text.",
         "cli/test_commands.py",
     ),
@@ -153,8 +153,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "keyed-records-go-anywhere",
         "cli/produce.py",
-        "value, key=key, partition=self._partition, headers",
-        "value, key=key, headers",
+        "partition=line.partition if self._partition is None else self._partition,",
+        "partition=line.partition,",
         "-p also holds for records with keys or headers.",
         "cli/test_commands.py",
     ),
@@ -375,7 +375,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "exit-prints-newer",
         "cli/consume.py",
-        "        if ends is not None:\n            records = ends.before(records)\n",
+        "            if ends is not None:\n                records = ends.before(records)\n",
         "",
         "`consume -e` prints records that came after it began.",
         "cli/test_commands.py::test_the_end_is_that_of_the_beginning",

@@ -86,6 +86,10 @@ def parse_levels(texts: Iterable[str]) -> dict[str, int]:
 
 def server_options(function: F) -> F:
     """`-b` and `-X`, for a command whose --command-config is no file of client configurations."""
+    return _server_options(function, ())
+
+
+def _server_options(function: F, spellings: tuple[str, ...]) -> F:
     bootstrap = click.option(
         "-b",
         "--bootstrap-server",
@@ -100,6 +104,7 @@ def server_options(function: F) -> F:
     )
     settings = click.option(
         "-X",
+        *spellings,
         "settings",
         multiple=True,
         callback=_with_files,
@@ -109,8 +114,8 @@ def server_options(function: F) -> F:
     return bootstrap(settings(function))
 
 
-def connection_options_with(*spellings: str) -> Callable[[F], F]:
-    """As `connection_options`, with further names of --command-config."""
+def connection_options_with(*spellings: str, settings: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """As `connection_options`, with further names of --command-config, and of -X (`settings`)."""
     files = click.option(
         "--command-config",
         "-F",
@@ -124,12 +129,28 @@ def connection_options_with(*spellings: str) -> Callable[[F], F]:
         metavar="FILE",
         help="A properties file with client configurations; -X goes before it.",
     )
-    return lambda function: server_options(files(function))
+    return lambda function: _server_options(files(function), settings)
 
 
 def connection_options(function: F) -> F:
     """`-b`, `-X` and `--command-config`, for every command that talks to a broker."""
     return connection_options_with()(function)
+
+
+def read_properties(file: Path | None, pairs: Iterable[str], option: str) -> dict[str, str]:
+    """The properties of a file, and above them the pairs `NAME=VALUE` of an option; ConfigError or UsageError for what is neither."""
+    found: dict[str, str] = {}
+    if file is not None:
+        try:
+            found |= parse_properties(file.read_text())
+        except (MalformedProperties, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file}: {error}") from None
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} {pair}: this must be name=value")
+        found[name] = value
+    return found
 
 
 controllers_option = click.option(

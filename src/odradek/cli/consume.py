@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import random
+import re
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run, unescape
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
+from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
+from odradek.cli.record_json import json_line
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.consumer.blocking import Consumer
@@ -19,11 +24,14 @@ from odradek.client.types import ConsumerRecord
 _IDLE_POLLS = 20
 """A member that is given no partition in as many polls (10 s; a coordinator answers every 5 s) is one of more members than partitions."""
 
-Formatter = Callable[[ConsumerRecord], bytes]
-
 
 @click.command(context_settings=CONTEXT_SETTINGS)
-@click.option("-t", "--topic", "topics", required=True, multiple=True, metavar="TOPIC", help="What to read; may be repeated.")
+@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="What to read; may be repeated.")
+@click.option(
+    "--include",
+    metavar="REGEX",
+    help="All topics whose whole name matches, also those created later; read as a member of a group, of one of its own without -G.",
+)
 @click.option(
     "-G",
     "--group",
@@ -37,12 +45,13 @@ Formatter = Callable[[ConsumerRecord], bytes]
 @click.option(
     "-o",
     "--offset",
-    default="beginning",
-    show_default=True,
     metavar="beginning|end|N|-N|s@MS",
-    help="Where to start: N counts from 0, -N from the end, s@ is a time in Unix milliseconds.",
+    help="Where to start: N counts from 0, -N from the end, s@ is a time in Unix milliseconds; earliest and latest say the same as "
+    "beginning, which is the default, and end, which is that of --console.",
 )
-@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
+@click.option("--from-beginning", is_flag=True, help="The same as -o beginning.")
+@click.option("-c", "--count", "--max-messages", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
+@click.option("--timeout-ms", type=click.IntRange(1), metavar="MS", help="Stop when no record has come for so long.")
 @click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end of the partitions instead of waiting for more.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="Print the key before the value, with this between them.")
 @click.option("-D", "--delimiter", metavar="DELIM", help="What to print after each record; \\n when left out.")
@@ -53,64 +62,150 @@ Formatter = Callable[[ConsumerRecord], bytes]
     metavar="FORMAT",
     help="%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp, %S and %K lengths, %% a percent sign, \\n, \\t.",
 )
-@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per record, as kcat's.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per record, as kcat's; `produce -J` reads it.")
 @click.option("-q", "--quiet", is_flag=True, help="No remarks on standard error.")
-@connection_options
+@click.option(
+    "--console",
+    is_flag=True,
+    help="As kafka-console-consumer: from the end unless told otherwise, null shown as null, and how many there were on standard error.",
+)
+@click.option(
+    "--formatter-property",
+    "--property",
+    "formatter_properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Print as kafka-console-consumer does: print.timestamp, print.partition, print.offset, print.delivery, print.headers, print.key, "
+    "print.value=true|false, key.separator, line.separator, headers.separator, null.literal, key.deserializer, value.deserializer, "
+    "headers.deserializer; may be repeated.",
+)
+@click.option(
+    "--formatter-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A file of such properties; --formatter-property goes before it.",
+)
+@click.option(
+    "--formatter", type=click.Choice([DEFAULT, NO_OP]), metavar="CLASS", help="Kafka's DefaultMessageFormatter, or NoOpMessageFormatter."
+)
+@click.option("--key-deserializer", metavar="CLASS", help="Short for --formatter-property key.deserializer=CLASS.")
+@click.option("--value-deserializer", metavar="CLASS", help="Short for --formatter-property value.deserializer=CLASS.")
+@click.option("--skip-message-on-error", "skip_errors", is_flag=True, help="Go on after a record that its deserializer cannot read.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    help="Whether records of transactions are read before these are committed.",
+)
+@connection_options_with("--consumer.config", settings=("--command-property", "--consumer-property"))
 def command(
     topics: tuple[str, ...],
+    include: str | None,
     group: str | None,
     partitions: tuple[int, ...],
-    offset: str,
+    offset: str | None,
+    from_beginning: bool,
     count: int | None,
+    timeout_ms: int | None,
     exit_at_end: bool,
     key_delimiter: str | None,
     delimiter: str | None,
     template: str | None,
     as_json: bool,
     quiet: bool,
+    console: bool,
+    formatter_properties: tuple[str, ...],
+    formatter_config: Path | None,
+    formatter: str | None,
+    key_deserializer: str | None,
+    value_deserializer: str | None,
+    skip_errors: bool,
+    isolation_level: str | None,
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Print the records of topics."""
+    """Print the records of topics.
+
+    The options of kafka-console-consumer are here beside kcat's; with one of --console, --formatter, --formatter-property and their
+    like, records are printed as that prints them.
+    """
+    if bool(topics) == (include is not None):
+        raise click.UsageError("one of --topic, --include is needed" + (", not both" if topics else ""))
+    if include is not None and partitions:
+        raise click.UsageError("--include excludes -p")
+    if from_beginning and offset is not None:
+        raise click.UsageError("--from-beginning excludes -o")
     if as_json and (template is not None or key_delimiter is not None):
         raise click.UsageError("-J excludes -f and -K")
     if (as_json or template is not None) and delimiter is not None:
         raise click.UsageError("-D is for records printed without -f and -J")
     if template is not None and key_delimiter is not None:
         raise click.UsageError("-f excludes -K; it has %k for the key")
+    properties = read_properties(formatter_config, formatter_properties, "--formatter-property")
+    properties |= {"key.deserializer": key_deserializer} if key_deserializer is not None else {}
+    properties |= {"value.deserializer": value_deserializer} if value_deserializer is not None else {}
+    of_kafka = bool(properties) or formatter is not None
+    if of_kafka and (as_json or template is not None):
+        raise click.UsageError("--formatter and its properties exclude -J and -f")
+    if (of_kafka or console) and (delimiter is not None or key_delimiter is not None):
+        raise click.UsageError("-K and -D are for kcat's lines; --formatter-property has key.separator and line.separator")
     if template is not None:
-        formatter = template_formatter(unescape(template))
+        render = template_formatter(unescape(template))
     elif as_json:
-        formatter = json_line
+        render = json_line
+    elif of_kafka or console:
+        render = console_formatter(properties)
+        if formatter == NO_OP:
+            render = _nothing
     else:
-        formatter = _plain(
-            unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None
-        )
-    start = parse_offset(offset)
+        render = _plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
+    printer = _Printer(render, count, timeout_ms, skip_errors)
+    start = parse_offset(offset if offset is not None else "end" if console and not from_beginning else "beginning")
     chosen = client_settings(bootstrap, settings)
-    group = group or chosen.pop("group.id", None)
+    if isolation_level is not None:
+        chosen["isolation.level"] = isolation_level
+    group = _group(group, chosen.pop("group.id", None))
     fetching = {"auto.offset.reset": "earliest", "allow.auto.create.topics": "false", "max.poll.records": "10000", **chosen}
-    if group is not None:
+    if group is not None or include is not None:
         if partitions:
             raise click.UsageError("-p excludes -G: the group says which partitions a member reads")
         if start[0] not in ("beginning", "end"):
-            raise click.UsageError(f"-o {offset}: with -G this must be beginning or end")
-        _known_partitions(chosen, topics)
-        fetching |= {"group.id": group, "auto.offset.reset": "earliest" if start[0] == "beginning" else "latest"}
+            raise click.UsageError(f"-o {offset}: with {'-G' if group is not None else '--include'} this must be beginning or end")
+        fetching["auto.offset.reset"] = "earliest" if start[0] == "beginning" else "latest"
+        if group is None:
+            fetching["enable.auto.commit"] = "false"
+        fetching["group.id"] = f"console-consumer-{random.randrange(100_000)}" if group is None else group
+        subscription = list(topics) if include is None else _pattern(include)
+        if include is None:
+            _known_partitions(chosen, topics)
         with Consumer(fetching) as member:
-            member.subscribe(topics)
+            member.subscribe(subscription)
             # Closing it commits what was printed.
-            _print_records(member, _EndsOfMember(member) if exit_at_end else None, count, formatter)
-        return
-    reading = _chosen(_known_partitions(chosen, topics), partitions)
-    with Consumer(fetching) as consumer:
-        consumer.assign(reading)
-        for moved in _seek(consumer, reading, start):
-            if not quiet:
-                click.echo(f"odradek consume: {moved}", err=True)
-        _print_records(consumer, _Ends(consumer, reading) if exit_at_end else None, count, formatter)
-    if exit_at_end and not quiet and sys.stderr.isatty():
-        click.echo(f"% Reached the end of {', '.join(topics)}", err=True)
+            printer.run(member, _EndsOfMember(member) if exit_at_end else None)
+    else:
+        reading = _chosen(_known_partitions(chosen, topics), partitions)
+        with Consumer(fetching) as consumer:
+            consumer.assign(reading)
+            for moved in _seek(consumer, reading, start):
+                if not quiet:
+                    click.echo(f"odradek consume: {moved}", err=True)
+            printer.run(consumer, _Ends(consumer, reading) if exit_at_end else None)
+        if exit_at_end and not quiet and sys.stderr.isatty():
+            click.echo(f"% Reached the end of {', '.join(topics)}", err=True)
+    if console and not quiet:
+        click.echo(f"Processed a total of {printer.printed} messages", err=True)
+
+
+def _group(given: str | None, configured: str | None) -> str | None:
+    if given is not None and configured is not None and given != configured:
+        raise click.UsageError(f"-G {given}: group.id says {configured}")
+    return given if given is not None else configured
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"--include {text}: this is no regular expression: {error}") from None
 
 
 def _known_partitions(chosen: dict[str, str], topics: tuple[str, ...]) -> dict[str, list[int]]:
@@ -128,6 +223,7 @@ def _chosen(known: dict[str, list[int]], partitions: tuple[int, ...]) -> list[To
 
 def parse_offset(text: str) -> tuple[str, int]:
     """("beginning" | "end" | "offset" | "tail" | "time", number); UsageError for anything else."""
+    text = {"earliest": "beginning", "latest": "end"}.get(text, text)
     if text in ("beginning", "end"):
         return text, 0
     if text.startswith("s@") and _is_offset(text[2:]):
@@ -209,17 +305,54 @@ class _EndsOfMember:
         return bool(assigned) and all(consumer.position(partition) >= self._ends[partition] for partition in assigned)
 
 
-def _print_records(consumer: Consumer, ends: _Ends | _EndsOfMember | None, count: int | None, formatter: Formatter) -> None:
-    output = sys.stdout.buffer
-    left = count
-    while left != 0 and not (ends is not None and ends.reached()):
-        records = consumer.poll(500 if ends is not None else 3_600_000, max_records=min(left, 10_000) if left is not None else None)
-        if ends is not None:
-            records = ends.before(records)
-        if left is not None:
-            left -= len(records)
-        output.write(b"".join([formatter(record) for record in records]))
-        output.flush()
+class _Printer:
+    """Prints what a consumer reads, until there is a reason to stop."""
+
+    def __init__(self, render: Formatter, count: int | None, timeout_ms: int | None, skip_errors: bool) -> None:
+        self.printed = 0
+        self._render = render
+        self._count = count
+        self._timeout_ms = timeout_ms
+        self._skip_errors = skip_errors
+
+    def run(self, consumer: Consumer, ends: _Ends | _EndsOfMember | None) -> None:
+        """Until `count` records, the ends, or a pause of `timeout_ms`; OdradekError for a record that cannot be shown."""
+        output = sys.stdout.buffer
+        last = time.monotonic()
+        longest = 500 if ends is not None else 3_600_000
+        while self.printed != self._count and not (ends is not None and ends.reached()):
+            left_ms = longest
+            if self._timeout_ms is not None:
+                left_ms = self._timeout_ms - int((time.monotonic() - last) * 1000)
+                if left_ms <= 0:
+                    return
+            limit = min(self._count - self.printed, 10_000) if self._count is not None else None
+            records = consumer.poll(min(left_ms, longest), max_records=limit)
+            if records:
+                last = time.monotonic()
+            if ends is not None:
+                records = ends.before(records)
+            self.printed += len(records)
+            try:
+                output.write(b"".join(map(self._render, records)))
+            except Undecodable:
+                self._print_readable(records)
+            output.flush()
+
+    def _print_readable(self, records: Iterable[ConsumerRecord]) -> None:
+        for record in records:
+            try:
+                sys.stdout.buffer.write(self._render(record))
+            except Undecodable as error:
+                where = f"{record.topic}-{record.partition} at offset {record.offset}: {error}"
+                if not self._skip_errors:
+                    sys.stdout.buffer.flush()
+                    raise OdradekError(f"{where}; --skip-message-on-error goes on") from None
+                click.echo(f"odradek consume: skipped {where}", err=True)
+
+
+def _nothing(_: ConsumerRecord) -> bytes:
+    return b""
 
 
 def _plain(delimiter: bytes, key_delimiter: bytes | None) -> Formatter:
@@ -264,26 +397,6 @@ _DIRECTIVES: dict[str, Formatter] = {
     "o": lambda record: str(record.offset).encode(),
     "T": lambda record: str(record.timestamp).encode(),
 }
-
-
-def json_line(record: ConsumerRecord) -> bytes:
-    """kcat's JSON envelope; bytes that are not UTF-8 are shown with U+FFFD."""
-    entry: dict[str, object] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "tstype": "logappend" if record.timestamp_type else "create",
-        "ts": record.timestamp,
-    }
-    if record.headers:
-        entry["headers"] = [part for name, value in record.headers for part in (name, _shown(value))]
-    entry["key"] = _shown(record.key)
-    entry["payload"] = _shown(record.value)
-    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
-
-
-def _shown(content: bytes | None) -> str | None:
-    return None if content is None else content.decode("utf-8", "replace")
 
 
 def main(arguments: list[str]) -> int:

@@ -29,13 +29,27 @@ SCRIPTS: dict[str, str] = {
     "kafka-client-metrics": "client-metrics",
     "kafka-acls": "acls",
     "kafka-delegation-tokens": "delegation-tokens",
+    "kafka-console-consumer": "consume",
+    "kafka-console-producer": "produce",
 }
 """A script of Kafka's, without its ending -> the command that does its work."""
+
+_FIRST_WORDS: dict[str, list[str]] = {"kafka-console-consumer": ["--console"], "kafka-console-producer": ["--console"]}
+"""What stands first in the line of a command whose own defaults are not the script's."""
 
 
 def command_of_script(name: str) -> str:
     """The command for a script's name, with or without `.sh` or `.bat`; any other name as it is."""
-    return SCRIPTS.get(name.removesuffix(".sh").removesuffix(".bat"), name)
+    return SCRIPTS.get(_without_ending(name), name)
+
+
+def first_words_of_script(name: str) -> list[str]:
+    """What a script's name says beside its command; nothing for any other name."""
+    return _FIRST_WORDS.get(_without_ending(name), [])
+
+
+def _without_ending(name: str) -> str:
+    return name.removesuffix(".sh").removesuffix(".bat")
 
 
 def as_subcommand(arguments: Sequence[str], actions: Mapping[str, Sequence[str]]) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 
 from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood
-from odradek.cli.kafka_flags import command_of_script
+from odradek.cli.kafka_flags import command_of_script, first_words_of_script
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "Run a broker."),
@@ -67,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         print(f"odradek {__version__}")
         return 0
+    rest = [*first_words_of_script(name), *rest]
     name = command_of_script(name)
     if name not in COMMANDS:
         if name.startswith("-"):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Final, Protocol, TypeVar
 
 import click
 
-from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run, unescape
+from odradek.base.errors import OdradekError
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
+from odradek.cli.console_reader import Line, LineParser, line_parser, lines
+from odradek.cli.record_json import parse_json_line
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.producer.blocking import Producer
@@ -20,13 +24,50 @@ from odradek.client.producer.futures import RecordFuture
 
 _BLOCK = 1 << 20
 _RUN = 10_000
+_CONFIGURATION: Final = "odradek.producer"
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Progress(Protocol):
     """Told how many bytes have been read."""
 
     def advance(self, size: int) -> None: ...
+
+
+_CONFIGURATIONS: Final = (
+    ("--request-required-acks", "acks", "ACKS"),
+    ("--batch-size", "batch.size", "BYTES"),
+    ("--max-partition-memory-bytes", "batch.size", "BYTES"),
+    ("--timeout", "linger.ms", "MS"),
+    ("--message-send-max-retries", "retries", "N"),
+    ("--retry-backoff-ms", "retry.backoff.ms", "MS"),
+    ("--request-timeout-ms", "request.timeout.ms", "MS"),
+    ("--metadata-expiry-ms", "metadata.max.age.ms", "MS"),
+    ("--max-block-ms", "max.block.ms", "MS"),
+    ("--max-memory-bytes", "buffer.memory", "BYTES"),
+    ("--socket-buffer-size", "send.buffer.bytes", "BYTES"),
+)
+"""Options of kafka-console-producer that are configurations of the producer; of two for one configuration, the later wins, as there."""
+
+
+def _keep_configuration(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.meta.setdefault(_CONFIGURATION, {})[option.opts[0]] = value
+
+
+def _configuration_options(function: F) -> F:
+    for flag, key, unit in reversed(_CONFIGURATIONS):
+        option = click.option(flag, expose_value=False, callback=_keep_configuration, metavar=unit, help=f"Short for -X {key}={unit}.")
+        function = option(function)
+    return function
+
+
+def _configured(context: click.Context) -> dict[str, str]:
+    given = context.meta.get(_CONFIGURATION, {})
+    return {key: given[flag] for flag, key, _ in _CONFIGURATIONS if flag in given}
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
@@ -39,7 +80,15 @@ class Progress(Protocol):
 @click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty keys and values are null (a tombstone).")
 @click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
 @click.option(
-    "-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", show_default=True, help="Codec."
+    "-z",
+    "--compression",
+    "--compression-codec",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    is_flag=False,
+    flag_value="gzip",
+    default="none",
+    show_default=True,
+    help="Codec; gzip when none is named.",
 )
 @click.option(
     "-l",
@@ -50,9 +99,37 @@ class Progress(Protocol):
     metavar="FILE",
     help="Read records from this file; may be repeated.",
 )
+@click.option(
+    "--console",
+    is_flag=True,
+    help="As kafka-console-producer: lines end with \\n, \\r or \\r\\n, and are parsed as --reader-property says.",
+)
+@click.option(
+    "--reader-property",
+    "--property",
+    "reader_properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Parse lines as kafka-console-producer does: parse.key, parse.headers, ignore.error=true|false, key.separator, headers.delimiter, "
+    "headers.separator, headers.key.separator, null.marker; may be repeated. Implies --console.",
+)
+@click.option(
+    "--reader-config", type=click.Path(path_type=Path), metavar="FILE", help="A file of such properties; --reader-property goes before it."
+)
+@click.option(
+    "-J",
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Each line is a record as `consume -J` writes it: key, payload, headers, timestamp and, without -p, partition.",
+)
+@click.option("--sync", is_flag=True, help="Send one record at a time, and wait for its acknowledgement.")
+@_configuration_options
 @click.argument("whole_files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE...]")
-@connection_options
+@connection_options_with("--producer.config", settings=("--command-property", "--producer-property"))
+@click.pass_context
 def command(
+    context: click.Context,
     topic: str,
     partition: int | None,
     key_delimiter: str | None,
@@ -63,6 +140,11 @@ def command(
     count: int | None,
     compression: str,
     line_files: tuple[Path, ...],
+    console: bool,
+    reader_properties: tuple[str, ...],
+    reader_config: Path | None,
+    as_json: bool,
+    sync: bool,
     whole_files: tuple[Path, ...],
     bootstrap: str,
     settings: tuple[str, ...],
@@ -79,6 +161,15 @@ def command(
         raise click.UsageError("each FILE is one record, which excludes -l and -D; -l FILE reads its lines")
     if "" in (delimiter, key_delimiter):
         raise click.UsageError("-D and -K need at least one character")
+    properties = read_properties(reader_config, reader_properties, "--reader-property")
+    parse = line_parser(properties) if console or properties else None
+    shaped = any(each is not None for each in (key_delimiter, key, delimiter)) or bool(headers) or empty_is_null
+    if parse is not None and shaped:
+        raise click.UsageError("--console and --reader-property exclude -K, -k, -D, -H and -Z; its properties say the same")
+    if parse is not None and (line_files or whole_files):
+        raise click.UsageError("--console and --reader-property read standard input, which excludes -l and FILE")
+    if as_json and (parse is not None or shaped or whole_files):
+        raise click.UsageError("-J reads lines of JSON, which excludes -K, -k, -D, -H, -Z, FILE, --console and --reader-property")
     for path in (*whole_files, *line_files):
         path.open("rb").close()  # one that is missing is told before anything is written
     separator = unescape("\\n" if delimiter is None else delimiter)
@@ -87,19 +178,24 @@ def command(
         settings,
         compression_type=compression,
         max_block_ms="10000",
-        linger_ms="20",
+        linger_ms="0" if sync else "20",
         max_request_size="67108864",
     )
+    chosen |= _configured(context)
     shape = _Shape(
         unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
     )
     _remark_on_new_topic(chosen, topic)
     with Producer(chosen) as producer, producer.transaction() if "transactional.id" in chosen else nullcontext():
-        sink = _Sink(producer, topic, partition, shape)
-        if whole_files:
+        sink = _Sink(producer, topic, partition, shape, sync)
+        if parse is not None:
+            sink.write_parsed(_limit(lines(sys.stdin.buffer), count), parse)
+        elif whole_files:
             sink.write(_limit((path.read_bytes() for path in whole_files), count))
         elif line_files:
-            _write_files(sink, line_files, separator, count)
+            _write_files(partial(sink.write_parsed, parse=parse_json_line) if as_json else sink.write, line_files, separator, count)
+        elif as_json:
+            sink.write_parsed(_limit(split(sys.stdin.buffer, separator, None), count), parse_json_line)
         else:
             sink.write(_limit(split(sys.stdin.buffer, separator, None), count))
         sink.finish()
@@ -127,7 +223,7 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
     return output
 
 
-def _write_files(sink: _Sink, files: tuple[Path, ...], delimiter: bytes, count: int | None) -> None:
+def _write_files(write: Callable[[Iterator[bytes]], None], files: tuple[Path, ...], delimiter: bytes, count: int | None) -> None:
     with _progress(sum(path.stat().st_size for path in files)) as progress:
 
         def records() -> Iterator[bytes]:
@@ -135,7 +231,7 @@ def _write_files(sink: _Sink, files: tuple[Path, ...], delimiter: bytes, count: 
                 with path.open("rb") as file:
                     yield from split(file, delimiter, progress)
 
-        sink.write(_limit(records(), count))
+        write(_limit(records(), count))
 
 
 def split(stream: IO[bytes], delimiter: bytes, progress: Progress | None) -> Iterator[bytes]:
@@ -187,21 +283,46 @@ class _Shape:
 class _Sink:
     """Hands records to the producer and keeps an eye on what became of them."""
 
-    def __init__(self, producer: Producer, topic: str, partition: int | None, shape: _Shape) -> None:
+    def __init__(self, producer: Producer, topic: str, partition: int | None, shape: _Shape, sync: bool) -> None:
         self._producer = producer
         self._topic = topic
         self._partition = partition
         self._shape = shape
+        self._sync = sync
         self._pending: list[RecordFuture] = []
 
     def write(self, records: Iterator[bytes]) -> None:
         """Sends records; the KafkaError of the first that failed, as soon as that is known."""
-        if self._shape.is_plain:
+        if self._shape.is_plain and not self._sync:
             self._write_runs(records)
             return
         for record in records:
             key, value = self._shape.key_and_value(record)
-            self._keep([self._producer.send(self._topic, value, key=key, partition=self._partition, headers=self._shape.headers)])
+            self._send(Line(key, value, self._shape.headers))
+
+    def write_parsed(self, records: Iterator[bytes], parse: LineParser) -> None:
+        """Sends lines as `parse` reads them; OdradekError of the first that it refuses, when those before it are acknowledged."""
+        for number, record in enumerate(records, 1):
+            try:
+                line = parse(record, number)
+            except OdradekError:
+                self.finish()
+                raise
+            self._send(line)
+
+    def _send(self, line: Line) -> None:
+        future = self._producer.send(
+            self._topic,
+            line.value,
+            key=line.key,
+            partition=line.partition if self._partition is None else self._partition,
+            headers=line.headers,
+            timestamp=line.timestamp,
+        )
+        if self._sync:
+            future.result()
+        else:
+            self._keep([future])
 
     def _write_runs(self, records: Iterator[bytes]) -> None:
         # Typed lines go out one by one; from a file or a pipe whole runs are handed over.

@@ -1,0 +1,129 @@
+"""Lines as kafka-console-producer reads them (Java class LineMessageReader of Kafka 4.3): headers, key and value of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Final, NamedTuple
+
+import click
+
+from odradek.base.errors import OdradekError
+
+_BLOCK: Final = 1 << 16
+_END_OF_LINE: Final = re.compile(rb"\r\n|\n|\r")
+_SWITCHES: Final = ("parse.key", "parse.headers", "ignore.error")
+_TEXTS: Final = {"key.separator": "\t", "headers.delimiter": "\t", "headers.separator": ",", "headers.key.separator": ":"}
+PROPERTIES: Final = (*_SWITCHES, *_TEXTS, "null.marker")
+_APART: Final = (
+    ("headers.delimiter", "headers.separator"),
+    ("headers.delimiter", "headers.key.separator"),
+    ("headers.separator", "headers.key.separator"),
+    ("null.marker", "key.separator"),
+    ("null.marker", "headers.separator"),
+    ("null.marker", "headers.delimiter"),
+    ("null.marker", "headers.key.separator"),
+)
+
+
+class Line(NamedTuple):
+    """What a line says. `timestamp` is Unix milliseconds, None for now."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+LineParser = Callable[[bytes, int], Line]
+
+
+def lines(stream: IO[bytes]) -> Iterator[bytes]:
+    r"""The lines of a stream as they arrive, ended by \n, \r or \r\n, as Java's BufferedReader.readLine; the last needs no end."""
+    rest = b""
+    read = getattr(stream, "read1", stream.read)
+    while block := read(_BLOCK):
+        parts = _END_OF_LINE.split(rest + block)
+        rest = parts.pop()
+        if not rest and block.endswith(b"\r"):
+            rest = parts.pop() + b"\r"  # a \n may follow, which belongs to it
+        yield from parts
+    if rest:
+        yield rest.removesuffix(b"\r")
+
+
+def line_parser(properties: Mapping[str, str]) -> LineParser:
+    """The parser for properties of --reader-property, called with a line and its number from 1.
+
+    UsageError for properties that there are not or that exclude one another. The parser raises OdradekError for a line that is not as they
+    say, unless ignore.error is true: then the line has no key or no headers, and a header without a separator has the value null.
+    """
+    for name in properties:
+        if name not in PROPERTIES:
+            raise click.UsageError(f"--reader-property {name}: there is no such property; there are {', '.join(PROPERTIES)}")
+    texts = _TEXTS | {name: properties[name] for name in (*_TEXTS, "null.marker") if name in properties}
+    for one, other in _APART:
+        if texts.get(one) == texts[other]:
+            raise click.UsageError(f"--reader-property: {one} and {other} may not be equal")
+    for name in ("key.separator", "headers.delimiter", "headers.separator", "headers.key.separator"):
+        if not texts[name]:
+            raise click.UsageError(f"--reader-property {name}: this needs at least one character")
+    try:
+        between_headers = re.compile(texts["headers.separator"].encode())
+    except re.error as error:
+        raise click.UsageError(f"--reader-property headers.separator: this is no regular expression: {error}") from None
+    parse_key, parse_headers, ignore_error = (properties.get(name, "").strip().lower() == "true" for name in _SWITCHES)
+    marker = texts["null.marker"].encode() if "null.marker" in texts else None
+
+    def cut(rest: bytes, separator: str, what: str, number: int, line: bytes) -> tuple[bytes | None, bytes]:
+        before, found, after = rest.partition(separator.encode())
+        if found:
+            return before, after
+        if ignore_error:
+            return None, rest
+        raise OdradekError(f"No {what} found on line number {number}: '{line.decode('utf-8', 'replace')}'")
+
+    def headers_of(text: bytes, number: int) -> list[tuple[str, bytes | None]]:
+        found: list[tuple[str, bytes | None]] = []
+        for pair in _split(between_headers, text):
+            name, colon, value = pair.partition(texts["headers.key.separator"].encode())
+            if not colon and not ignore_error:
+                raise OdradekError(f"No header key separator found in pair '{pair.decode('utf-8', 'replace')}' on line number {number}")
+            if colon and name == marker:
+                raise OdradekError(f"A header's key on line number {number} is the null marker '{name.decode('utf-8', 'replace')}'")
+            found.append((name.decode("utf-8", "replace"), value if colon and value != marker else None))
+        return found
+
+    def parse(line: bytes, number: int) -> Line:
+        headers: bytes | None = None
+        key: bytes | None = None
+        rest = line
+        if parse_headers:
+            headers, rest = cut(rest, texts["headers.delimiter"], "headers delimiter", number, line)
+        if parse_key:
+            key, rest = cut(rest, texts["key.separator"], "key separator", number, line)
+        return Line(
+            None if key == marker else key,
+            None if rest == marker else rest,
+            [] if headers is None or headers == marker else headers_of(headers, number),
+        )
+
+    return parse
+
+
+def _split(pattern: re.Pattern[bytes], text: bytes) -> list[bytes]:
+    """As Java's Pattern.split: empty pieces at the end are left out, and a text without a match is one piece."""
+    pieces: list[bytes] = []
+    position = 0
+    for match in pattern.finditer(text):
+        if match.end() == 0:
+            continue
+        pieces.append(text[position : match.start()])
+        position = match.end()
+    if not position:
+        return [text]
+    pieces.append(text[position:])
+    while pieces and not pieces[-1]:
+        pieces.pop()
+    return pieces

@@ -1,0 +1,105 @@
+"""Records as lines of JSON: kcat's envelope, which `consume -J` writes and `produce -J` reads back without loss.
+
+Bytes that are not UTF-8 stand there in base64, and the list "base64" names the members that do: "key", "payload", or "headers[N]", with N
+counted in the flat list of names and values. kcat has no such list.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any, cast
+
+from odradek.base.errors import OdradekError
+from odradek.cli.console_reader import Line
+from odradek.client.types import ConsumerRecord
+
+
+def json_line(record: ConsumerRecord) -> bytes:
+    """A record in kcat's envelope."""
+    entry: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "tstype": "logappend" if record.timestamp_type else "create",
+        "ts": record.timestamp,
+    }
+    encoded: list[str] = []
+    if record.headers:
+        entry["headers"] = [
+            part
+            for index, (name, value) in enumerate(record.headers)
+            for part in (name, _shown(value, f"headers[{2 * index + 1}]", encoded))
+        ]
+    entry["key"] = _shown(record.key, "key", encoded)
+    entry["payload"] = _shown(record.value, "payload", encoded)
+    if encoded:
+        entry["base64"] = encoded
+    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+
+
+def _shown(content: bytes | None, member: str, encoded: list[str]) -> str | None:
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        encoded.append(member)
+        return base64.b64encode(content).decode()
+
+
+def parse_json_line(line: bytes, number: int) -> Line:
+    """What `json_line` wrote; topic, offset and members that are not kcat's say nothing. A member that is left out is null.
+
+    A timestamp below 0, which is none, and one of the broker's clock (tstype logappend) are taken as they are. OdradekError for a line that
+    is no such object.
+    """
+    try:
+        parsed: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(number, f"this is no JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise _wrong(number, "this must be an object")
+    entry = cast(dict[str, Any], parsed)
+    if not isinstance(entry.get("base64") or [], list):
+        raise _wrong(number, '"base64" must be a list of members')
+    encoded: list[Any] = entry.get("base64") or []
+    flat: list[Any] = entry.get("headers") or []
+    if not isinstance(cast(object, flat), list) or len(flat) % 2 or not all(isinstance(name, str) for name in flat[::2]):
+        raise _wrong(number, '"headers" must be a list of names and values in turn')
+    timestamp = _integer(entry, "ts", number)
+    return Line(
+        _content(entry.get("key"), "key", encoded, number),
+        _content(entry.get("payload"), "payload", encoded, number),
+        [(flat[index], _content(flat[index + 1], f"headers[{index + 1}]", encoded, number)) for index in range(0, len(flat), 2)],
+        _integer(entry, "partition", number),
+        timestamp if timestamp is None or timestamp >= 0 else None,
+    )
+
+
+def _content(text: Any, member: str, encoded: list[Any], number: int) -> bytes | None:
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise _wrong(number, f'"{member}" must be a text or null')
+    if member in encoded:
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            raise _wrong(number, f'"{member}" is no base64') from None
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise _wrong(number, f'"{member}" has half a surrogate pair') from None
+
+
+def _integer(entry: dict[str, Any], member: str, number: int) -> int | None:
+    found = entry.get(member)
+    if found is not None and (type(found) is not int or found < (-1 if member == "ts" else 0) or found >= 1 << 63):
+        raise _wrong(number, f'"{member}" must be a number')
+    return found
+
+
+def _wrong(number: int, what: str) -> OdradekError:
+    return OdradekError(f"line {number}: {what}; -J reads what `odradek consume -J` writes")
