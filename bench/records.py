@@ -65,7 +65,7 @@ def loops(count: int) -> dict[str, float]:
         "BatchBuilder.append": best(lambda: build(count)),
         "decode_records": best(lambda: decode_records(batch)),
         "to Arrow": best(lambda: decode_to_arrow(batch, topic="t", partition=0, check_crcs=False)),
-        "from Arrow": best(lambda: encode_from_arrow(table)),
+        "from Arrow": best(lambda: list(encode_from_arrow(table))),
     }
 
 

@@ -289,8 +289,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "encoded-batches-are-plain",
         _SENDER,
-        "batch.base_sequence, transactional=self._transactions is not None\n",
-        "batch.base_sequence\n",
+        "            transactional = self._transactions is not None\n",
+        "            transactional = False\n",
         "Arrow rows are not part of the transaction.",
         _REAL,
     ),

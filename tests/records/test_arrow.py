@@ -131,7 +131,7 @@ def test_rows_become_batches(kind: pa.DataType, compression: Compression) -> Non
     column = pa.array(values, pa.string()).cast(kind) if not pa.types.is_dictionary(kind) else pa.array(values).dictionary_encode()
     table = pa.table({"key": column, "value": column, "timestamp": pa.array(range(500), pa.timestamp("ms")), "other": range(500)})
     for data in (table, table.slice(13, 333), table.to_batches()[0].slice(3), pa.concat_tables([table, table.slice(1)])):
-        batches = encode_from_arrow(data, max_batch_bytes=1000, compression=compression)
+        batches = list(encode_from_arrow(data, max_batch_bytes=1000, compression=compression))
         records = decode_records(b"".join(batches))
         wanted = [value.encode() if isinstance(value, str) else value for value in data.column("value").to_pylist()]
         assert [record.value for record in records] == wanted == [record.key for record in records]
@@ -143,20 +143,20 @@ def test_rows_become_batches(kind: pa.DataType, compression: Compression) -> Non
 
 def test_rows_without_key_and_timestamp() -> None:
     data = pa.record_batch({"value": [b"a", None]})
-    assert decode_records(encode_from_arrow(data, default_timestamp_ms=5)[0]) == [
+    assert decode_records(next(encode_from_arrow(data, default_timestamp_ms=5))) == [
         Record(0, 5, None, b"a", ()),
         Record(1, 5, None, None, ()),
     ]
     nulls = pa.record_batch({"value": pa.nulls(2), "key": pa.nulls(2), "timestamp": pa.array([None, 3], pa.int64())})
-    assert [record.timestamp for record in decode_records(encode_from_arrow(nulls, default_timestamp_ms=5)[0])] == [5, 3]
-    assert encode_from_arrow(data.slice(0, 0)) == []
+    assert [record.timestamp for record in decode_records(next(encode_from_arrow(nulls, default_timestamp_ms=5)))] == [5, 3]
+    assert list(encode_from_arrow(data.slice(0, 0))) == []
     with pytest.raises(KeyError):
-        encode_from_arrow(pa.record_batch({"key": [b"a"]}))
+        list(encode_from_arrow(pa.record_batch({"key": [b"a"]})))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_there_and_back(seed: int) -> None:
     raw = encode_batch(random_records(random.Random(seed), 50))
     batch = decode_to_arrow(raw, topic="t", partition=0, include_headers=True)
-    back = decode_to_arrow(encode_from_arrow(batch, max_batch_bytes=1 << 20), topic="t", partition=0, include_headers=True)
+    back = decode_to_arrow(list(encode_from_arrow(batch, max_batch_bytes=1 << 20)), topic="t", partition=0, include_headers=True)
     assert back == batch

@@ -70,10 +70,20 @@ cdef class RecordWriter:
     @cython.locals(size="Py_ssize_t", grown="bytearray")
     cdef int _grow(self, Py_ssize_t need) except -1
 
-    @cython.locals(end="Py_ssize_t", count="long long", last="long long", room="unsigned char*", octets="const unsigned char*")
     cpdef bytes seal(
         self, long long base_offset, long long leader_epoch, long long attributes, long long producer_id, long long producer_epoch,
         long long base_sequence
     )
 
-    cpdef bytearray take(self)
+    cpdef object seal_in_place(
+        self, long long base_offset, long long leader_epoch, long long attributes, long long producer_id, long long producer_epoch,
+        long long base_sequence
+    )
+
+    cpdef object body(self)
+
+    @cython.locals(end="Py_ssize_t", count="long long", last="long long", room="unsigned char*", octets="const unsigned char*")
+    cdef int _put_header(
+        self, long long base_offset, long long leader_epoch, long long attributes, long long producer_id, long long producer_epoch,
+        long long base_sequence
+    ) except -1

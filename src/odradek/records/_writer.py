@@ -99,24 +99,27 @@ def encode_record(timestamp_delta: int, offset_delta: int, key: bytes | None, va
 class RecordWriter:
     """Writes records after room for a batch header, into a buffer that grows up to `limit` bytes (header included).
 
-    The first record is always taken, so that a record larger than the limit travels alone. Attributes for reading: `count`,
-    `base_timestamp` (of the first record), `max_timestamp`, `position` (bytes so far).
+    `buffer` is where it begins; a small one of its own when left out. The first record is always taken, so that a record larger than the
+    limit travels alone. Attributes for reading: `count`, `base_timestamp` (of the first record), `max_timestamp`, `position` (bytes so
+    far).
     """
 
-    def __init__(self, limit: int, reserve: int) -> None:
+    def __init__(self, limit: int, reserve: int, buffer: bytearray | None = None) -> None:
         self.limit = limit
         self.reserve = reserve
         self.position = reserve
         self.count = 0
         self.base_timestamp = -1
         self.max_timestamp = -1
-        size = limit
-        if size > 16384:
-            size = 16384
-        if size < reserve + 64:
-            size = reserve + 64
-        self._buffer = bytearray(size)
-        self._view = memoryview(self._buffer)
+        if buffer is None or len(buffer) < reserve + 64:
+            size = limit
+            if size > 16384:
+                size = 16384
+            if size < reserve + 64:
+                size = reserve + 64
+            buffer = bytearray(size)
+        self._buffer = buffer
+        self._view = memoryview(buffer)
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> bool:
         """Writes one record; False when it does not fit any more. Timestamps are milliseconds.
@@ -269,6 +272,23 @@ class RecordWriter:
         """The records as they are, with their header: a whole batch. `attributes` say no compression. ValueError when the room that was
         reserved is not that of a header.
         """
+        self._put_header(base_offset, leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
+        return bytes(_raw.room(self._view)[0 : self.position])
+
+    def seal_in_place(
+        self, base_offset: int, leader_epoch: int, attributes: int, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> memoryview:
+        """As `seal`, but the part of the buffer that it takes and no copy; the writer must not be used afterwards."""
+        self._put_header(base_offset, leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
+        return self.body()
+
+    def body(self) -> memoryview:
+        """Header room and records; the writer must not be used afterwards."""
+        return memoryview(self._buffer)[: self.position]
+
+    def _put_header(
+        self, base_offset: int, leader_epoch: int, attributes: int, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> None:
         if self.reserve != _HEADER:
             raise ValueError(f"{self.reserve} bytes are no room for a header")
         end = self.position
@@ -291,12 +311,3 @@ class RecordWriter:
         _raw.put32(room, 57, count)
         octets = _raw.octets(self._view)
         _raw.put32(room, 17, _checksum.checksum(octets, _CRC_ENDS, end - _CRC_ENDS))
-        return bytes(room[0:end])
-
-    def take(self) -> bytearray:
-        """Header room and records as one buffer, cut to size; the writer must not be used afterwards."""
-        buffer = self._buffer
-        self._view = memoryview(bytearray())
-        self._buffer = bytearray()
-        del buffer[self.position :]
-        return buffer

@@ -10,17 +10,13 @@ headers list<struct<key: string, value: binary>>. pyarrow is imported on first u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from odradek.records import native
 from odradek.records.batch import (
     HEADER_SIZE,
     MAGIC_V2,
-    NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
     BatchHeader,
     Buffer,
     decode_batch,
@@ -28,7 +24,8 @@ from odradek.records.batch import (
     malformed,
     read_header,
     records_of,
-    seal_batch,
+    seal_in_place,
+    seal_written,
 )
 from odradek.records.compression import DEFAULT_LIMIT, Compression
 from odradek.records.visibility import AbortedTransactions, visible_batches
@@ -38,6 +35,8 @@ if TYPE_CHECKING:
 
 _INT64_MAX = 0x7FFFFFFFFFFFFFFF
 _INT32_MAX = 0x7FFFFFFF
+_ROW_OVERHEAD = 16
+"""What a record without headers takes beside its key and value: seldom more, and then the buffer grows."""
 
 
 def decode_to_arrow(
@@ -152,23 +151,31 @@ def encode_from_arrow(
     default_timestamp_ms: int = -1,
     compression: Compression = Compression.NONE,
     level: int | None = None,
-) -> list[bytes]:
+    room: Callable[[int], bytearray] = bytearray,
+) -> Iterator[bytes | memoryview]:
     """Rows as batches of at most `max_batch_bytes` (before compression), ready for a producer: base offset 0, no producer id, in row order.
+    Each is encoded when it is asked for.
 
     Columns by name: `value` and `key` (binary or string, also large or dictionary-encoded; a missing key is null), `timestamp` (any Arrow
     timestamp, or int64 milliseconds; missing or null is `default_timestamp_ms`), `headers` (list of structs of key and value). Others are
-    ignored. A row larger than the limit travels alone. Raises KeyError without `value`, pyarrow.ArrowInvalid for arrays that are not valid.
+    ignored. A row larger than the limit travels alone. `room(size)` gives the buffer for an uncompressed batch of about so many bytes, of
+    which the answer is a part. Raises KeyError without `value`, pyarrow.ArrowInvalid for arrays that are not valid.
     """
-    output: list[bytes] = []
+    if compression != Compression.NONE:
+        room = _Scratch().room
     for batch in data.to_batches() if hasattr(data, "to_batches") else [data]:
         if batch.num_rows:
-            output += _encode_record_batch(batch, max_batch_bytes, default_timestamp_ms, compression, level)
-    return output
+            yield from _encode_record_batch(batch, max_batch_bytes, default_timestamp_ms, compression, level, room)
 
 
 def _encode_record_batch(
-    batch: Any, max_batch_bytes: int, default_timestamp_ms: int, compression: Compression, level: int | None
-) -> list[bytes]:
+    batch: Any,
+    max_batch_bytes: int,
+    default_timestamp_ms: int,
+    compression: Compression,
+    level: int | None,
+    room: Callable[[int], bytearray],
+) -> Iterator[bytes | memoryview]:
     import pyarrow as pa
 
     rows = batch.num_rows
@@ -185,10 +192,10 @@ def _encode_record_batch(
     headers: list[Any] | None = batch.column("headers").to_pylist() if "headers" in names else None
     if headers is not None and not any(headers):
         headers = None
-    output: list[bytes] = []
     row = 0
     while row < rows:
-        writer = native.codec.RecordWriter(max_batch_bytes, HEADER_SIZE)
+        left = HEADER_SIZE + (rows - row) * _ROW_OVERHEAD + _bytes_from(key_ends, row) + _bytes_from(value_ends, row)
+        writer = native.codec.RecordWriter(max_batch_bytes, HEADER_SIZE, room(min(left, max_batch_bytes)))
         if headers is None:
             row = writer.append_rows(
                 row,
@@ -205,8 +212,24 @@ def _encode_record_batch(
             )
         else:
             row = _append_with_headers(writer, batch, row, timestamps, default_timestamp_ms, headers)
-        output.append(_seal(writer, compression, level))
-    return output
+        yield _seal(writer, compression, level)
+
+
+def _bytes_from(ends: memoryview | None, row: int) -> int:
+    """Bytes of a column's values from the row on."""
+    return 0 if ends is None else ends[-1] - ends[row]
+
+
+class _Scratch:
+    """One buffer for records that are compressed from there."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def room(self, size: int) -> bytearray:
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        return self._buffer
 
 
 def _append_with_headers(writer: Any, batch: Any, row: int, timestamps: memoryview | None, default: int, headers: list[Any]) -> int:
@@ -226,26 +249,8 @@ def _octets(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _seal(writer: Any, compression: Compression, level: int | None) -> bytes:
-    if compression == Compression.NONE:
-        sealed: bytes = writer.seal(0, NO_PARTITION_LEADER_EPOCH, 0, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-        return sealed
-    count, base_timestamp, max_timestamp = writer.count, writer.base_timestamp, writer.max_timestamp
-    return seal_batch(
-        writer.take(),
-        base_offset=0,
-        partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
-        attributes=0,
-        compression=compression,
-        level=level,
-        last_offset_delta=count - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=NO_PRODUCER_ID,
-        producer_epoch=NO_PRODUCER_EPOCH,
-        base_sequence=NO_SEQUENCE,
-        record_count=count,
-    )
+def _seal(writer: Any, compression: Compression, level: int | None) -> bytes | memoryview:
+    return seal_in_place(writer) if compression == Compression.NONE else seal_written(writer, compression, level)
 
 
 def _binary(column: Any) -> tuple[memoryview | None, memoryview, memoryview | None, int]:

@@ -305,9 +305,6 @@ def encode_batch(
 
     An empty sequence gives a batch without records, as compaction leaves it. Raises OverflowError beyond 2 GiB.
     """
-    writer = native.codec.RecordWriter(0x7FFFFFFF, HEADER_SIZE)
-    if not writer.append_records(records):
-        raise OverflowError("A record batch must be smaller than 2 GiB")
     attributes = 0
     if timestamp_type == LOG_APPEND_TIME:
         attributes |= TIMESTAMP_TYPE_MASK
@@ -315,19 +312,94 @@ def encode_batch(
         attributes |= TRANSACTIONAL_MASK
     if control:
         attributes |= CONTROL_MASK
+    return seal_written(
+        _written(records, None),
+        compression,
+        level,
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def encode_batch_in(
+    buffer: bytearray,
+    records: Sequence[tuple[int, bytes | None, bytes | None, Headers]],
+    *,
+    compression: Compression,
+    level: int | None,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool,
+) -> bytes | memoryview:
+    """As `encode_batch`. An uncompressed batch is written into `buffer`, and the part that it takes is the answer; where the buffer is too
+    small, another takes its place. Of a compressed one nothing stays there.
+    """
+    writer = _written(records, buffer)
+    attributes = TRANSACTIONAL_MASK if transactional else 0
     if compression == Compression.NONE:
-        return writer.seal(base_offset, partition_leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
-    base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
+        return seal_in_place(writer, attributes, producer_id, producer_epoch, base_sequence)
+    return seal_written(
+        writer,
+        compression,
+        level,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def _written(records: Sequence[tuple[int, bytes | None, bytes | None, Headers]], buffer: bytearray | None) -> Any:
+    writer = native.codec.RecordWriter(0x7FFFFFFF, HEADER_SIZE, buffer)
+    if not writer.append_records(records):
+        raise OverflowError("A record batch must be smaller than 2 GiB")
+    return writer
+
+
+def seal_in_place(
+    writer: Any,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> memoryview:
+    """What a RecordWriter holds as an uncompressed batch, a part of its buffer. The writer must not be used afterwards."""
+    sealed: memoryview = writer.seal_in_place(0, NO_PARTITION_LEADER_EPOCH, attributes, producer_id, producer_epoch, base_sequence)
+    return sealed
+
+
+def seal_written(
+    writer: Any,
+    compression: Compression,
+    level: int | None,
+    *,
+    attributes: int = 0,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytes:
+    """What a RecordWriter holds as a batch. The writer must not be used afterwards."""
+    if compression == Compression.NONE:
+        whole: bytes = writer.seal(base_offset, partition_leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
+        return whole
+    count = writer.count
     return seal_batch(
-        writer.take(),
+        writer.body(),
         base_offset=base_offset,
         partition_leader_epoch=partition_leader_epoch,
         attributes=attributes,
         compression=compression,
         level=level,
         last_offset_delta=max(count - 1, 0),
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
+        base_timestamp=writer.base_timestamp,
+        max_timestamp=writer.max_timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -355,29 +427,20 @@ def encode_keyed(
     for timestamp, group in records:
         if not writer.append_all(timestamp, group):
             raise OverflowError(f"The records take more than {size} bytes")
-    attributes = (TRANSACTIONAL_MASK if transactional else 0) | (CONTROL_MASK if control else 0)
-    if compression == Compression.NONE:
-        return writer.seal(base_offset, partition_leader_epoch, attributes, producer_id, producer_epoch, NO_SEQUENCE)
-    base_timestamp, max_timestamp, count = writer.base_timestamp, writer.max_timestamp, writer.count
-    return seal_batch(
-        writer.take(),
+    return seal_written(
+        writer,
+        compression,
+        None,
         base_offset=base_offset,
         partition_leader_epoch=partition_leader_epoch,
-        attributes=attributes,
-        compression=compression,
-        level=None,
-        last_offset_delta=count - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
+        attributes=(TRANSACTIONAL_MASK if transactional else 0) | (CONTROL_MASK if control else 0),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        base_sequence=NO_SEQUENCE,
-        record_count=count,
     )
 
 
 def seal_batch(
-    body: bytearray,
+    body: bytearray | memoryview,
     *,
     base_offset: int,
     partition_leader_epoch: int,
@@ -417,7 +480,7 @@ def seal_batch(
     return bytes(body)
 
 
-def _compressed(body: bytearray, compression: Compression, level: int | None) -> bytearray:
+def _compressed(body: bytearray | memoryview, compression: Compression, level: int | None) -> bytearray:
     """The buffer with the records, which follow the room for the header, compressed."""
     with memoryview(body) as view:
         compressed = compress(view[HEADER_SIZE:], compression, level)
@@ -481,22 +544,12 @@ class BatchBuilder:
         writer = self._writer
         if writer.count == 0:
             raise ValueError("A batch needs at least one record")
-        attributes = TRANSACTIONAL_MASK if transactional else 0
-        if self._compression == Compression.NONE:
-            return writer.seal(0, NO_PARTITION_LEADER_EPOCH, attributes, producer_id, producer_epoch, base_sequence)
-        count, base_timestamp, max_timestamp = writer.count, writer.base_timestamp, writer.max_timestamp
-        return seal_batch(
-            writer.take(),
-            base_offset=0,
-            partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
-            attributes=attributes,
-            compression=self._compression,
-            level=self._level,
-            last_offset_delta=count - 1,
-            base_timestamp=base_timestamp,
-            max_timestamp=max_timestamp,
+        return seal_written(
+            writer,
+            self._compression,
+            self._level,
+            attributes=TRANSACTIONAL_MASK if transactional else 0,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
-            record_count=count,
         )

@@ -51,14 +51,21 @@ def with_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_seq
     makes it part of a transaction.
     """
     changed = bytearray(batch)
-    if transactional:
-        _ATTRIBUTES.pack_into(changed, 21, int(_ATTRIBUTES.unpack_from(changed, 21)[0]) | _TRANSACTIONAL_MASK)
-    struct.pack_into(">qhi", changed, 43, producer_id, producer_epoch, base_sequence)
-    seal(changed)
+    set_producer(changed, producer_id, producer_epoch, base_sequence, transactional=transactional)
     return bytes(changed)
 
 
-def seal(batch: bytearray) -> None:
+def set_producer(
+    batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False
+) -> None:
+    """As `with_producer`, in place."""
+    if transactional:
+        _ATTRIBUTES.pack_into(batch, 21, int(_ATTRIBUTES.unpack_from(batch, 21)[0]) | _TRANSACTIONAL_MASK)
+    struct.pack_into(">qhi", batch, 43, producer_id, producer_epoch, base_sequence)
+    seal(batch)
+
+
+def seal(batch: bytearray | memoryview) -> None:
     """Writes the CRC of a whole batch of magic 2 in place."""
     with memoryview(batch) as view:
         _CRC.pack_into(batch, 17, crc32c.crc32c(view[21:]))

@@ -87,7 +87,7 @@ class Batch:
         """Bytes of buffer.memory that it holds."""
         self._record_count = 0
         self._size = HEADER_SIZE
-        self.payload: bytes | None = None
+        self.payload: bytes | memoryview | None = None
         self.payload_has_sequence = False
         self.attempts = 0
         self.retry_at_ms = 0
@@ -291,7 +291,7 @@ class Accumulator:
             return None
         return batch, self._add(batch, records, size)
 
-    def append_encoded(self, topic_partition: TopicPartition, payload: bytes, record_count: int, now_ms: int) -> Batch | None:
+    def append_encoded(self, topic_partition: TopicPartition, payload: bytes | memoryview, record_count: int, now_ms: int) -> Batch | None:
         """Queues a whole record batch that is encoded already; None when there is no room."""
         if self.used and self.used + len(payload) > self._limit:
             self._exhausted = True

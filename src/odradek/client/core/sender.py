@@ -33,11 +33,12 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.core.accumulator import Accumulator, Batch, RecordTuple, record_size, sequence_before
 from odradek.client.core.backoff import Backoff
+from odradek.client.core.buffers import BufferPool
 from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
 from odradek.client.core.transactions import Transactions
-from odradek.records.batch import HEADER_SIZE, decode_records, encode_batch, increment_sequence
+from odradek.records.batch import HEADER_SIZE, decode_records, encode_batch_in, increment_sequence
 from odradek.records.compression import Compression
-from odradek.records.patch import with_producer
+from odradek.records.patch import set_producer, with_producer
 
 _MAX_EPOCH = 32767
 _REMEMBERED = 5
@@ -57,6 +58,8 @@ class SenderConfig(NamedTuple):
     batch_size: int
     compression: Compression
     compression_level: int | None
+    rows_size: int = 0
+    """Bytes of a batch of Arrow rows."""
     availability_timeout_ms: int = 0
     """After how long a node that takes nothing is late, 0 for never."""
 
@@ -120,6 +123,7 @@ class Sender:
         "_partitions",
         "_taken_ms",
         "_transactions",
+        "buffers",
         "producer_epoch",
         "producer_id",
         "trouble",
@@ -135,6 +139,8 @@ class Sender:
     ) -> None:
         self._config = config
         self._accumulator = accumulator
+        self.buffers = BufferPool(max(config.batch_size, 1), max(config.rows_size, 1))
+        """For payloads. Those of `append_encoded` may come from here."""
         self._backoff = backoff
         self._on_release = on_release
         self._transactions = transactions
@@ -285,7 +291,9 @@ class Sender:
 
     def _encode(self, batch: Batch) -> None:
         if batch.payload is None:
-            batch.payload = encode_batch(
+            buffer = self.buffers.take(batch.size)
+            batch.payload = encode_batch_in(
+                buffer,
                 batch.records,
                 compression=self._config.compression,
                 level=self._config.compression_level,
@@ -294,12 +302,18 @@ class Sender:
                 base_sequence=batch.base_sequence,
                 transactional=self._transactions is not None,
             )
+            if type(batch.payload) is bytes:
+                self.buffers.give(memoryview(buffer))
             # The gatherer that filled it may be kept and has the same list.
             batch.records.clear()
         elif batch.has_sequence and not batch.payload_has_sequence:
-            batch.payload = with_producer(
-                batch.payload, batch.producer_id, batch.producer_epoch, batch.base_sequence, transactional=self._transactions is not None
-            )
+            place = batch.producer_id, batch.producer_epoch, batch.base_sequence
+            transactional = self._transactions is not None
+            if type(batch.payload) is memoryview and not batch.attempts:
+                set_producer(batch.payload, *place, transactional=transactional)
+            else:
+                # What was sent before may not have left yet.
+                batch.payload = with_producer(batch.payload, *place, transactional=transactional)
         batch.payload_has_sequence = batch.has_sequence
 
     def _renumber_gaps(self) -> None:
@@ -461,6 +475,10 @@ class Sender:
         batch.replace_by(pieces)
 
     def _done(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
+        if not batch.attempts and self._config.acks:
+            # The broker has read all of it, and nothing else was sent of it.
+            self.buffers.give(batch.payload)
+            batch.payload = None
         self._released(batch)
         batch.complete(base_offset, log_append_time_ms)
 

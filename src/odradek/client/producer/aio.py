@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from types import TracebackType
 from typing import Self, cast
 
@@ -22,6 +23,9 @@ from odradek.client.producer.futures import RecordFuture
 from odradek.client.producer.hooks import Delivered, Given, Hooks, producer_settings
 from odradek.client.producer.transactions import GivenOffsets
 from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, RecordMetadata, encode_content
+
+_ENCODED_AT_ONCE = 8
+"""Batches of rows that are encoded in one job beside the loop."""
 
 
 class AsyncProducer:
@@ -169,7 +173,7 @@ class AsyncProducer:
 
         Rows go to their partition, else where their key says, as with `send`, else all that fit a batch to one partition. One future a
         batch (`record_count` tells of how many records), in the order of the rows within a partition; each fails for its own rows only.
-        A batch has `batch.size` bytes.
+        A batch has `batch.size` bytes, or 512 KiB where that is not set.
 
         ValueError for a partition or a column that there is not, before anything is sent; KeyError without `value`; OdradekError without
         pyarrow, and with serializers, interceptors or partitioner.class.
@@ -179,14 +183,16 @@ class AsyncProducer:
             engine.hooks.refuse("send_batch()")
         info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
         # Encoding a million rows would hold up the loop.
-        encoded = await asyncio.get_running_loop().run_in_executor(None, engine.encode_rows, info, rows, partition)
+        run = asyncio.get_running_loop().run_in_executor
+        encoded = await run(None, engine.encode_rows, info, rows, partition)
         futures: list[RecordFuture] = []
-        for each in encoded:
-            deadline = engine.deadline_ms()
-            while (future := engine.append_rows(info, each)) is None:
-                await engine.wait_for_room(deadline)
-            futures.append(future)
-            engine.wake()
+        while some := await run(None, list, islice(encoded, _ENCODED_AT_ONCE)):
+            for each in some:
+                deadline = engine.deadline_ms()
+                while (future := engine.append_rows(info, each)) is None:
+                    await engine.wait_for_room(deadline)
+                futures.append(future)
+                engine.wake()
         return futures
 
     async def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.client.core.partitioner import partition_for_key
@@ -25,62 +25,84 @@ class EncodedRows(NamedTuple):
     """A record batch of a partition, None where any will do."""
 
     partition: int | None
-    payload: bytes
+    payload: bytes | memoryview
     record_count: int
 
 
 class RowEncoder:
     """Divides rows among partitions, by their column `partition`, else by their key as `send` does, and encodes them."""
 
-    def __init__(self, max_batch_bytes: int, compression: Compression, level: int | None, *, ignore_keys: bool = False) -> None:
-        """`max_batch_bytes` bounds a batch before compression; one row that is larger travels alone."""
+    def __init__(
+        self,
+        max_batch_bytes: int,
+        compression: Compression,
+        level: int | None,
+        *,
+        ignore_keys: bool = False,
+        room: Callable[[int], bytearray] = bytearray,
+    ) -> None:
+        """`max_batch_bytes` bounds a batch before compression; one row that is larger travels alone. `room` gives buffers for batches."""
         self._max_batch_bytes = max_batch_bytes
         self._compression = compression
         self._level = level
         self._ignore_keys = ignore_keys
+        self._room = room
 
-    def encode(self, topic: str, rows: ArrowRows, partitions: Sequence[int], partition: int | None, stamp_ms: int) -> list[EncodedRows]:
-        """The rows as batches, in the order of the rows within a partition. `partitions` are the topic's; `partition` is for all rows; rows
-        without a timestamp get `stamp_ms`.
+    def encode(self, topic: str, rows: ArrowRows, partitions: Sequence[int], partition: int | None, stamp_ms: int) -> Iterator[EncodedRows]:
+        """The rows as batches, in the order of the rows within a partition; each is encoded when it is asked for. `partitions` are the
+        topic's; `partition` is for all rows; rows without a timestamp get `stamp_ms`.
 
         ValueError for a partition that there is not and for a column that means nothing; KeyError without `value`.
         """
         if unknown := [name for name in rows.schema.names if name not in COLUMNS]:
             raise ValueError(f"{topic}: rows have a column {unknown[0]!r}; those of records are {', '.join(COLUMNS)}")
-        if partition is not None and "partition" in rows.schema.names:
-            raise ValueError(f"{topic}: a partition for all rows, and a column 'partition', contradict one another")
-        found: list[EncodedRows] = []
-        for piece in rows.to_batches() if hasattr(rows, "to_batches") else [rows]:
-            for number, chosen in self._divided(topic, piece, partitions, partition):
+        if "value" not in rows.schema.names:
+            raise KeyError("value")
+        pieces = rows.to_batches() if hasattr(rows, "to_batches") else [rows]
+        if partition is not None:
+            _check_partition(topic, partition, partitions)
+        if "partition" in rows.schema.names:
+            if partition is not None:
+                raise ValueError(f"{topic}: a partition for all rows, and a column 'partition', contradict one another")
+            for number in [number for piece in pieces for number in _asked(piece).unique().to_pylist() if number is not None]:
+                _check_partition(topic, number, partitions)
+        return self._encoded(pieces, len(partitions), partition, stamp_ms)
+
+    def _encoded(self, pieces: list[pa.RecordBatch], count: int, partition: int | None, stamp_ms: int) -> Iterator[EncodedRows]:
+        for piece in pieces:
+            for number, chosen in self._divided(piece, count, partition):
                 payloads = encode_from_arrow(
                     chosen,
                     max_batch_bytes=self._max_batch_bytes,
                     default_timestamp_ms=stamp_ms,
                     compression=self._compression,
                     level=self._level,
+                    room=self._room,
                 )
-                found += [EncodedRows(number, payload, read_header(payload).record_count) for payload in payloads]
-        return found
+                for payload in payloads:
+                    yield EncodedRows(number, payload, read_header(payload).record_count)
 
-    def _divided(
-        self, topic: str, rows: pa.RecordBatch, partitions: Sequence[int], partition: int | None
-    ) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    def _divided(self, rows: pa.RecordBatch, count: int, partition: int | None) -> Iterator[tuple[int | None, pa.RecordBatch]]:
         import pyarrow.compute as pc
 
-        numbers = None if partition is not None else _numbers(rows, len(partitions), ignore_keys=self._ignore_keys)
+        numbers = None if partition is not None else _numbers(rows, count, ignore_keys=self._ignore_keys)
         rows = rows.select([name for name in rows.schema.names if name != "partition"])
         if numbers is None:
-            chosen = [(partition, rows)]
-        else:
-            chosen = [
-                (number, rows.filter(numbers.is_null() if number is None else pc.equal(numbers, number)))
-                for number in numbers.unique().to_pylist()
-            ]
-        # All of them before any is sent.
-        for number, _ in chosen:
-            if number is not None and number not in partitions:
-                raise ValueError(f"Topic {topic} has partitions 0 to {len(partitions) - 1}, but a row asks for {number}")
-        yield from chosen
+            yield partition, rows
+            return
+        for number in numbers.unique().to_pylist():
+            yield number, rows.filter(numbers.is_null() if number is None else pc.equal(numbers, number))
+
+
+def _check_partition(topic: str, number: int, partitions: Sequence[int]) -> None:
+    if number not in partitions:
+        raise ValueError(f"Topic {topic} has partitions 0 to {len(partitions) - 1}, but a row asks for {number}")
+
+
+def _asked(rows: pa.RecordBatch) -> pa.Array:
+    import pyarrow as pa
+
+    return rows.column("partition").cast(pa.int32())
 
 
 def _numbers(rows: pa.RecordBatch, count: int, *, ignore_keys: bool) -> pa.Array | None:
@@ -89,7 +111,7 @@ def _numbers(rows: pa.RecordBatch, count: int, *, ignore_keys: bool) -> pa.Array
     import pyarrow.compute as pc
 
     names = rows.schema.names
-    asked = rows.column("partition").cast(pa.int32()) if "partition" in names else None
+    asked = _asked(rows) if "partition" in names else None
     by_key: pa.Array | None = None
     if not ignore_keys and "key" in names and rows.column("key").null_count < rows.num_rows and (asked is None or asked.null_count):
         keys = rows.column("key").cast(pa.binary()).dictionary_encode()

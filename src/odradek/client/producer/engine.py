@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any, cast
@@ -46,6 +46,8 @@ from odradek.records.compression import Compression
 
 _NO_TIMEOUT = 2**31 - 1
 _LONG_MS = 3_600_000
+_ROWS_SIZE = 512 * 1024
+"""Bytes of a batch of rows where batch.size is not set: a batch costs as much as a thousand of its rows."""
 
 
 def sender_config(config: ClientConfig) -> SenderConfig:
@@ -60,6 +62,7 @@ def sender_config(config: ClientConfig) -> SenderConfig:
         retries=config.integer("retries"),
         delivery_timeout_ms=config.integer("delivery.timeout.ms"),
         batch_size=config.integer("batch.size"),
+        rows_size=min(config.integer("batch.size") if config.was_given("batch.size") else _ROWS_SIZE, config.integer("max.request.size")),
         compression=compression,
         compression_level=config.integer(level_key) if config.was_given(level_key) else None,
         availability_timeout_ms=config.integer("partitioner.availability.timeout.ms"),
@@ -171,7 +174,7 @@ class ProducerEngine:
             self._router.took(info, None, partition, size)
             return RecordFuture(taken[0], taken[1], stamp, end - start), end - start
 
-    def append_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int) -> RecordFuture | None:
+    def append_encoded(self, target: TopicPartition, payload: bytes | memoryview, record_count: int, timestamp: int) -> RecordFuture | None:
         """Takes a whole record batch; None without room."""
         self._check_size(len(payload))
         with self.lock:
@@ -179,12 +182,17 @@ class ProducerEngine:
             batch = self._accumulator.append_encoded(target, payload, record_count, self.cluster.now_ms())
             return None if batch is None else RecordFuture(batch, 0, timestamp, record_count)
 
-    def encode_rows(self, info: TopicInfo, rows: ArrowRows, partition: int | None) -> list[EncodedRows]:
+    def encode_rows(self, info: TopicInfo, rows: ArrowRows, partition: int | None) -> Iterator[EncodedRows]:
         """The rows as batches, see `RowEncoder.encode`; without the engine's lock, in any thread."""
         need_pyarrow()
-        size = min(self._batch_size, self._max_record)
         settings = self._settings
-        encoder = RowEncoder(size, settings.compression, settings.compression_level, ignore_keys=self._ignores_keys)
+        encoder = RowEncoder(
+            settings.rows_size,
+            settings.compression,
+            settings.compression_level,
+            ignore_keys=self._ignores_keys,
+            room=self._sender.buffers.take,
+        )
         return encoder.encode(info.name, rows, sorted(info.partitions), partition, self.cluster.clock.time_ms())
 
     def append_rows(self, info: TopicInfo, rows: EncodedRows) -> RecordFuture | None:
