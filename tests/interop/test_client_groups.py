@@ -6,7 +6,7 @@ import itertools
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -211,10 +211,15 @@ class JavaMember:
         self._process.stdout.close()
 
 
-JAVA_OPTIONS: dict[str, Callable[[], tuple[str, ...]]] = {
-    "cooperative-sticky": lambda: ("--assignment-strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"),
-    "sticky": lambda: ("--assignment-strategy", "org.apache.kafka.clients.consumer.StickyAssignor"),
-    "consumer": lambda: ("--group-protocol", "consumer"),
+_ASSIGNORS = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    "sticky": "StickyAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+}
+JAVA_OPTIONS = {
+    "consumer": ("--group-protocol", "consumer"),
+    **{name: ("--assignment-strategy", f"org.apache.kafka.clients.consumer.{each}") for name, each in _ASSIGNORS.items()},
 }
 
 
@@ -225,7 +230,7 @@ def test_a_java_consumer_in_the_same_group(bootstrap: str, protocol: str) -> Non
     fill(bootstrap, topic, 40, PARTITIONS)
     ours = Member(bootstrap, topic, [topic], protocol)
     share([ours], PARTITIONS)
-    java = JavaMember(bootstrap, topic, topic, *JAVA_OPTIONS[protocol]())
+    java = JavaMember(bootstrap, topic, topic, *JAVA_OPTIONS[protocol])
     try:
         members: list[Any] = [ours, java]
         _shared(members)
