@@ -8,19 +8,13 @@ Environment while building:
 from __future__ import annotations
 
 import os
-import sys
-import sysconfig
 from typing import TYPE_CHECKING
 
 from setuptools import setup  # type: ignore[import-untyped]
 from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
-from setuptools.command.build_py import build_py  # type: ignore[import-untyped]
-from setuptools.command.editable_wheel import editable_wheel  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from setuptools import Extension
-
-HOOK = "src/odradek-spark.pth"
 
 MODULES = {
     f"odradek.records.{name}": f"src/odradek/records/{name}.py"
@@ -93,34 +87,7 @@ class OptionalBuild(build_ext):  # type: ignore[misc]
         return os.path.join(self.build_lib, self.get_ext_filename(self.get_ext_fullname(ext.name)))
 
 
-class BuildWithHook(build_py):  # type: ignore[misc]
-    """Puts odradek-spark.pth next to the packages, so that Python reads it when it starts: see odradek.spark.startup."""
-
-    def run(self) -> None:
-        super().run()
-        if not self.editable_mode:
-            self.copy_file(HOOK, os.path.join(self.build_lib, os.path.basename(HOOK)))
-
-    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
-        outputs: list[str] = super().get_outputs(include_bytecode)
-        return outputs if self.editable_mode else [*outputs, os.path.join(self.build_lib, os.path.basename(HOOK))]
-
-
-class EditableWithHook(editable_wheel):  # type: ignore[misc]
-    """The same for an editable installation, which takes it as a data file; setuptools forgets those there."""
-
-    def run(self) -> None:
-        self.distribution.data_files = [(os.path.relpath(sysconfig.get_path("purelib"), sys.prefix), [HOOK])]
-        super().run()
-
-    def _run_install(self, category: str) -> None:
-        if category == "data":
-            self.run_command("install_data")
-        else:
-            super()._run_install(category)
-
-
 setup(
     ext_modules=extensions(),
-    cmdclass={"build_ext": OptionalBuild, "build_py": BuildWithHook, "editable_wheel": EditableWithHook},
+    cmdclass={"build_ext": OptionalBuild},
 )

@@ -56,7 +56,8 @@ def broker() -> Iterator[str]:
     ],
 )
 def test_snippets_run(code: str, broker: str, tmp_path: Path) -> None:
-    """Each by itself in a process of its own: nothing may be left out of it."""
+    """Each by itself in a process of its own: nothing may be left out of it. The environment is the activated one."""
+    activated = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     done = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", "-c", code.replace("localhost:9092", broker)],
         capture_output=True,
@@ -64,7 +65,7 @@ def test_snippets_run(code: str, broker: str, tmp_path: Path) -> None:
         timeout=350,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "PYSPARK_SUBMIT_ARGS": "--master local[1] --conf spark.ui.enabled=false pyspark-shell"},
+        env={**os.environ, "PATH": activated, "PYSPARK_SUBMIT_ARGS": "--master local[1] --conf spark.ui.enabled=false pyspark-shell"},
     )
     assert done.returncode == 0, done.stderr
     if "print(" in code or ".show()" in code:

@@ -2,5 +2,10 @@
 
 Options and rows are those of Spark's Kafka connector.
 
-Nothing has to be registered: pyspark finds the package `pyspark_odradek` by its name.
+Nothing has to be registered: pyspark finds the package `pyspark_odradek` by its name, in the Python that it starts for its workers. That is
+`python3` of the PATH; where this is another one, as it may be in a notebook, call `use_this_python()` before the first session.
 """
+
+from odradek.spark.environment import use_this_python
+
+__all__ = ["use_this_python"]
