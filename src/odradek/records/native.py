@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, SourceFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 
 _PACKAGE = "odradek.records"
@@ -37,6 +37,9 @@ def _built(name: str) -> str | None:
 
 def _source(name: str) -> ModuleSpec | None:
     path = os.path.join(_FOLDER, f"{name}.py")
+    if not os.path.exists(path):
+        # In a wheel that Spark's workers import as it is there are sources only: nothing in it can be loaded as a library.
+        return PathFinder.find_spec(f"{_PACKAGE}.{name}", [_FOLDER])
     return importlib.util.spec_from_file_location(f"{_PACKAGE}.{name}", path, loader=SourceFileLoader(f"{_PACKAGE}.{name}", path))
 
 
