@@ -23,6 +23,7 @@ OURS = (
     "features",
     "groups",
     "offsets",
+    "perf",
     "produce",
     "quorum",
     "reassign",
