@@ -45,7 +45,7 @@ def test_memory_is_bounded() -> None:
     latencies = Latencies()
     for latency in range(0, 40_000_000, 7):
         latencies.record(latency)
-    assert len(latencies._numbers) < 350_000  # noqa: SLF001
+    assert len(latencies._numbers) < 350_000
 
 
 def test_nothing_has_no_percentiles() -> None:
@@ -106,7 +106,9 @@ def test_times_in_javas_formats(pattern: str, text: str) -> None:
     assert java_date_format(pattern)(1_700_000_000_007) == text
 
 
-@pytest.mark.parametrize(("pattern", "problem"), [("yyyy Q", "yyyy Q: there is no Q; there are <*>"), ("'open", "'open: a quote is not closed")])
+@pytest.mark.parametrize(
+    ("pattern", "problem"), [("yyyy Q", "yyyy Q: there is no Q; there are <*>"), ("'open", "'open: a quote is not closed")]
+)
 def test_unknown_letters_are_refused(pattern: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem.replace("<*>", ".*").replace("'", "'")):
         java_date_format(pattern)

@@ -30,6 +30,7 @@ OURS = (
     "storage",
     "topics",
     "transactions",
+    "verifiable",
 )
 
 

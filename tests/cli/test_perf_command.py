@@ -65,7 +65,9 @@ def test_every_record_is_written_and_counted(bootstrap: str, command: Command) -
 def test_the_script_prints_kafkas_lines(bootstrap: str, command: Command) -> None:
     create(bootstrap, "perf-lines")
     words = ["--topic", "perf-lines", "--num-records", "300", "--throughput", "600", "--record-size", "10", "--reporting-interval", "100"]
-    answer = command("kafka-producer-perf-test.sh", *words, "--warmup-records", "100", "--producer-props", f"bootstrap.servers={bootstrap}", "acks=1")
+    answer = command(
+        "kafka-producer-perf-test.sh", *words, "--warmup-records", "100", "--producer-props", f"bootstrap.servers={bootstrap}", "acks=1"
+    )
     assert (answer.status, answer.err) == (0, "")
     warmup, *windows, everything, steady = answer.out.splitlines()
     assert warmup == "Warmup first 100 records. Steady state results will print after the complete test summary."
@@ -293,25 +295,39 @@ def test_the_script_prints_kafkas_columns(bootstrap: str, filled: str, command: 
 
 def test_detailed_figures_of_our_own_end_with_all(bootstrap: str, filled: str, command: Command) -> None:
     words = ["perf", "consume", "-t", filled, "-n", "700", "--show-detailed-stats", "--reporting-interval", "1", "-b", bootstrap]
-    answer = command(*words, "-J", "-X", "max.poll.records=100")
+    answer = command(*words, "-J", "-X", "max.poll.records=5")
     *windows, everything = json.loads(answer.out)
     assert everything["records"] == 700
     assert len(windows) >= 2
     assert sum(row["records"] for row in windows) <= 700
     assert len(answer.err.splitlines()) == len(windows)
-    assert re.match(r"100 records read, [\d.]+ records/sec \([\d.]+ MB/sec\)\n", answer.err)
+    assert re.match(r"\d+ records read, [\d.]+ records/sec \([\d.]+ MB/sec\)\n", answer.err)
 
 
 def test_ctrl_c_shows_what_was_read(bootstrap: str, filled: str) -> None:
-    words = ["-t", filled, "-n", "701", "--timeout", "60000", "--reporting-interval", "1", "-J", "-b", bootstrap]
+    words = [
+        "-t",
+        filled,
+        "-n",
+        "701",
+        "--timeout",
+        "60000",
+        "--reporting-interval",
+        "1",
+        "-J",
+        "-X",
+        "max.poll.records=5",
+        "-b",
+        bootstrap,
+    ]
     with running("perf", "consume", *words) as process:
         assert process.stderr is not None
-        while not process.stderr.readline().startswith(b"700 records read"):
-            assert process.poll() is None
+        assert re.match(rb"\d+ records read, ", process.stderr.readline())
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
-    assert (process.returncode, err.strip()) == (130, b"")
-    assert json.loads(out)[0]["records"] == 700
+    assert process.returncode == 130
+    assert all(re.match(rb"\d+ records read, ", line) for line in err.splitlines() if line)
+    assert 0 < json.loads(out)[0]["records"] <= 700
 
 
 def test_time_without_partitions_is_that_of_rebalances() -> None:
@@ -405,7 +421,9 @@ def test_another_record_than_the_one_written_ends_it() -> None:
 
 
 def test_options_with_several_values_are_taken_apart() -> None:
-    assert apart(["produce", "--producer-props", "a=1", "b=2", "--topic", "x=y", "--command-property", "c=3", "--print-metrics", "d=4"]) == [
+    assert apart(
+        ["produce", "--producer-props", "a=1", "b=2", "--topic", "x=y", "--command-property", "c=3", "--print-metrics", "d=4"]
+    ) == [
         *("produce", "--producer-props", "a=1", "--producer-props", "b=2", "--topic", "x=y", "--command-property", "c=3"),
         *("--print-metrics", "d=4"),
     ]

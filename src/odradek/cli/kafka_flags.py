@@ -34,6 +34,8 @@ SCRIPTS: dict[str, str] = {
     "kafka-producer-perf-test": "perf",
     "kafka-consumer-perf-test": "perf",
     "kafka-e2e-latency": "perf",
+    "kafka-verifiable-producer": "verifiable",
+    "kafka-verifiable-consumer": "verifiable",
 }
 """A script of Kafka's, without its ending -> the command that does its work."""
 
@@ -43,6 +45,8 @@ _FIRST_WORDS: dict[str, list[str]] = {
     "kafka-producer-perf-test": ["produce", "-o", "kafka"],
     "kafka-consumer-perf-test": ["consume", "-o", "kafka"],
     "kafka-e2e-latency": ["latency", "-o", "kafka"],
+    "kafka-verifiable-producer": ["produce"],
+    "kafka-verifiable-consumer": ["consume"],
 }
 """What stands first in the line of a command whose own defaults are not the script's."""
 
