@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import subprocess
@@ -13,12 +14,15 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
+from odradek.cli import perf_consume
 from odradek.cli.measuring import Window
 from odradek.cli.perf import apart, named
 from odradek.cli.perf_consume import Joining, Reading, Span, span_line, span_row
 from odradek.cli.perf_latency import check
+from odradek.cli.perf_options import metric_lines, metric_values
 from odradek.cli.perf_produce import Meter, file_payloads, random_payloads, results, total_line, window_line
 from odradek.client import Admin, Consumer, NewTopic
+from odradek.client.metrics import MetricName
 from odradek.client.types import ConsumerRecord
 from tests.cli.conftest import Command
 from tests.cli.test_endings import running
@@ -133,6 +137,15 @@ def test_metrics_are_shown_when_asked_for(bootstrap: str, command: Command) -> N
     assert any(re.fullmatch(rf"{re.escape(name)} +: \d+\.\d{{3}}", line) for line in lines[4:])
 
 
+def test_metrics_without_a_value_are_none_in_json_and_nan_in_lines() -> None:
+    values = {
+        MetricName(name, "g", (("a", "b"), ("c", "d"))): value
+        for name, value in zip("wxyz", (1.5, math.nan, math.inf, -math.inf), strict=True)
+    }
+    assert metric_values(values) == {"g:w:{a=b, c=d}": 1.5, "g:x:{a=b, c=d}": None, "g:y:{a=b, c=d}": None, "g:z:{a=b, c=d}": None}
+    assert [line.split(" : ")[1] for line in metric_lines(values)[1:]] == ["1.500", "NaN", "Infinity", "-Infinity"]
+
+
 def test_ctrl_c_shows_what_was_measured(bootstrap: str) -> None:
     create(bootstrap, "perf-ctrl-c")
     words = ["-n", "1000000", "--throughput", "100", "--record-size", "1", "--reporting-interval", "100", "-o", "kafka", "-b", bootstrap]
@@ -147,11 +160,12 @@ def test_ctrl_c_shows_what_was_measured(bootstrap: str) -> None:
 
 def test_payloads_of_letters_do_not_repeat_soon() -> None:
     make = random_payloads(1000)
-    first = make(0, 100)
-    assert [len(each) for each in first] == [1000] * 100
-    assert first == [*make(0, 40), *make(40, 60)] == [*random_payloads(1000)(0, 100)]
-    assert len(set(make(0, 4000))) == 4000
-    assert len(set(make(10**12, 4000))) == 4000
+    every = [value for first in range(0, 9000, 60) for value in make(first, 60)]
+    assert {len(each) for each in every} == {1000}
+    assert every == [value for first in range(0, 9000, 45) for value in random_payloads(1000)(first, 45)]
+    assert len(set(every)) == 9000
+    assert len(make(10**12, 1)[0]) == 1000
+    assert [len(each) for each in random_payloads(5_000_000)(3, 1)] == [5_000_000]
 
 
 @pytest.mark.parametrize(
@@ -328,6 +342,30 @@ def test_ctrl_c_shows_what_was_read(bootstrap: str, filled: str) -> None:
     assert process.returncode == 130
     assert all(re.match(rb"\d+ records read, ", line) for line in err.splitlines() if line)
     assert 0 < json.loads(out)[0]["records"] <= 700
+
+
+class Slow:
+    """A consumer that reads a record in a second; also the clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.left = 5
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def poll(self, timeout_ms: int, max_records: int) -> list[ConsumerRecord]:
+        self.now += 1.0
+        self.left -= 1
+        return [ConsumerRecord("t", 0, 0, 0, 0, None, b"v", ())] if self.left >= 0 else []
+
+
+def test_patience_is_for_the_next_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    monkeypatch.setattr(perf_consume, "time", slow)
+    reading = Reading(slow.monotonic, 100.0, lambda *_: None)
+    perf_consume._read(slow, reading, 9, 500, 2.5)  # type: ignore[arg-type]
+    assert (reading.records, slow.now) == (5, 8.0)
 
 
 def test_time_without_partitions_is_that_of_rebalances() -> None:

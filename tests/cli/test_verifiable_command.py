@@ -11,10 +11,11 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
+from odradek.cli import verifiable_produce
 from odradek.cli.events import Stop, Stopping, java_class, stoppable
 from odradek.cli.verifiable_consume import Reading
 from odradek.client import Admin, Consumer, NewTopic, Producer
-from odradek.client.types import ConsumerRecord
+from odradek.client.types import ConsumerRecord, RecordMetadata
 from tests.cli.conftest import Command
 from tests.cli.test_endings import running
 
@@ -99,6 +100,37 @@ def test_a_signal_ends_a_producer_with_its_last_words(bootstrap: str, number: si
     successes = [event for event in found if event["name"] == "producer_send_success"]
     assert found[-1]["sent"] == found[-1]["acked"] == len(successes) >= 2
     assert [event["offset"] for event in successes] == list(range(len(successes)))
+
+
+class Late:
+    """A producer whose first record is acknowledged at once and whose second, during which a signal comes, when it is closed."""
+
+    def __init__(self, _: object) -> None:
+        self._told: list[Any] = []
+
+    def __enter__(self) -> Late:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def send(self, *_: object, on_delivery: Any, **__: object) -> None:
+        self._told.append(on_delivery)
+        if len(self._told) == 1:
+            on_delivery(RecordMetadata("t", 0, 0, 0), None)
+        else:
+            signal.raise_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        self._told[1](RecordMetadata("t", 0, 1, 0), None)
+
+
+def test_what_is_acknowledged_behind_a_signal_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifiable_produce, "Producer", Late)
+    answer = command("verifiable", "produce", "-t", "t")
+    assert answer.status == 143
+    assert [event["name"] for event in events(answer.out)] == [
+        *("startup_complete", "producer_send_success", "producer_send_success", "shutdown_complete", "tool_data")
+    ]
 
 
 # -- consume ------------------------------------------------------------------------------------------------------------------------------

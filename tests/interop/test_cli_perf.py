@@ -150,7 +150,7 @@ def test_metrics_have_the_same_form(pair: Pair) -> None:
         _, their_blank, their_title, *theirs = jvm(pair, "ConsumerPerformance", *where)
         assert blank == their_blank == ""
         assert title.split() == their_title.split()
-        form = re.compile(r"[\w-]+:[\w-]+:\{([\w-]+=[^,}]*(, )?)+\} +: (\d+\.\d{3}|NaN|-Infinity)")
+        form = re.compile(r"[\w-]+:[\w-]+:\{([\w-]+=[^,}]*(, )?)+\} +: (\d+\.\d{3}|NaN|-?Infinity)")
         assert all(form.fullmatch(line) for line in lines)
         names = {line.split(":{")[0] for line in lines} & {line.split(":{")[0] for line in theirs}
         assert len(names) > 10

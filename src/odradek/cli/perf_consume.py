@@ -26,7 +26,7 @@ from odradek.cli.perf_options import (
     hasty_admin,
     measured_settings,
     metric_lines,
-    metric_name,
+    metric_values,
     print_metrics_option,
     progress_wanted,
     reporting_interval_option,
@@ -288,7 +288,7 @@ class _Shown:
         else:
             row = self._row(span)
             if self._form == "json" and metrics is not None:
-                row = {**row, "metrics": {metric_name(each): value for each, value in metrics.items()}}
+                row = {**row, "metrics": metric_values(metrics)}
             show([*self._rows, row], "json" if self._form == "json" else "table")
         if metrics is not None and self._form != "json":
             click.echo("\n".join(metric_lines(metrics)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeAlias, TypeVar
@@ -71,7 +72,18 @@ def metric_lines(metrics: Mapping[MetricName, float]) -> list[str]:
     """Metrics as Kafka's scripts print them."""
     named = {metric_name(each): value for each, value in metrics.items()}
     width = max(map(len, named), default=0)
-    return [f"\n{'Metric Name':<{width}}   Value", *(f"{name:<{width}} : {named[name]:.3f}" for name in sorted(named))]
+    return [f"\n{'Metric Name':<{width}}   Value", *(f"{name:<{width}} : {_java_number(named[name])}" for name in sorted(named))]
+
+
+def _java_number(value: float) -> str:
+    if math.isfinite(value):
+        return f"{value:.3f}"
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def metric_values(metrics: Mapping[MetricName, float]) -> dict[str, float | None]:
+    """Metrics for JSON: None for what has no value yet."""
+    return {metric_name(each): value if math.isfinite(value) else None for each, value in metrics.items()}
 
 
 def metric_name(metric: MetricName) -> str:

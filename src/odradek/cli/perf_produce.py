@@ -31,7 +31,7 @@ from odradek.cli.perf_options import (
     hasty_admin,
     measured_settings,
     metric_lines,
-    metric_name,
+    metric_values,
     print_metrics_option,
     progress_wanted,
     reporting_interval_option,
@@ -43,7 +43,8 @@ from odradek.client.producer.futures import RecordFuture
 _RUN_RECORDS: Final = 100
 _RUN_BYTES: Final = 1 << 16
 """What is handed to the producer at once, and has one latency: measuring costs little then. It takes a millisecond at most."""
-_POOL_BYTES: Final = 4 << 20
+_POOL_BYTES: Final = (4 << 20) - 3
+"""A prime: the pool is cut at other places each time round."""
 _SHORTEST_SLEEP_S: Final = 0.001
 _LONGEST_SLEEP_S: Final = 0.1
 _TRANSACTION_MS: Final = 3000
@@ -159,10 +160,13 @@ def _monotonic(first: int, count: int) -> Sequence[bytes]:
 def random_payloads(size: int) -> Payloads:
     """Values of random letters A to Z, the same in every test. What a codec has in view at once does not repeat itself."""
     letters = bytes(65 + each * 26 // 256 for each in range(256))
-    pool = random.Random(0).randbytes(size + _POOL_BYTES).translate(letters)
+    pool = random.Random(0).randbytes(_POOL_BYTES).translate(letters)
+    # Behind its end it begins again, so that the values of a run lie one after the other.
+    pool = (pool * (2 + (_RUN_BYTES + 2 * size) // _POOL_BYTES))[: _POOL_BYTES + _RUN_BYTES + 2 * size]
 
     def values(first: int, count: int) -> Sequence[bytes]:
-        return [pool[start : start + size] for start in [(first + each) * size % (_POOL_BYTES - 1) for each in range(count)]]
+        begin = first * size % _POOL_BYTES
+        return [pool[start : start + size] for start in range(begin, begin + count * size, size)]
 
     return values
 
@@ -376,7 +380,7 @@ def _report(meter: Meter, form: Form, metrics: dict[MetricName, float] | None) -
     if form == KAFKA:
         click.echo("\n".join(map(total_line, found)))
     elif form == "json":
-        named = {} if metrics is None else {"metrics": {metric_name(each): value for each, value in metrics.items()}}
+        named = {} if metrics is None else {"metrics": metric_values(metrics)}
         show([{**row, **named} for row in rows], "json")
     else:
         show(rows, "table")
