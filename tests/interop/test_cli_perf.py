@@ -19,10 +19,10 @@ from interop.tools import JvmTools
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.events import _NAMES, java_class
-from odradek.client import Consumer
+from odradek.client import Admin, Consumer
 from odradek.client.types import ConsumerRecord
 from tests.interop.conftest import PAIR_CONFIG
-from tests.interop.pair import PATIENCE_S, Pair, create
+from tests.interop.pair import PATIENCE_S, Pair, commit, create, write
 
 pytestmark = [
     pytest.mark.jvm,
@@ -279,6 +279,53 @@ def _sums(events: list[dict[str, Any]], name: str) -> object:
             for partition in {each["partition"] for each in ranges}
         }
     return {each["partition"]: each["offset"] for event in mine if event["success"] for each in event["offsets"]}
+
+
+# -- groups reset-application -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("", 0),
+        ("--to-offset 4", 0),
+        ("--to-offset 40", 0),
+        ("--to-latest", 0),
+        ("--shift-by -2", 0),
+        ("--to-datetime 2023-11-14T22:13:24.500", 0),
+        ("--input-topics {app}-none", 1),
+        ("--internal-topics {app}-b-repartition", 0),
+        ("--internal-topics {app}-out", 1),
+        ("--dry-run --to-latest", 0),
+    ],
+)
+def test_an_application_is_reset_alike(pair: Pair, words: str, status: int, request: pytest.FixtureRequest) -> None:
+    for broker in pair.brokers:
+        left = []
+        for author in ("ours", "theirs"):
+            app = f"app-{request.node.callspec.indices['words']}-{author}"
+            create(
+                broker,
+                **{f"{app}-in-changelog": 1, f"{app}-between": 1, f"{app}-a-changelog": 1, f"{app}-b-repartition": 1, f"{app}-out": 1},
+            )
+            write(broker, f"{app}-in-changelog", {0: 9}, 1_700_000_000_000)
+            write(broker, f"{app}-between", {0: 3}, 1_700_000_000_000)
+            commit(broker, app, **{f"{app}-in-changelog": (5,)})
+            line = [
+                *("--bootstrap-server", broker.bootstrap, "--application-id", app, "--input-topics", f"{app}-in-changelog"),
+                *("--intermediate-topics", f"{app}-between", *words.format(app=app).split()),
+            ]
+            if author == "ours":
+                odradek("kafka-streams-application-reset.sh", *line, status=status)
+            else:
+                jvm(pair, "StreamsResetter", *line, status=status)
+            with Admin(bootstrap_servers=broker.bootstrap) as admin:
+                topics = sorted(each.name for each in admin.list_topics() if each.name.startswith(app))
+                found = admin.list_consumer_group_offsets([app])[app]
+            offsets = {str(each): at.offset for each, at in found.items() if at is not None}
+            left.append(json.loads(json.dumps([topics, offsets]).replace(app, "app")))
+        # An option that is refused is refused before anything is changed; Kafka's has moved offsets by then.
+        assert left[0] == left[1] or (words.endswith("-out") and left[0] == [left[1][0], {"app-in-changelog-0": 5}])
 
 
 def test_errors_have_the_names_of_javas_classes(tmp_path: Path) -> None:

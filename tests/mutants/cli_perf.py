@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _MEASURING: Final = "cli/test_measuring.py"
 _PERF: Final = "cli/test_perf_command.py"
+_APPLICATIONS: Final = "cli/test_group_applications.py"
 _VERIFIABLE: Final = "cli/test_verifiable_command.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -278,5 +279,70 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "error.code is ErrorCode.FENCED_MEMBER_EPOCH",
         "A member that another one has replaced ends.",
         _VERIFIABLE,
+    ),
+    # -- groups reset-application ---------------------------------------------------------------------------------------------------------
+    Mutant(
+        "application-input-is-internal",
+        "cli/group_applications.py",
+        " and each not in named)",
+        ")",
+        "An input topic is never deleted, whatever its name.",
+        _APPLICATIONS,
+    ),
+    Mutant(
+        "application-of-a-longer-name",
+        "cli/group_applications.py",
+        'each.startswith(f"{application}-")',
+        "each.startswith(application)",
+        "Topics of an application whose name begins alike stay.",
+        _APPLICATIONS,
+    ),
+    Mutant(
+        "application-deletes-what-it-is-told",
+        "cli/group_applications.py",
+        "unknown = [each for each in internals if each not in doomed]",
+        "unknown = [each for each in internals if each not in topics]",
+        "Only internal topics are deleted.",
+        _APPLICATIONS,
+    ),
+    Mutant(
+        "application-runs-and-is-reset",
+        "cli/group_applications.py",
+        "if members and not force:",
+        "if members and not force and not execute:",
+        "An application that runs is left alone.",
+        _APPLICATIONS,
+    ),
+    Mutant(
+        "application-dry-run-removes-members",
+        "cli/group_applications.py",
+        "    if execute:\n        if occupied:\n            _remove_members(admin, application)\n",
+        "    if occupied:\n        _remove_members(admin, application)\n    if execute:\n",
+        "A dry run changes nothing.",
+        _APPLICATIONS,
+    ),
+    Mutant(
+        "application-intermediate-topics-begin-anew",
+        "cli/group_applications.py",
+        'new_offsets(admin, Scenario("--to-latest"), between',
+        'new_offsets(admin, Scenario("--to-earliest"), between',
+        "Intermediate topics go to the end.",
+        _APPLICATIONS,
+    ),
+    Mutant(
+        "application-deletes-although-offsets-stay",
+        "cli/group_applications.py",
+        "if any(moved.values()):",
+        "if all(moved.values()) and not moved:",
+        "When an offset cannot be moved, no topic is deleted.",
+        f"{_APPLICATIONS} -k cannot",
+    ),
+    Mutant(
+        "application-missing-topic-is-fine",
+        "cli/group_applications.py",
+        "return 1 if failed or missing or moves.problems else 0",
+        "return 1 if failed or moves.problems else 0",
+        "A topic that is not there makes the status 1.",
+        _APPLICATIONS,
     ),
 )

@@ -34,6 +34,7 @@ SCRIPTS: dict[str, str] = {
     "kafka-producer-perf-test": "perf",
     "kafka-consumer-perf-test": "perf",
     "kafka-e2e-latency": "perf",
+    "kafka-streams-application-reset": "groups",
     "kafka-verifiable-producer": "verifiable",
     "kafka-verifiable-consumer": "verifiable",
 }
@@ -45,6 +46,7 @@ _FIRST_WORDS: dict[str, list[str]] = {
     "kafka-producer-perf-test": ["produce", "-o", "kafka"],
     "kafka-consumer-perf-test": ["consume", "-o", "kafka"],
     "kafka-e2e-latency": ["latency", "-o", "kafka"],
+    "kafka-streams-application-reset": ["reset-application", "--execute"],
     "kafka-verifiable-producer": ["produce"],
     "kafka-verifiable-consumer": ["consume"],
 }
