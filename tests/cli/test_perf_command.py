@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -367,6 +368,33 @@ def test_patience_is_for_the_next_record(monkeypatch: pytest.MonkeyPatch) -> Non
     reading = Reading(slow.monotonic, 100.0, lambda *_: None)
     perf_consume._read(slow, reading, 9, 500, 2.5)  # type: ignore[arg-type]
     assert (reading.records, slow.now) == (5, 8.0)
+
+
+class Interrupted:
+    """A consumer at whose first poll somebody presses Ctrl-C."""
+
+    closed: ClassVar[list[int]] = []
+
+    def __init__(self, _: object) -> None: ...
+
+    def __enter__(self) -> Interrupted:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def subscribe(self, *_: object) -> None: ...
+
+    def poll(self, *_: object) -> list[ConsumerRecord]:
+        raise KeyboardInterrupt
+
+    def close(self, timeout_ms: int = 30_000) -> None:
+        self.closed.append(timeout_ms)
+
+
+def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent(bootstrap: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf_consume, "Consumer", Interrupted)
+    assert command("perf", "consume", "-t", "there", "-n", "1", "-J", "-b", bootstrap).status == 130
+    assert Interrupted.closed == [1000]
 
 
 def test_time_without_partitions_is_that_of_rebalances() -> None:

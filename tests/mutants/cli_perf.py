@@ -184,6 +184,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         f"{_PERF} -k patience",
     ),
     Mutant(
+        "perf-ctrl-c-waits-for-the-broker",
+        "cli/perf_consume.py",
+        "            consumer.close(_FAREWELL_MS)\n",
+        "            consumer.close()\n",
+        "Ctrl-C ends reading also where the broker is silent.",
+        f"{_PERF} -k silent",
+    ),
+    Mutant(
         "perf-keys-weigh-nothing",
         "cli/perf_consume.py",
         'len(record.value or b"") + len(record.key or b"")',

@@ -38,6 +38,7 @@ from odradek.client.types import ConsumerRecord
 
 _POLL_MS: Final = 100
 _POLLED: Final = 500
+_FAREWELL_MS: Final = 1000
 _BEHIND: Final = (
     "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 )
@@ -123,6 +124,8 @@ def command(
             _read(consumer, reading, records, int(chosen.get("max.poll.records", _POLLED)), timeout / 1000)
         except KeyboardInterrupt:
             shown.result(reading, None)
+            # Whoever presses Ctrl-C does not wait for a broker that may not answer.
+            consumer.close(_FAREWELL_MS)
             raise
         short = f"{reading.records} of {records} records were read before none came for {timeout} ms; --timeout waits longer"
         if reading.records < records and form == KAFKA:
