@@ -28,6 +28,10 @@ _SAME = (
     (re.compile(r"(?<=Ongoing) +(\d+) +\(ms\) +\d+"), r" \1 (ms) (since)"),
     (re.compile(r"\b(localhost|127\.0\.0\.1):\d+"), "(broker)"),
     (re.compile(r"(?<=127\.0\.0\.1) +\d+"), " (port)"),
+    (re.compile(r"(?<=records sent, )\d.*|(?<=^Avg latency: ).*|(?<=^Percentiles: ).*|(?<=^0\t)[\d.]+$", re.MULTILINE), "(figures)"),
+    (re.compile(r'(?<="avg_throughput":)[\d.]+'), "(figures)"),
+    (re.compile(r"^\d{4}(-\d\d){2} \d\d(:\d\d){2}:\d{3}[, ].*", re.MULTILINE), "(figures)"),
+    (re.compile(r"^((?:all|steady)? +\d+)(?: +\d+\.\d+){4,}$", re.MULTILINE), r"\1 (figures)"),
     (re.compile(r"(?<=[\w\]})])  +|^ +"), " "),
 )
 """What is another each time."""

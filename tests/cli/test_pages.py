@@ -23,12 +23,14 @@ OURS = (
     "features",
     "groups",
     "offsets",
+    "perf",
     "produce",
     "quorum",
     "reassign",
     "storage",
     "topics",
     "transactions",
+    "verifiable",
 )
 
 

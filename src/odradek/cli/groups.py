@@ -1,4 +1,5 @@
-"""`odradek groups list|describe|delete|delete-offsets|reset-offsets|validate-regex`: kafka-groups.sh and kafka-consumer-groups.sh."""
+"""`odradek groups list|describe|delete|delete-offsets|reset-offsets|reset-application|validate-regex`: kafka-groups.sh,
+kafka-consumer-groups.sh and kafka-streams-application-reset.sh."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
 from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.group_applications import reset_application
 from odradek.cli.group_offsets import delete_offsets, reset_offsets
 from odradek.cli.group_report import NAME, Report, report
 from odradek.cli.items import complain, named_argument, one_of, patience, timeout_option
@@ -47,6 +49,7 @@ def command() -> None:
 
 command.add_command(delete_offsets)
 command.add_command(reset_offsets)
+command.add_command(reset_application)
 
 
 @command.command(name="list")

@@ -31,10 +31,25 @@ SCRIPTS: dict[str, str] = {
     "kafka-delegation-tokens": "delegation-tokens",
     "kafka-console-consumer": "consume",
     "kafka-console-producer": "produce",
+    "kafka-producer-perf-test": "perf",
+    "kafka-consumer-perf-test": "perf",
+    "kafka-e2e-latency": "perf",
+    "kafka-streams-application-reset": "groups",
+    "kafka-verifiable-producer": "verifiable",
+    "kafka-verifiable-consumer": "verifiable",
 }
 """A script of Kafka's, without its ending -> the command that does its work."""
 
-_FIRST_WORDS: dict[str, list[str]] = {"kafka-console-consumer": ["--console"], "kafka-console-producer": ["--console"]}
+_FIRST_WORDS: dict[str, list[str]] = {
+    "kafka-console-consumer": ["--console"],
+    "kafka-console-producer": ["--console"],
+    "kafka-producer-perf-test": ["produce", "-o", "kafka"],
+    "kafka-consumer-perf-test": ["consume", "-o", "kafka"],
+    "kafka-e2e-latency": ["latency", "-o", "kafka"],
+    "kafka-streams-application-reset": ["reset-application", "--execute"],
+    "kafka-verifiable-producer": ["produce"],
+    "kafka-verifiable-consumer": ["consume"],
+}
 """What stands first in the line of a command whose own defaults are not the script's."""
 
 

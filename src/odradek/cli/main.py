@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log-dirs": ("odradek.cli.log_dirs", "Show which replicas lie where, and their sizes."),
     "delete-records": ("odradek.cli.delete_records", "Delete the records before given offsets."),
     "dump-log": ("odradek.cli.dump_log", "Print what is in segments, indexes and snapshots."),
+    "perf": ("odradek.cli.perf", "Measure how fast records are written and read."),
+    "verifiable": ("odradek.cli.verifiable", "Clients that tell each event as JSON, for tests."),
     "client-metrics": ("odradek.cli.client_metrics", "Subscribe to metrics of clients."),
     "acls": ("odradek.cli.acls", "Show, add and remove access rules."),
     "delegation-tokens": ("odradek.cli.delegation_tokens", "Create, renew, expire and show tokens."),

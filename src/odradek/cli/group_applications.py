@@ -1,0 +1,245 @@
+"""`odradek groups reset-application`: has an application of Kafka Streams begin anew (kafka-streams-application-reset.sh)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import TopicPartition
+from odradek.cli.client_command import client_settings, connection_options_with
+from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.group_offsets import Plan, Scenario, new_offsets, read_plan
+from odradek.cli.group_report import NAME
+from odradek.cli.items import complain, named_argument, one_of, only, partitions_of
+from odradek.cli.moments import duration_ms, instant_ms
+from odradek.cli.output import Output, Row, output_option, show
+from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.groups import GroupState
+
+_INTERNAL: Final = re.compile(
+    r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic"
+    r"|.-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-[0-9]+-topic)"
+)
+_LARGEST: Final = 2**63 - 1
+_OFFSET: Final = click.IntRange(-_LARGEST - 1, _LARGEST)
+_GONE_S: Final = 10.0
+
+
+def _names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
+
+
+def internal_topics(application: str, topics: Iterable[str], named: Collection[str]) -> list[str]:
+    """The topics that Kafka Streams has made for an application, told by their names; none of those `named` as input."""
+    return sorted(each for each in topics if each.startswith(f"{application}-") and _INTERNAL.fullmatch(each) and each not in named)
+
+
+@click.command(name="reset-application")
+@named_argument("applications", "--application-id", "APPLICATION", "Another way to name the application.", required=True)
+@click.option("--input-topics", "inputs", multiple=True, callback=_names, metavar="TOPIC,...", help="What it reads: whose offsets move.")
+@click.option(
+    "--intermediate-topics",
+    "intermediates",
+    multiple=True,
+    callback=_names,
+    metavar="TOPIC,...",
+    help="What it both writes and reads: offsets go to the end.",
+)
+@click.option(
+    "--internal-topics",
+    "internals",
+    multiple=True,
+    callback=_names,
+    metavar="TOPIC,...",
+    help="Delete only these of the topics that Kafka Streams made for it.",
+)
+@click.option("--to-earliest", is_flag=True, help="Input topics to the first record there is; the default.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-offset", type=_OFFSET, metavar="N", help="To this offset, or the nearest there is.")
+@click.option("--shift-by", type=_OFFSET, metavar="N", help="Forward, or with a minus backward, by as many offsets.")
+@click.option("--to-datetime", metavar="TIME", help="To the first record of 2023-11-14T22:13:20.000 or later; UTC without a zone.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record that is not older than this.")
+@click.option("--from-file", type=click.Path(path_type=Path), metavar="FILE", help="To offsets in CSV lines of topic,partition,offset.")
+@click.option("--force", is_flag=True, help="Remove members that are still in its group.")
+@execute_option
+@output_option
+@connection_options_with("--config-file")
+def reset_application(
+    applications: tuple[str, ...],
+    inputs: tuple[str, ...],
+    intermediates: tuple[str, ...],
+    internals: tuple[str, ...],
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    shift_by: int | None,
+    to_datetime: str | None,
+    by_duration: str | None,
+    from_file: Path | None,
+    force: bool,
+    execute: bool,
+    output: Output,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Have a Kafka Streams application begin anew.
+
+    Moves the offsets of its input topics and deletes the topics that Kafka Streams made for it. Stop all of its instances first, and clean
+    up their local state before they start again.
+    """
+    application = only(applications, "APPLICATION")
+    chosen = one_of(
+        {
+            "--to-earliest": to_earliest,
+            "--to-latest": to_latest,
+            "--to-offset": to_offset is not None,
+            "--shift-by": shift_by is not None,
+            "--to-datetime": to_datetime is not None,
+            "--by-duration": by_duration is not None,
+            "--from-file": from_file is not None,
+        },
+        needed=False,
+    )
+    if chosen is not None and not inputs:
+        raise click.UsageError(f"{chosen} is for --input-topics")
+    twice = sorted({*inputs} & {*intermediates})
+    if twice:
+        raise click.UsageError(f"{twice[0]} is among --input-topics and --intermediate-topics")
+    value = to_offset if to_offset is not None else shift_by or 0
+    try:
+        if to_datetime is not None:
+            value = instant_ms(to_datetime)
+        elif by_duration is not None:
+            value = max(0, time.time_ns() // 1_000_000 - duration_ms(by_duration))
+    except ValueError as unread:
+        raise click.UsageError(f"{chosen} {unread}") from None
+    given = {} if from_file is None else read_plan(from_file.read_text(), str(from_file), [application])[application]
+    with Admin(client_settings(bootstrap, settings)) as admin:
+        members = _members(admin, application)
+        if members and not force:
+            raise OdradekError(f"application {application} has {members}; stop all of its instances, or --force removes them")
+        topics = [each.name for each in admin.list_topics(internal=True)]
+        missing = [each for each in (*inputs, *intermediates) if each not in topics]
+        for each in missing:
+            click.echo(f"{NAME}: topic {each} is not there; `odradek topics list` shows what there is", err=True)
+        doomed = internal_topics(application, topics, {*inputs, *intermediates})
+        unknown = [each for each in internals if each not in doomed]
+        if unknown:
+            raise OdradekError(f"{unknown[0]} is no internal topic of application {application}; leave --internal-topics out to see them")
+        moves = _moves(admin, application, Scenario(chosen or "--to-earliest", value), inputs, intermediates, missing, given)
+        if members:
+            click.echo(f"{NAME}: {'removing' if execute else 'would remove'} {members} of application {application}", err=True)
+        rows, failed = _carried_out(admin, application, moves, [*internals] or doomed, bool(members), execute)
+    show(rows, output)
+    if not execute and (rows or members):
+        remark_dry_run(NAME)
+    return 1 if failed or missing or moves.problems else 0
+
+
+def _members(admin: Admin, application: str) -> str:
+    """How many members its group has, in words; "" for none."""
+    found = admin.try_describe_consumer_groups([application])[application]
+    if isinstance(found, KafkaError):
+        if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return ""
+        raise found
+    count = len(found.members)
+    if not count and found.state not in (GroupState.EMPTY, GroupState.DEAD):
+        raise OdradekError(f"the group of application {application} is {found.state}; try again when it has settled")
+    return f"{count} member{'s' if count > 1 else ''}" if count else ""
+
+
+class _Moves(NamedTuple):
+    """Offsets as they are and as they become; `problems` have been told."""
+
+    before: Mapping[TopicPartition, int]
+    after: Mapping[TopicPartition, int]
+    problems: list[str]
+
+
+def _moves(
+    admin: Admin,
+    application: str,
+    scenario: Scenario,
+    inputs: Sequence[str],
+    intermediates: Sequence[str],
+    missing: Collection[str],
+    given: Mapping[TopicPartition, int],
+) -> _Moves:
+    there, between = (
+        partitions_of(admin, {each: None for each in names if each not in missing}) if {*names} - {*missing} else []
+        for names in (inputs, intermediates)
+    )
+    if {*inputs} | {*intermediates} == {*missing}:
+        return _Moves({}, {}, [])
+    try:
+        committed = admin.list_consumer_group_offsets([application])[application]
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        committed = {}
+    lost: list[str] = []
+    if scenario.option == "--from-file":
+        foreign = sorted(each for each in given if each not in there)
+        if foreign:
+            raise OdradekError(f"the file has an offset of {foreign[0]}, which is no partition of --input-topics")
+        lost = [f"{each} has no line in the file, its offset stays" for each in there if each not in given]
+        there = [each for each in there if each in given]
+    plan = new_offsets(admin, scenario, there, committed, given)
+    ends = new_offsets(admin, Scenario("--to-latest"), between, committed, {}) if between else Plan({}, [], [])
+    problems = [*plan.problems, *ends.problems, *lost]
+    for remark in (*plan.remarks, *problems):
+        click.echo(f"{NAME}: {application}: {remark}", err=True)
+    return _Moves({partition: at.offset for partition, at in committed.items() if at is not None}, plan.offsets | ends.offsets, problems)
+
+
+def _carried_out(
+    admin: Admin, application: str, moves: _Moves, doomed: Sequence[str], occupied: bool, execute: bool
+) -> tuple[list[Row], int]:
+    """What was done or would be, and how much of it failed."""
+    rows: list[Row] = []
+    failed = 0
+    moved: Mapping[TopicPartition, KafkaError | None] = dict.fromkeys(moves.after)
+    deleted: Mapping[str, KafkaError | None] = dict.fromkeys(doomed)
+    if execute:
+        if occupied:
+            _remove_members(admin, application)
+        moved = admin.try_alter_consumer_group_offsets(application, moves.after) if moves.after else {}
+        # What it has made of its input stays where it cannot read that anew.
+        if any(moved.values()):
+            deleted = {}
+        elif doomed:
+            deleted = {str(topic): error for topic, error in admin.try_delete_topics(doomed).items()}
+    for partition, error in sorted(moved.items()):
+        if error is None:
+            rows.append(_row("reset", partition.topic, partition.partition, moves.before.get(partition), moves.after[partition]))
+        else:
+            failed += 1
+            complain(NAME, error, f"{application}: {partition}")
+    for topic, error in sorted(deleted.items()):
+        if error is None:
+            rows.append(_row("delete", topic, None, None, None))
+        else:
+            failed += 1
+            complain(NAME, error, topic)
+    return rows, failed
+
+
+def _remove_members(admin: Admin, application: str) -> None:
+    for error in admin.try_remove_members_from_consumer_group(application, reason="reset of the application").values():
+        if error is not None and error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            raise error
+    deadline = time.monotonic() + _GONE_S
+    while members := _members(admin, application):
+        if time.monotonic() > deadline:
+            raise OdradekError(f"application {application} has {members} again; an instance of it is running: stop it")
+
+
+def _row(action: str, topic: str, partition: int | None, before: int | None, after: int | None) -> Row:
+    return {"action": action, "topic": topic, "partition": partition, "current_offset": before, "new_offset": after}

@@ -1,0 +1,52 @@
+"""`odradek perf produce|consume|latency`: how fast records are written and read, and how long one takes from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from odradek.cli import perf_consume, perf_latency, perf_produce
+from odradek.cli.client_command import CONTEXT_SETTINGS, run
+from odradek.cli.kafka_flags import first_words_of_script
+from odradek.cli.perf_options import NAME
+
+_OF_SEVERAL: Final = ("--producer-props", "--command-property")
+_PLACES: Final = ("--bootstrap-server", "--topic", "--num-records", "--producer-acks", "--record-size", "--command-config")
+_LATENCY: Final = first_words_of_script("kafka-e2e-latency")
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Measure how fast records are written and read."""
+
+
+for _each in (perf_produce, perf_consume, perf_latency):
+    command.add_command(_each.command)
+
+
+def apart(arguments: Sequence[str]) -> list[str]:
+    """Options that Kafka's script gives several values at once (`--producer-props acks=1 linger.ms=5`), with one value each."""
+    output: list[str] = []
+    option = ""
+    for argument in arguments:
+        if argument.startswith("-"):
+            option = argument if argument in _OF_SEVERAL else ""
+        elif option and "=" in argument and output[-1] != option:
+            output.append(option)
+        output.append(argument)
+    return output
+
+
+def named(arguments: Sequence[str]) -> list[str]:
+    """The five or six words without names that kafka-e2e-latency.sh still takes, with their names."""
+    words = arguments[len(_LATENCY) :]
+    if [*arguments[: len(_LATENCY)]] != _LATENCY or not 5 <= len(words) <= 6 or any(word.startswith("-") for word in words):
+        return [*arguments]
+    return [*_LATENCY, *[each for name, word in zip(_PLACES, words, strict=False) if word.strip() for each in (name, word)]]
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, NAME, apart(arguments) if arguments[:1] == ["produce"] else named(arguments))

@@ -1,0 +1,389 @@
+"""`odradek perf produce`: how fast records are written, and how soon they are acknowledged (kafka-producer-perf-test.sh)."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import click
+
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
+from odradek.base.ids import uuid_to_string
+from odradek.cli.client_command import connection_options_with
+from odradek.cli.items import one_of
+from odradek.cli.measuring import MEGABYTE, Pacer, Throughput, Window
+from odradek.cli.output import Row, show
+from odradek.cli.perf_options import (
+    INTERVAL_MS,
+    KAFKA,
+    NAME,
+    Form,
+    form_option,
+    hasty_admin,
+    measured_settings,
+    metric_lines,
+    metric_values,
+    print_metrics_option,
+    progress_wanted,
+    reporting_interval_option,
+)
+from odradek.client.metrics import MetricName
+from odradek.client.producer.blocking import Producer
+from odradek.client.producer.futures import RecordFuture
+
+_RUN_RECORDS: Final = 100
+_RUN_BYTES: Final = 1 << 16
+"""What is handed to the producer at once, and has one latency: measuring costs little then. It takes a millisecond at most."""
+_POOL_BYTES: Final = (4 << 20) - 3
+"""A prime: the pool is cut at other places each time round."""
+_SHORTEST_SLEEP_S: Final = 0.001
+_LONGEST_SLEEP_S: Final = 0.1
+_TRANSACTION_MS: Final = 3000
+_FRACTIONS: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p99.9_ms": 0.999}
+
+Payloads = Callable[[int, int], Sequence[bytes]]
+"""(number of the first record, how many) -> their values."""
+Run = tuple[float, Sequence[bytes]]
+"""When values are given to the producer, and the values."""
+
+
+@click.command(name="produce")
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Where to write.")
+@click.option("-n", "--num-records", "records", type=click.IntRange(1), required=True, metavar="N", help="How many records to write.")
+@click.option("--record-size", type=click.IntRange(1), metavar="BYTES", help="Values of so many random letters.")
+@click.option("--payload-file", type=click.Path(path_type=Path), metavar="FILE", help="Values picked at random from a UTF-8 file.")
+@click.option("--payload-delimiter", metavar="REGEX", default="\\n", show_default=True, help="What separates the values in --payload-file.")
+@click.option("--payload-monotonic", is_flag=True, help="Values are the numbers 0, 1, 2, ...")
+@click.option(
+    "--throughput", type=float, default=-1, show_default=True, metavar="RATE", help="Records a second at most; -1 for as fast as it goes."
+)
+@click.option("--transactional-id", metavar="ID", help="Write in transactions; the same as -X transactional.id=ID.")
+@click.option(
+    "--transaction-duration-ms",
+    type=click.IntRange(1),
+    metavar="MS",
+    help=f"Write in transactions, each open for so long; {_TRANSACTION_MS} where only an ID is given. Without an ID, one is made up.",
+)
+@click.option(
+    "--warmup-records", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Show the figures without the first N too."
+)
+@reporting_interval_option
+@print_metrics_option
+@form_option
+@connection_options_with("--producer.config", settings=("--command-property", "--producer-props"))
+@click.pass_context
+def command(
+    context: click.Context,
+    topic: str,
+    records: int,
+    record_size: int | None,
+    payload_file: Path | None,
+    payload_delimiter: str,
+    payload_monotonic: bool,
+    throughput: float,
+    transactional_id: str | None,
+    transaction_duration_ms: int | None,
+    warmup_records: int,
+    interval: int | None,
+    print_metrics: bool,
+    form: Form,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Measure how fast records are written.
+
+    A record's latency lasts from when it is given to the producer until it is acknowledged. Records go out in runs of up to 100, which is
+    how this client writes fastest.
+    """
+    one_of(
+        {"--record-size": record_size is not None, "--payload-file": payload_file is not None, "--payload-monotonic": payload_monotonic},
+        needed=True,
+    )
+    if throughput != -1 and not 0 < throughput < float("inf"):
+        raise click.UsageError(f"--throughput {throughput:g}: this must be above 0, or -1 for as fast as it goes")
+    if warmup_records >= records:
+        raise click.UsageError(f"--warmup-records {warmup_records}: this must be fewer than --num-records")
+    if payload_file is not None:
+        payloads = file_payloads(payload_file, payload_delimiter)
+    else:
+        payloads = _monotonic if record_size is None else random_payloads(record_size)
+    chosen = measured_settings(context, bootstrap, settings, client_id="perf-producer-client")
+    if transactional_id is not None:
+        chosen["transactional.id"] = transactional_id
+    elif transaction_duration_ms is not None:
+        chosen.setdefault("transactional.id", f"performance-producer-{uuid_to_string(uuid4())}")
+    transaction_s = None if "transactional.id" not in chosen else (transaction_duration_ms or _TRANSACTION_MS) / 1000
+    with hasty_admin(chosen) as admin:
+        found = admin.try_describe_topics([topic])[topic]
+        if isinstance(found, KafkaError):
+            if found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise found
+            if form != KAFKA:
+                click.echo(f"{NAME}: topic {topic} is not there yet; the broker is asked to create it", err=True)
+    if form == KAFKA and warmup_records:
+        click.echo(f"Warmup first {warmup_records} records. Steady state results will print after the complete test summary.")
+    tell = _teller(form, interval)
+    with Producer(chosen) as producer:
+        if transaction_s is not None:
+            producer.init_transactions()
+        meter = Meter(warmup_records, (INTERVAL_MS if interval is None else interval) / 1000, tell, time.perf_counter)
+        try:
+            pacer = Pacer(throughput if throughput > 0 else None, meter.all.start_s)
+            _drive(producer, topic, _runs(payloads, records, pacer, meter), meter, transaction_s)
+        except KeyboardInterrupt:
+            meter.take()
+            _report(meter, form, None)
+            raise
+        _report(meter, form, producer.metrics() if print_metrics else None)
+    if meter.failed:
+        error = meter.error
+        raise OdradekError(f"{meter.failed} of {records} records were not written, the first because of {error or type(error).__name__}")
+    return 0
+
+
+# -- payloads -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _monotonic(first: int, count: int) -> Sequence[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def random_payloads(size: int) -> Payloads:
+    """Values of random letters A to Z, the same in every test. What a codec has in view at once does not repeat itself."""
+    letters = bytes(65 + each * 26 // 256 for each in range(256))
+    pool = random.Random(0).randbytes(_POOL_BYTES).translate(letters)
+    # Behind its end it begins again, so that the values of a run lie one after the other.
+    pool = (pool * (2 + (_RUN_BYTES + 2 * size) // _POOL_BYTES))[: _POOL_BYTES + _RUN_BYTES + 2 * size]
+
+    def values(first: int, count: int) -> Sequence[bytes]:
+        begin = first * size % _POOL_BYTES
+        return [pool[start : start + size] for start in range(begin, begin + count * size, size)]
+
+    return values
+
+
+def file_payloads(path: Path, delimiter: str) -> Payloads:
+    """Values picked at random from a file, the same in every test; OdradekError for a file that has none."""
+    try:
+        parts = re.split(delimiter, path.read_text(encoding="utf-8"))
+    except re.error as error:
+        raise click.UsageError(f"--payload-delimiter {delimiter}: this is no regular expression: {error}") from None
+    except UnicodeDecodeError as error:
+        raise OdradekError(f"{path}: this is no UTF-8: {error}") from None
+    # As java.util.Scanner: a delimiter at the beginning or the end has no value outside of it.
+    parts = parts[1:] if len(parts) > 1 and not parts[0] else parts
+    parts = parts[:-1] if not parts[-1] else parts
+    if not parts:
+        raise OdradekError(f"{path}: there are no values in it; name a file with one on each line")
+    choices = [each.encode() for each in parts]
+    chance = random.Random(0)
+    return lambda first, count: chance.choices(choices, k=count)
+
+
+# -- measuring ----------------------------------------------------------------------------------------------------------------------------
+
+
+class _Answer(NamedTuple):
+    """What became of a run: it was given and answered at `given_s` and `told_s`; `steady` when the warm-up was over."""
+
+    given_s: float
+    told_s: float
+    records: int
+    size: int
+    steady: bool
+    error: Exception | None
+
+
+class Meter:
+    """What becomes of the records that are sent. The client's thread hands answers over, the thread that sends counts them."""
+
+    def __init__(self, warmup: int, interval_s: float, tell: Callable[[Window, bool], None], clock: Callable[[], float]) -> None:
+        """`tell(window, steady)` is called within `take`."""
+        self.clock = clock
+        self.all = Throughput(clock(), interval_s)
+        self.steady: Throughput | None = None
+        self.warmup = warmup
+        self.sent = 0
+        self.failed = 0
+        self.error: Exception | None = None
+        self.end_s = self.all.start_s
+        self._interval_s = interval_s
+        self._tell = tell
+        self._answers: SimpleQueue[_Answer] = SimpleQueue()
+
+    def begin(self, wanted: int) -> tuple[int, float]:
+        """How many of the records that could go are of one kind, warm-up or not, and when they are given."""
+        now = self.clock()
+        if self.warmup and self.sent >= self.warmup and self.steady is None:
+            self.steady = Throughput(now, self._interval_s)
+        return (min(wanted, self.warmup - self.sent) if self.sent < self.warmup else wanted), now
+
+    def gave(self, given_s: float, values: Sequence[bytes], futures: Sequence[RecordFuture]) -> None:
+        """Takes note of records that were given to the producer."""
+        start = 0
+        steady = self.steady is not None
+        for future in futures:
+            count = future.record_count
+            future.add_done_callback(partial(self._told, given_s, sum(map(len, values[start : start + count])), steady))
+            start += count
+        self.sent += start
+
+    def _told(self, given_s: float, size: int, steady: bool, future: RecordFuture) -> None:
+        error: Exception | None = None
+        try:
+            future.result(0)
+        except Exception as problem:
+            error = problem
+        self._answers.put(_Answer(given_s, self.clock(), future.record_count, size, steady, error))
+
+    def take(self) -> None:
+        """Counts the answers that have come."""
+        try:
+            while True:
+                self._count(self._answers.get_nowait())
+        except Empty:
+            self.end_s = self.clock()
+
+    def _count(self, answer: _Answer) -> None:
+        if answer.error is not None:
+            self.failed += answer.records
+            self.error = self.error or answer.error
+            return
+        latency = int((answer.told_s - answer.given_s) * 1_000_000)
+        window = self.all.record(latency, answer.records, answer.size, answer.told_s)
+        if self.steady is not None:
+            # From then on windows are those of the steady state, as in Kafka.
+            window = self.steady.record(latency, answer.records, answer.size, answer.told_s) if answer.steady else None
+        if window is not None:
+            self._tell(window, self.steady is not None)
+
+
+def _drive(producer: Producer, topic: str, runs: Iterator[Run], meter: Meter, transaction_s: float | None) -> None:
+    """Sends all records; returns when their outcomes are counted."""
+    for given_s, values in runs:
+        with producer.transaction() if transaction_s is not None else nullcontext():
+            meter.gave(given_s, values, producer.send_many(topic, values))
+            for later_s, more in runs if transaction_s is None or meter.clock() - given_s < transaction_s else ():
+                meter.gave(later_s, more, producer.send_many(topic, more))
+                if transaction_s is not None and meter.clock() - given_s >= transaction_s:
+                    break
+    producer.flush()
+    meter.take()
+
+
+def _runs(payloads: Payloads, records: int, pacer: Pacer, meter: Meter) -> Iterator[Run]:
+    """What is to be given to the producer, when it is due. Counts answers in between."""
+    most = 1
+    while meter.sent < records:
+        meter.take()
+        now = meter.clock()
+        due = min(pacer.due(meter.sent, now), records - meter.sent, most)
+        if not due:
+            # A millisecond at least: of what comes more often, several are due then.
+            time.sleep(min(max(pacer.wait_s(meter.sent, now), _SHORTEST_SLEEP_S), _LONGEST_SLEEP_S))
+            continue
+        count, given_s = meter.begin(due)
+        values = payloads(meter.sent, count)
+        yield given_s, values
+        most = max(min(_RUN_BYTES // max(*map(len, values), 1), _RUN_RECORDS), 1)
+
+
+# -- results ------------------------------------------------------------------------------------------------------------------------------
+
+
+def window_line(window: Window) -> str:
+    """A window as Kafka's script prints it."""
+    return (
+        f"{window.records} records sent, {window.records / window.seconds:.1f} records/sec "
+        f"({window.size / window.seconds / MEGABYTE:.2f} MB/sec), "
+        f"{window.latency_total / window.records / 1000:.1f} ms avg latency, {window.latency_highest // 1000:.1f} ms max latency."
+    )
+
+
+class Result(NamedTuple):
+    """What was measured of a part of a test, "all" or "steady" (without the warm-up). Latencies are microseconds."""
+
+    part: str
+    records: int
+    size: int
+    seconds: float
+    average: float
+    percentiles: tuple[int, ...]
+    highest: int
+
+
+def results(meter: Meter) -> list[Result]:
+    """All, and the steady part where there was a warm-up."""
+    parts = [("all", meter.all), *([("steady", meter.steady)] if meter.steady is not None else [])]
+    return [
+        Result(
+            part,
+            measured.latencies.count,
+            measured.size,
+            max(meter.end_s - measured.start_s, 1e-9),
+            measured.latencies.average,
+            tuple(measured.latencies.percentiles([*_FRACTIONS.values()])),
+            measured.latencies.highest,
+        )
+        for part, measured in parts
+    ]
+
+
+def result_row(result: Result) -> Row:
+    """A result as a row. Megabytes are 1,048,576 bytes."""
+    return {
+        "part": result.part,
+        "records": result.records,
+        "seconds": round(result.seconds, 3),
+        "records_per_second": round(result.records / result.seconds, 1),
+        "mb_per_second": round(result.size / result.seconds / MEGABYTE, 2),
+        "average_ms": round(result.average / 1000, 3),
+        **{name: each / 1000 for name, each in zip(_FRACTIONS, result.percentiles, strict=True)},
+        "max_ms": result.highest / 1000,
+    }
+
+
+def total_line(result: Result) -> str:
+    """A result as Kafka's script prints it: latencies in whole milliseconds."""
+    half, most, nearly, almost = (each // 1000 for each in result.percentiles)
+    return (
+        f"{result.records}{'' if result.part == 'all' else ' steady state'} records sent, {result.records / result.seconds:f} records/sec "
+        f"({result.size / result.seconds / MEGABYTE:.2f} MB/sec), {result.average / 1000:.2f} ms avg latency, "
+        f"{result.highest // 1000:.2f} ms max latency, {half} ms 50th, {most} ms 95th, {nearly} ms 99th, {almost} ms 99.9th."
+    )
+
+
+def _teller(form: Form, interval: int | None) -> Callable[[Window, bool], None]:
+    wanted = progress_wanted(form, interval)
+
+    def tell(window: Window, steady: bool) -> None:
+        if form == KAFKA or wanted:
+            if steady and window.number == 0:
+                click.echo("In steady state.", err=wanted)
+            click.echo(window_line(window), err=wanted)
+
+    return tell
+
+
+def _report(meter: Meter, form: Form, metrics: dict[MetricName, float] | None) -> None:
+    found = results(meter)
+    rows = list(map(result_row, found))
+    if form == KAFKA:
+        click.echo("\n".join(map(total_line, found)))
+    elif form == "json":
+        named = {} if metrics is None else {"metrics": metric_values(metrics)}
+        show([{**row, **named} for row in rows], "json")
+    else:
+        show(rows, "table")
+    if metrics is not None and form != "json":
+        click.echo("\n".join(metric_lines(metrics)))
+    sys.stdout.flush()

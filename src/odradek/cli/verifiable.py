@@ -1,0 +1,25 @@
+"""`odradek verifiable produce|consume`: clients that say as JSON what becomes of each record, as Kafka's system tests have them."""
+
+from __future__ import annotations
+
+import click
+
+from odradek.cli import verifiable_consume, verifiable_produce
+from odradek.cli.client_command import CONTEXT_SETTINGS, run
+
+
+@click.group(context_settings=CONTEXT_SETTINGS)
+def command() -> None:
+    """Clients that tell each event as JSON, for tests.
+
+    One JSON object on each line of standard output, with the names and fields of Kafka's own verifiable clients.
+    """
+
+
+for _each in (verifiable_produce, verifiable_consume):
+    command.add_command(_each.command)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, "odradek verifiable", arguments)

@@ -1,0 +1,156 @@
+"""`odradek verifiable produce`: writes the numbers 0, 1, 2, ... and tells of each what became of it (kafka-verifiable-producer.sh)."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Final
+
+import click
+
+from odradek.base.errors import OdradekError
+from odradek.cli.client_command import connection_options_with
+from odradek.cli.events import Stop, java_class, stoppable, tell
+from odradek.cli.measuring import Pacer
+from odradek.cli.perf_options import measured_settings
+from odradek.client.producer.blocking import Producer
+from odradek.client.types import RecordMetadata
+
+_LONGEST_WAIT_S: Final = 0.5
+
+Outcome = tuple[str | None, str, RecordMetadata, BaseException | None]
+"""Key, value, and what became of a record."""
+
+
+@click.command(name="produce")
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Where to write.")
+@click.option(
+    "-n",
+    "--max-messages",
+    "records",
+    type=click.IntRange(-1),
+    default=-1,
+    metavar="N",
+    help="How many records; -1, the default, until it is stopped.",
+)
+@click.option(
+    "--throughput",
+    type=click.IntRange(-1),
+    default=-1,
+    metavar="RATE",
+    help="Records a second at most; -1, the default, as fast as it goes.",
+)
+@click.option(
+    "--acks",
+    type=click.Choice(["0", "1", "-1"]),
+    default="-1",
+    show_default=True,
+    help="Who acknowledges: nobody, the leader, all in sync.",
+)
+@click.option(
+    "--message-create-time",
+    "create_time",
+    type=click.IntRange(-1),
+    default=-1,
+    metavar="MS",
+    help="Timestamp of the first record, Unix milliseconds; later ones follow as time passes. -1, the default: now.",
+)
+@click.option("--value-prefix", "prefix", type=int, metavar="N", help="Values are N.0, N.1, N.2, ...")
+@click.option(
+    "--repeating-keys", "keys", type=click.IntRange(1), metavar="N", help="Keys are 0 to N-1, over and over; no keys when left out."
+)
+@connection_options_with("--producer.config", settings=("--command-property",))
+@click.pass_context
+def command(
+    context: click.Context,
+    topic: str,
+    records: int,
+    throughput: int,
+    acks: str,
+    create_time: int,
+    prefix: int | None,
+    keys: int | None,
+    bootstrap: str,
+    settings: tuple[str, ...],
+) -> int:
+    """Write numbers, tell what becomes of each.
+
+    Nothing is tried twice, unless -X retries=N says so. Records that fail are events as well: the exit status is 0 all the same.
+    """
+    if throughput == 0:
+        raise click.UsageError("--throughput 0: this must be above 0, or -1 for as fast as it goes")
+    chosen = measured_settings(context, bootstrap, settings, acks=acks, retries="0", client_id="producer-1")
+    start_s = time.time()
+    outcomes: SimpleQueue[Outcome | None] = SimpleQueue()
+    with stoppable(lambda: outcomes.put(None)) as stopping, Producer(chosen) as producer:
+        writing = Writing(producer, topic, outcomes)
+        tell("startup_complete")
+        with suppress(Stop):
+            pacer = Pacer(throughput if throughput > 0 else None, time.monotonic())
+            stamp = create_time
+            while writing.sent != records and not stopping.signal:
+                writing.tell_outcomes()
+                if not pacer.due(writing.sent, now := time.monotonic()):
+                    writing.tell_outcomes(min(pacer.wait_s(writing.sent, now), _LONGEST_WAIT_S))
+                    continue
+                number = writing.sent
+                key = None if keys is None else str(number % keys)
+                with stopping.interruptible():
+                    writing.send(key, str(number) if prefix is None else f"{prefix}.{number}", None if stamp < 0 else stamp)
+                if stamp >= 0:
+                    # As Kafka's: each record adds all the time since the start.
+                    stamp += int((time.time() - start_s) * 1000)
+        producer.close()
+        while not outcomes.empty():
+            writing.tell_outcomes()
+        tell("shutdown_complete")
+        elapsed_ms = max((time.time() - start_s) * 1000, 1.0)
+        tell(
+            "tool_data",
+            sent=writing.sent,
+            acked=writing.acked,
+            target_throughput=throughput,
+            avg_throughput=1000 * writing.acked / elapsed_ms,
+        )
+    return stopping.status
+
+
+class Writing:
+    """Sends records and tells of them. Outcomes come in the client's thread and are told by the one that sends."""
+
+    def __init__(self, producer: Producer, topic: str, outcomes: SimpleQueue[Outcome | None]) -> None:
+        """None among the outcomes ends a wait for them."""
+        self.sent = 0
+        self.acked = 0
+        self._producer = producer
+        self._topic = topic
+        self._outcomes = outcomes
+
+    def send(self, key: str | None, value: str, timestamp: int | None) -> None:
+        """Sends a record; what is wrong with it is an outcome."""
+
+        def told(metadata: RecordMetadata, error: BaseException | None) -> None:
+            self._outcomes.put((key, value, metadata, error))
+
+        self.sent += 1
+        try:
+            self._producer.send(self._topic, value, key=key, timestamp=timestamp, on_delivery=told)
+        except OdradekError as error:
+            told(RecordMetadata(self._topic, -1, -1, -1), error)
+
+    def tell_outcomes(self, wait_s: float = 0.0) -> None:
+        """Tells what has become of records until now; waits so long for the first."""
+        with suppress(Empty):
+            outcome = self._outcomes.get(block=wait_s > 0, timeout=wait_s or None)
+            while outcome is not None:
+                self._tell(*outcome)
+                outcome = self._outcomes.get_nowait()
+
+    def _tell(self, key: str | None, value: str, metadata: RecordMetadata, error: BaseException | None) -> None:
+        if error is None:
+            self.acked += 1
+            where = {"offset": metadata.offset, "topic": metadata.topic, "partition": metadata.partition}
+            tell("producer_send_success", key=key, value=value, **where)
+        else:
+            tell("producer_send_error", key=key, value=value, topic=self._topic, message=str(error), exception=java_class(error))
