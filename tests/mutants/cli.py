@@ -10,7 +10,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- consume ------------------------------------------------------------------------------------------------------------------------
     Mutant(
         "exit-at-the-first-end",
-        "cli/consume.py",
+        "cli/seeking.py",
         "return all(self._consumer.position(partition) >= end",
         "return any(self._consumer.position(partition) >= end",
         "-e waits for the end of every partition, not of one.",
@@ -18,7 +18,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "exit-shows-what-came-later",
-        "cli/consume.py",
+        "cli/seeking.py",
         "if record.offset < self._ends[",
         "if record.offset <= self._ends[",
         "-e prints what was there when the command began, and nothing that comes meanwhile.",
@@ -26,7 +26,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "tail-below-the-start",
-        "cli/consume.py",
+        "cli/seeking.py",
         "max(first[partition], last[partition] - number)",
         "last[partition] - number",
         "-o -N begins at the first record where there are fewer than N.",
@@ -34,7 +34,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "tail-of-one-too-many",
-        "cli/consume.py",
+        "cli/seeking.py",
         "max(first[partition], last[partition] - number)",
         "max(first[partition], last[partition] - number - 1)",
         "-o -N begins N records before the end.",
@@ -42,7 +42,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "no-record-of-that-time-is-the-beginning",
-        "cli/consume.py",
+        "cli/seeking.py",
         "ends[partition] if found is None else found.offset",
         "0 if found is None else found.offset",
         "-o s@MS begins at the end of a partition without a record of that time or later.",
@@ -58,7 +58,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "an-offset-beyond-the-end-starts-over",
-        "cli/consume.py",
+        "cli/seeking.py",
         "            consumer.seek(partition, nearest)",
         "            consumer.seek(partition, number)",
         "An offset beyond the end does not print the partition from its beginning.",
@@ -74,7 +74,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "percent-signs-are-doubled",
-        "cli/consume.py",
+        "cli/record_formats.py",
         'piece.replace(b"\\xff\\xfe", b"%")',
         'piece.replace(b"\\xff\\xfe", b"%%")',
         "%% prints one percent sign.",
@@ -91,7 +91,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- produce ------------------------------------------------------------------------------------------------------------------------
     Mutant(
         "the-last-acknowledgements-are-not-looked-at",
-        "cli/produce.py",
+        "cli/sending.py",
         """        self._producer.flush()
         for future in self._pending:
             future.result()""",
@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "failures-of-early-records-are-dropped",
-        "cli/produce.py",
+        "cli/sending.py",
         """                future.result()
             else:""",
         """                pass
@@ -111,7 +111,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a-failure-between-two-looks",
-        "cli/produce.py",
+        "cli/sending.py",
         "        self._pending = waiting\n",
         "        self._pending = [future for future in waiting if not future.done()]\n",
         "A record whose failure comes while the others are looked at is not forgotten.",
@@ -119,7 +119,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a-line-without-an-end-is-lost",
-        "cli/produce.py",
+        "cli/record_lines.py",
         """    if rest:
         yield rest""",
         "",
@@ -128,7 +128,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "delimiters-across-blocks",
-        "cli/produce.py",
+        "cli/record_lines.py",
         "        parts = (rest + block).split(delimiter)\n",
         "        parts = block.split(delimiter)\n        parts[0] = rest + parts[0]\n",
         "A delimiter of several bytes that lies across two reads separates records.",
@@ -136,7 +136,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "empty-keys-stay-empty",
-        "cli/produce.py",
+        "cli/record_lines.py",
         "return key or None, value or None",
         "return key, value or None",
         "-Z makes empty keys null.",
@@ -144,7 +144,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "the-last-delimiter-parts-the-key",
-        "cli/produce.py",
+        "cli/record_lines.py",
         "key, _, value = record.partition(",
         "key, _, value = record.rpartition(",
         "The first delimiter of a line separates key and value.",
@@ -152,7 +152,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "keyed-records-go-anywhere",
-        "cli/produce.py",
+        "cli/sending.py",
         "partition=line.partition if self._partition is None else self._partition,",
         "partition=line.partition,",
         "-p also holds for records with keys or headers.",
@@ -160,7 +160,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "one-record-too-many",
-        "cli/produce.py",
+        "cli/record_lines.py",
         "if number == count:",
         "if count is not None and number > count:",
         "-c N writes N records.",
@@ -366,7 +366,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "early-failure-forgotten",
-        "cli/produce.py",
+        "cli/sending.py",
         "            if future.done():\n                future.result()\n            else:\n                waiting.append(future)\n",
         "            if not future.done():\n                waiting.append(future)\n",
         "`produce` ends with status 0 although records failed before the last thousand.",
@@ -438,7 +438,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "member-gives-up-before-it-is-assigned",
-        "cli/consume.py",
+        "cli/seeking.py",
         "return bool(assigned) and all(",
         "return all(",
         "`consume -G g -e` ends with nothing read.",

@@ -68,7 +68,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "console-lines-before-a-mistake-are-lost",
-        "cli/produce.py",
+        "cli/sending.py",
         "                self.finish()\n                raise",
         "                raise",
         "What was read before a line that cannot be parsed is written.",
@@ -117,7 +117,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "json-time-is-now",
-        "cli/produce.py",
+        "cli/sending.py",
         "            timestamp=line.timestamp,\n",
         "",
         "A record keeps its timestamp.",

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import click
 
-from odradek.base.errors import OdradekError
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
-from odradek.cli.console_reader import Line, LineParser, line_parser, lines
+from odradek.cli.console_reader import line_parser, lines
+from odradek.cli.progress import progress
 from odradek.cli.record_json import parse_json_line
+from odradek.cli.record_lines import Shape, limit, split
+from odradek.cli.sending import Sink
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.producer.blocking import Producer
-from odradek.client.producer.futures import RecordFuture
 
-_BLOCK = 1 << 20
-_RUN = 10_000
 _CONFIGURATION: Final = "odradek.producer"
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 F = TypeVar("F", bound=Callable[..., object])
-
-
-class Progress(Protocol):
-    """Told how many bytes have been read."""
-
-    def advance(self, size: int) -> None: ...
 
 
 _CONFIGURATIONS: Final = (
@@ -182,22 +175,22 @@ def command(
         max_request_size="67108864",
     )
     chosen |= _configured(context)
-    shape = _Shape(
+    shape = Shape(
         unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
     )
     _remark_on_new_topic(chosen, topic)
     with Producer(chosen) as producer, producer.transaction() if "transactional.id" in chosen else nullcontext():
-        sink = _Sink(producer, topic, partition, shape, sync)
+        sink = Sink(producer, topic, partition, shape, sync)
         if parse is not None:
-            sink.write_parsed(_limit(lines(sys.stdin.buffer), count), parse)
+            sink.write_parsed(limit(lines(sys.stdin.buffer), count), parse)
         elif whole_files:
-            sink.write(_limit((path.read_bytes() for path in whole_files), count))
+            sink.write(limit((path.read_bytes() for path in whole_files), count))
         elif line_files:
             _write_files(partial(sink.write_parsed, parse=parse_json_line) if as_json else sink.write, line_files, separator, count)
         elif as_json:
-            sink.write_parsed(_limit(split(sys.stdin.buffer, separator, None), count), parse_json_line)
+            sink.write_parsed(limit(split(sys.stdin.buffer, separator, None), count), parse_json_line)
         else:
-            sink.write(_limit(split(sys.stdin.buffer, separator, None), count))
+            sink.write(limit(split(sys.stdin.buffer, separator, None), count))
         sink.finish()
 
 
@@ -224,175 +217,14 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
 
 
 def _write_files(write: Callable[[Iterator[bytes]], None], files: tuple[Path, ...], delimiter: bytes, count: int | None) -> None:
-    with _progress(sum(path.stat().st_size for path in files)) as progress:
+    with progress(sum(path.stat().st_size for path in files)) as shown:
 
         def records() -> Iterator[bytes]:
             for path in files:
                 with path.open("rb") as file:
-                    yield from split(file, delimiter, progress)
+                    yield from split(file, delimiter, shown)
 
-        write(_limit(records(), count))
-
-
-def split(stream: IO[bytes], delimiter: bytes, progress: Progress | None) -> Iterator[bytes]:
-    """The records of a stream, as they arrive; the last needs no delimiter after it."""
-    rest = b""
-    read = getattr(stream, "read1", stream.read)
-    while block := read(_BLOCK):
-        if progress is not None:
-            progress.advance(len(block))
-        parts = (rest + block).split(delimiter)
-        rest = parts.pop()
-        yield from parts
-    if rest:
-        yield rest
-
-
-def _limit(records: Iterable[bytes], count: int | None) -> Iterator[bytes]:
-    for number, record in enumerate(records, 1):
-        yield record
-        if number == count:
-            return
-
-
-class _Shape:
-    """How a line becomes key, value and headers."""
-
-    def __init__(
-        self, key_delimiter: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]], empty_is_null: bool
-    ) -> None:
-        self.key_delimiter = key_delimiter
-        self.key = key
-        self.headers = headers
-        self.empty_is_null = empty_is_null
-
-    @property
-    def is_plain(self) -> bool:
-        return self.key_delimiter is None and self.key is None and not self.headers
-
-    def key_and_value(self, record: bytes) -> tuple[bytes | None, bytes | None]:
-        key: bytes | None = self.key
-        value: bytes | None = record
-        if self.key_delimiter is not None and self.key_delimiter in record:
-            key, _, value = record.partition(self.key_delimiter)
-        if self.empty_is_null:
-            return key or None, value or None
-        return key, value
-
-
-class _Sink:
-    """Hands records to the producer and keeps an eye on what became of them."""
-
-    def __init__(self, producer: Producer, topic: str, partition: int | None, shape: _Shape, sync: bool) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._partition = partition
-        self._shape = shape
-        self._sync = sync
-        self._pending: list[RecordFuture] = []
-
-    def write(self, records: Iterator[bytes]) -> None:
-        """Sends records; the KafkaError of the first that failed, as soon as that is known."""
-        if self._shape.is_plain and not self._sync:
-            self._write_runs(records)
-            return
-        for record in records:
-            key, value = self._shape.key_and_value(record)
-            self._send(Line(key, value, self._shape.headers))
-
-    def write_parsed(self, records: Iterator[bytes], parse: LineParser) -> None:
-        """Sends lines as `parse` reads them; OdradekError of the first that it refuses, when those before it are acknowledged."""
-        for number, record in enumerate(records, 1):
-            try:
-                line = parse(record, number)
-            except OdradekError:
-                self.finish()
-                raise
-            self._send(line)
-
-    def _send(self, line: Line) -> None:
-        future = self._producer.send(
-            self._topic,
-            line.value,
-            key=line.key,
-            partition=line.partition if self._partition is None else self._partition,
-            headers=line.headers,
-            timestamp=line.timestamp,
-        )
-        if self._sync:
-            future.result()
-        else:
-            self._keep([future])
-
-    def _write_runs(self, records: Iterator[bytes]) -> None:
-        # Typed lines go out one by one; from a file or a pipe whole runs are handed over.
-        interactive = sys.stdin.isatty()
-        run_: list[bytes | None] = []
-        for record in records:
-            run_.append(None if self._shape.empty_is_null and not record else record)
-            if interactive or len(run_) >= _RUN:
-                self._keep(self._producer.send_many(self._topic, run_, partition=self._partition))
-                run_ = []
-        if run_:
-            self._keep(self._producer.send_many(self._topic, run_, partition=self._partition))
-
-    def _keep(self, futures: list[RecordFuture]) -> None:
-        self._pending += futures
-        if len(self._pending) >= 1000:
-            self._check()
-
-    def _check(self) -> None:
-        # Each future is looked at once: a record that failed between two looks would be forgotten.
-        waiting: list[RecordFuture] = []
-        for future in self._pending:
-            if future.done():
-                future.result()
-            else:
-                waiting.append(future)
-        self._pending = waiting
-
-    def finish(self) -> None:
-        """Waits for every acknowledgement."""
-        self._producer.flush()
-        for future in self._pending:
-            future.result()
-
-
-class _Bar:
-    """A progress bar on standard error where that is a terminal, else nothing."""
-
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
-        from rich.progress import Progress as RichProgress
-
-        self._bar = RichProgress(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> _Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def advance(self, size: int) -> None:
-        self._bar.advance(self._task, size)
-
-
-class _Silence:
-    def __enter__(self) -> _Silence:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def advance(self, size: int) -> None:
-        return
-
-
-def _progress(total: int) -> _Bar | _Silence:
-    return _Bar(total) if sys.stderr.isatty() else _Silence()
+        write(limit(records(), count))
 
 
 def main(arguments: list[str]) -> int:
