@@ -77,8 +77,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "console-starts-at-the-beginning",
         "cli/consume.py",
-        '"end" if console and not from_beginning else "beginning"',
-        '"beginning"',
+        "default = END if console and not from_beginning else BEGINNING",
+        "default = BEGINNING",
         "kafka-console-consumer starts at the end, unless told otherwise.",
         _TESTS,
     ),

@@ -15,7 +15,7 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
-from odradek.cli.ranges import parse_offset
+from odradek.cli.ranges import BEGINNING, END, parse_range
 from odradek.cli.record_formats import nothing, plain, template_formatter
 from odradek.cli.record_json import json_line
 from odradek.cli.seeking import Ends, EndsOfMember, seek
@@ -45,9 +45,12 @@ from odradek.client.types import ConsumerRecord
 @click.option(
     "-o",
     "--offset",
-    metavar="beginning|end|N|-N|s@MS",
-    help="Where to start: N counts from 0, -N from the end, s@ is a time in Unix milliseconds; earliest and latest say the same as "
-    "beginning, which is the default, and end, which is that of --console.",
+    "offsets",
+    multiple=True,
+    metavar="START[:END]",
+    help="Where to start, and where to end: beginning (the default), end (that of --console), N, +N from the first, -N from the end, "
+    "@TIME, or a range such as 10:20, :end, @-2h:-1h, @2023-11-14:1d (UTC without a zone). kcat's s@MS and e@MS are a start and an end; "
+    "may be given twice for them.",
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o beginning.")
 @click.option("-c", "--count", "--max-messages", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
@@ -102,7 +105,7 @@ def command(
     include: str | None,
     group: str | None,
     partitions: tuple[int, ...],
-    offset: str | None,
+    offsets: tuple[str, ...],
     from_beginning: bool,
     count: int | None,
     timeout_ms: int | None,
@@ -132,7 +135,7 @@ def command(
         raise click.UsageError("one of --topic, --include is needed" + (", not both" if topics else ""))
     if include is not None and partitions:
         raise click.UsageError("--include excludes -p")
-    if from_beginning and offset is not None:
+    if from_beginning and offsets:
         raise click.UsageError("--from-beginning excludes -o")
     if as_json and (template is not None or key_delimiter is not None):
         raise click.UsageError("-J excludes -f and -K")
@@ -159,7 +162,8 @@ def command(
     else:
         render = plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
     printer = _Printer(render, count, timeout_ms, skip_errors)
-    start = parse_offset(offset if offset is not None else "end" if console and not from_beginning else "beginning")
+    default = END if console and not from_beginning else BEGINNING
+    wanted = parse_range(offsets, default, time.time_ns() // 1_000_000)
     chosen = client_settings(bootstrap, settings)
     if isolation_level is not None:
         chosen["isolation.level"] = isolation_level
@@ -168,9 +172,10 @@ def command(
     if group is not None or include is not None:
         if partitions:
             raise click.UsageError("-p excludes -G: the group says which partitions a member reads")
-        if start[0] not in ("beginning", "end"):
-            raise click.UsageError(f"-o {offset}: with {'-G' if group is not None else '--include'} this must be beginning or end")
-        fetching["auto.offset.reset"] = "earliest" if start[0] == "beginning" else "latest"
+        if wanted.end is not None or wanted.start.kind not in ("beginning", "end"):
+            with_ = "-G" if group is not None else "--include"
+            raise click.UsageError(f"-o {' -o '.join(offsets)}: with {with_} this must be beginning or end")
+        fetching["auto.offset.reset"] = "earliest" if wanted.start.kind == "beginning" else "latest"
         if group is None:
             fetching["enable.auto.commit"] = "false"
         fetching["group.id"] = f"console-consumer-{random.randrange(100_000)}" if group is None else group
@@ -183,13 +188,17 @@ def command(
             printer.run(member, EndsOfMember(member) if exit_at_end else None)
     else:
         reading = _chosen(_known_partitions(chosen, topics), partitions)
+        if exit_at_end and wanted.end is None:
+            wanted = wanted._replace(end=END)
         with Consumer(fetching) as consumer:
             consumer.assign(reading)
-            for moved in seek(consumer, reading, start):
+            remarks, ends = seek(consumer, reading, wanted)
+            for remark in remarks:
                 if not quiet:
-                    click.echo(f"odradek consume: {moved}", err=True)
-            printer.run(consumer, Ends(consumer, reading) if exit_at_end else None)
-        if exit_at_end and not quiet and sys.stderr.isatty():
+                    click.echo(f"odradek consume: {remark}", err=True)
+            printer.run(consumer, ends)
+            at_end = ends is not None and ends.reached()
+        if at_end and not quiet and sys.stderr.isatty():
             click.echo(f"% Reached the end of {', '.join(topics)}", err=True)
     if console and not quiet:
         click.echo(f"Processed a total of {printer.printed} messages", err=True)

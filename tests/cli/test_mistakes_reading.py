@@ -1,0 +1,40 @@
+"""As test_mistakes.py, for ranges, rates, profiles and completion."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.test_mistakes import SEE, Mistake, pattern
+
+CONSUME, PRODUCE = SEE.format("consume"), SEE.format("produce")
+MISTAKES = (
+    # -- consume ----------------------------------------------------------------------------------------------------------------------
+    Mistake("consume -t there -o 20:10", 2, f"odradek consume: -o 20:10: it ends before it starts; {CONSUME}"),
+    Mistake("consume -t there -o 1 -o 2", 2, f"odradek consume: -o 2: another -o says already where to start; {CONSUME}"),
+    Mistake("consume -t there -o stored", 2, f"odradek consume: -o stored: -G GROUP reads from where a group has committed; {CONSUME}"),
+    Mistake("consume -t there -o @2h", 2, f"odradek consume: -o @2h: it starts in the future; -2h is that long ago; {CONSUME}"),
+    Mistake(
+        "consume -t there -o @noon",
+        2,
+        "odradek consume: -o @noon: a time is 2023-11-14 or 2023-11-14T22:13:20 (UTC without a zone), -2h or -1d12h, or 10 digits for "
+        f"seconds since 1970, 13 for milliseconds; {CONSUME}",
+    ),
+    Mistake("consume -t there -G g -o :end", 2, f"odradek consume: -o :end: with -G this must be beginning or end; {CONSUME}"),
+    Mistake("consume -t there -G g -o e@5", 2, f"odradek consume: -o e@5: with -G this must be beginning or end; {CONSUME}"),
+    Mistake("consume --include t.* -o 1:2", 2, f"odradek consume: -o 1:2: with --include this must be beginning or end; {CONSUME}"),
+)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.typed for mistake in MISTAKES])
+def test_a_mistake_is_told(mistake: Mistake, bootstrap: str, command: Command) -> None:
+    answer = command(*shlex.split(mistake.typed), "-b", bootstrap)
+    assert re.fullmatch(pattern(mistake.answer), answer.err), answer.err
+    assert (answer.status, answer.out) == (mistake.status, "")
+
+
+def test_each_stands_there_once() -> None:
+    assert len({mistake.typed for mistake in MISTAKES}) == len(MISTAKES)

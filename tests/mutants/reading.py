@@ -1,0 +1,93 @@
+"""Bugs of reading and writing at the command line: ranges, rates, profiles, completion."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_RANGES: Final = "cli/test_ranges.py"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- ranges ---------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "range-beyond-the-end-waits",
+        "cli/ranges.py",
+        "return max(start, min(asked, log.last))",
+        "return max(start, asked)",
+        "A range that goes beyond the end of a partition ends with the partition.",
+        f"{_RANGES} -k lies_within",
+    ),
+    Mutant(
+        "range-ends-before-it-starts",
+        "cli/ranges.py",
+        "return max(start, min(asked, log.last))",
+        "return min(asked, log.last)",
+        "A range of which nothing is in a partition is empty there.",
+        f"{_RANGES} -k lies_within",
+    ),
+    Mutant(
+        "range-before-1970-is-the-latest",
+        "cli/ranges.py",
+        'Position("time", max(instant_ms(text), 0))',
+        'Position("time", instant_ms(text))',
+        "-1 and -2 are no times to a broker, but the end and the beginning.",
+        f"{_RANGES} -k what_is_typed",
+    ),
+    Mutant(
+        "range-of-seconds-is-of-milliseconds",
+        "cli/ranges.py",
+        "1_000 if unit_by_length and len(text) == 10 else 1",
+        "1",
+        "Ten digits after @ are seconds.",
+        f"{_RANGES} -k what_is_typed",
+    ),
+    Mutant(
+        "range-kcat-guesses-units",
+        "cli/ranges.py",
+        "return _start_time(text, text[2:], now_ms, unit_by_length=False), None",
+        "return _start_time(text, text[2:], now_ms), None",
+        "s@ is in milliseconds, however many digits they have.",
+        f"{_RANGES} -k what_is_typed",
+    ),
+    Mutant(
+        "range-elapsed-from-now",
+        "cli/ranges.py",
+        "min(start.number + end.number, _LATEST_MS)",
+        "min(now_ms + end.number, _LATEST_MS)",
+        "A length of time counts from the start of the range.",
+        f"{_RANGES} -k what_is_typed",
+    ),
+    Mutant(
+        "range-time-of-the-start-ends-it",
+        "cli/seeking.py",
+        "times[1].get(each)) for each",
+        "times[0].get(each)) for each",
+        "A range of times ends at its second time.",
+        f"{_RANGES} -k is_read",
+    ),
+    Mutant(
+        "range-ends-by-a-record",
+        "cli/seeking.py",
+        "if self._consumer.position(partition) >= self._ends[partition]]\n        if done",
+        "if self._consumer.position(partition) == self._ends[partition]]\n        if done",
+        "A range that ends in a gap of a compacted log ends.",
+        f"{_RANGES} -k fetched_any_more",
+    ),
+    Mutant(
+        "range-reads-on-in-what-is-done",
+        "cli/seeking.py",
+        "            self._consumer.pause(*done)\n",
+        "",
+        "A partition is not fetched beyond the end of its range while others are read.",
+        f"{_RANGES} -k fetched_any_more",
+    ),
+    Mutant(
+        "range-for-a-group-is-forgotten",
+        "cli/consume.py",
+        "if wanted.end is not None or wanted.start.kind not in",
+        "if wanted.start.kind not in",
+        "A range for a group is refused, and not read without its end.",
+        "cli/test_mistakes_reading.py",
+    ),
+)
