@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.test_mistakes import SEE, Mistake, pattern
 
-CONSUME, PRODUCE = SEE.format("consume"), SEE.format("produce")
+CONSUME, PRODUCE, OFFSETS = SEE.format("consume"), SEE.format("produce"), SEE.format("offsets")
 MISTAKES = (
     # -- consume ----------------------------------------------------------------------------------------------------------------------
     Mistake("consume -t there -o 20:10", 2, f"odradek consume: -o 20:10: it ends before it starts; {CONSUME}"),
@@ -26,6 +26,44 @@ MISTAKES = (
     Mistake("consume -t there -G g -o :end", 2, f"odradek consume: -o :end: with -G this must be beginning or end; {CONSUME}"),
     Mistake("consume -t there -G g -o e@5", 2, f"odradek consume: -o e@5: with -G this must be beginning or end; {CONSUME}"),
     Mistake("consume --include t.* -o 1:2", 2, f"odradek consume: -o 1:2: with --include this must be beginning or end; {CONSUME}"),
+    # -- kcat's modes -----------------------------------------------------------------------------------------------------------------
+    Mistake("consume -C -t there", 2, f"odradek consume: No such option '-C'; `odradek consume` reads, without -C; {CONSUME}"),
+    Mistake("produce -P -t there", 2, f"odradek produce: No such option '-P'; `odradek produce` writes, without -P; {PRODUCE}"),
+    Mistake(
+        "consume -L",
+        2,
+        "odradek consume: No such option '-L'; kcat's -L is `odradek topics describe`, and `odradek cluster list-endpoints` for the "
+        "brokers; see `odradek consume --help`",
+    ),
+    Mistake(
+        "-L",
+        2,
+        "odradek: No such option '-L'; kcat's -L is `odradek topics describe`, and `odradek cluster list-endpoints` for the brokers; "
+        "see `odradek --help`",
+    ),
+    Mistake(
+        "consume -Q -t there:0:5",
+        2,
+        f"odradek consume: No such option '-Q'; kcat's -Q is `odradek offsets -t TOPIC:PARTITION:MS`; {CONSUME}",
+    ),
+    # -- offsets ----------------------------------------------------------------------------------------------------------------------
+    Mistake("offsets -t there:7:0", 1, "odradek offsets: topic there has no partition 7"),
+    Mistake(
+        "offsets -t there:0:0 -t only",
+        2,
+        f"odradek offsets: -t there:0:0: TOPIC:PARTITION:TIME cannot be mixed with names of topics; {OFFSETS}",
+    ),
+    Mistake(
+        "offsets -t there:0:0 --time latest",
+        2,
+        f"odradek offsets: -t there:0:0 names partition and time, which excludes --partitions and --time; {OFFSETS}",
+    ),
+    Mistake("offsets -t there:0:noon", 2, f"odradek offsets: Malformed time argument noon.<*>; {OFFSETS}"),
+    Mistake(
+        "offsets -t none:0:0",
+        1,
+        "odradek offsets: UNKNOWN_TOPIC_OR_PARTITION: topic none does not exist; `odradek topics describe` shows topics and partitions",
+    ),
 )
 
 

@@ -90,4 +90,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A range for a group is refused, and not read without its end.",
         "cli/test_mistakes_reading.py",
     ),
+    # -- kcat's queries ---------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "query-of-one-time-a-partition",
+        "cli/offsets.py",
+        "next((request for request in requests if partition not in request), None)",
+        "next(iter(requests), None)",
+        "One partition is asked for several times.",
+        "cli/test_offsets.py -k time_of_its_own",
+    ),
+    Mutant(
+        "query-of-no-partition-is-silent",
+        "cli/offsets.py",
+        "            if partition not in all_:",
+        "            if partition in ():",
+        "A partition that is not there is told.",
+        "cli/test_mistakes_reading.py",
+    ),
 )

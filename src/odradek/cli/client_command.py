@@ -11,6 +11,7 @@ import click
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.cli.help_page import misunderstood, with_way_out
 from odradek.cli.kafka_flags import as_subcommand
+from odradek.cli.kcat_flags import meant_by
 from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.validators import parse_host_port
 
@@ -60,6 +61,8 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
         result = command.main(args=arguments, prog_name=name, standalone_mode=False)
     except click.UsageError as error:
         problem = " ".join(error.format_message().split())
+        if isinstance(error, click.NoSuchOption):
+            problem = problem.removesuffix(".") + meant_by(error.option_name)
         return misunderstood(name, problem, error.ctx.command_path if error.ctx is not None else None)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code

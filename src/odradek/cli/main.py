@@ -71,7 +71,9 @@ def main(arguments: list[str] | None = None) -> int:
     name = command_of_script(name)
     if name not in COMMANDS:
         if name.startswith("-"):
-            return misunderstood("odradek", f"No such option '{name}'")
+            from odradek.cli.kcat_flags import meant_by
+
+            return misunderstood("odradek", f"No such option '{name}'{meant_by(name)}")
         import difflib
 
         close = difflib.get_close_matches(name, COMMANDS, 1)
