@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, cast
@@ -17,7 +18,7 @@ from odradek.cli import produce, start
 from odradek.cli.client_command import unescape
 from odradek.cli.record_formats import template_formatter
 from odradek.cli.record_json import json_line
-from odradek.cli.record_lines import split
+from odradek.cli.record_lines import runs
 from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.types import ConsumerRecord
@@ -178,9 +179,9 @@ class Dribble(io.RawIOBase):
 def test_a_delimiter_separates_wherever_it_lies(size: int, delimiter: bytes) -> None:
     records = [b"one", b"", b"-", b"--", b"four\n"[:4]]
     stream = cast("IO[bytes]", Dribble(delimiter.join(records), size))
-    assert list(split(stream, delimiter, None)) == records
+    assert list(chain.from_iterable(runs(stream, delimiter))) == records
     stream = cast("IO[bytes]", Dribble(delimiter.join([*records, b""]), size))
-    assert list(split(stream, delimiter, None)) == records
+    assert list(chain.from_iterable(runs(stream, delimiter))) == records
 
 
 def test_what_is_refused_among_thousands_ends_it_with_1(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:

@@ -46,6 +46,22 @@ MISTAKES = (
         2,
         f"odradek consume: No such option '-Q'; kcat's -Q is `odradek offsets -t TOPIC:PARTITION:MS`; {CONSUME}",
     ),
+    # -- produce ----------------------------------------------------------------------------------------------------------------------
+    Mistake(
+        "produce -t there --rate 0", 2, f"odradek produce: Invalid value for '--rate': 0 is not in the range 0.001<=x<=1000000; {PRODUCE}"
+    ),
+    Mistake(
+        "produce -t there --rate nan",
+        2,
+        f"odradek produce: Invalid value for '--rate': nan is not in the range 0.001<=x<=1000000; {PRODUCE}",
+    ),
+    Mistake("produce -t there --rate fast", 2, f"odradek produce: Invalid value for '--rate': 'fast' is not a valid float; {PRODUCE}"),
+    Mistake("produce -t there --transaction-size 5", 2, f"odradek produce: --transaction-size needs --transactional-id ID; {PRODUCE}"),
+    Mistake(
+        "produce -t there --transactional-id a -X transactional.id=b",
+        2,
+        f"odradek produce: --transactional-id a: transactional.id says b; {PRODUCE}",
+    ),
     # -- offsets ----------------------------------------------------------------------------------------------------------------------
     Mistake("offsets -t there:7:0", 1, "odradek offsets: topic there has no partition 7"),
     Mistake(

@@ -121,7 +121,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a-line-without-an-end-is-lost",
         "cli/record_lines.py",
         """    if rest:
-        yield rest""",
+        yield [rest]""",
         "",
         "The last line of a file needs no newline.",
         "cli/test_commands.py",
@@ -161,8 +161,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one-record-too-many",
         "cli/record_lines.py",
-        "if number == count:",
-        "if count is not None and number > count:",
+        "yield run if left is None else run[:left]",
+        "yield run if left is None else run[: left + 1]",
         "-c N writes N records.",
         "cli/test_commands.py",
     ),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Edit, Mutant
 
 _RANGES: Final = "cli/test_ranges.py"
+_PRODUCING: Final = "cli/test_producing.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- ranges ---------------------------------------------------------------------------------------------------------------------------
@@ -106,5 +107,84 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            if partition in ():",
         "A partition that is not there is told.",
         "cli/test_mistakes_reading.py",
+    ),
+    # -- produce --------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "rate-bursts-after-a-stall",
+        "cli/pace.py",
+        "max(self._next, now - _LENIENCE_S)",
+        "self._next",
+        "What a stall has kept back does not go out at once.",
+        f"{_PRODUCING} -k stall",
+    ),
+    Mutant(
+        "rate-loses-what-sleeps-last-too-long",
+        "cli/pace.py",
+        "max(self._next, now - _LENIENCE_S)",
+        "max(self._next, now)",
+        "Sleeps that last too long do not make the rate lower than asked for.",
+        f"{_PRODUCING} -k too_long",
+    ),
+    Mutant(
+        "rate-of-runs-is-forgotten",
+        "cli/sending.py",
+        "if self._shape.is_plain and not self._sync and self._pace is None:",
+        "if self._shape.is_plain and not self._sync:",
+        "--rate holds for plain lines, too.",
+        f"{_PRODUCING} -k every_form",
+    ),
+    Mutant(
+        "slow-lines-wait-for-others",
+        "cli/record_lines.py",
+        """        if parts:
+            yield parts
+    if rest:""",
+        """        kept = [*kept, *parts]
+    if kept:
+        yield kept
+    if rest:""",
+        "`tail -f log | odradek produce` writes each line when it comes.",
+        f"{_PRODUCING} -k slow_writer",
+        also=(Edit("cli/record_lines.py", '    rest = b""\n', '    rest = b""\n    kept: list[bytes] = []\n'),),
+    ),
+    Mutant(
+        "transactions-of-runs-are-too-large",
+        "cli/sending.py",
+        "min(_RUN, self._transaction_size - self._in_transaction)",
+        "min(_RUN, self._transaction_size)",
+        "A transaction has so many records, also where whole runs are handed over.",
+        f"{_PRODUCING} -k transaction",
+    ),
+    Mutant(
+        "transactions-count-what-is-not-committed",
+        "cli/sending.py",
+        "                self._in_transaction = 0\n",
+        "",
+        "Every transaction has so many records, not the first alone.",
+        f"{_PRODUCING} -k transaction",
+    ),
+    Mutant(
+        "transactional-id-alone-is-no-transaction",
+        "cli/produce.py",
+        'chosen["transactional.id"] = transactional_id\n',
+        "pass\n",
+        "--transactional-id makes all records one transaction.",
+        f"{_PRODUCING} -k transaction",
+    ),
+    Mutant(
+        "progress-at-once",
+        "cli/progress.py",
+        "self._start + _PATIENCE_S",
+        "self._start",
+        "What is done within a second shows no progress.",
+        f"{_PRODUCING} -k progress_waits",
+    ),
+    Mutant(
+        "quiet-summary",
+        "cli/produce.py",
+        "    if not quiet and sys.stderr.isatty():",
+        "    if sys.stderr.isatty():",
+        "-q is quiet.",
+        f"{_PRODUCING} -k quick_or_quiet",
     ),
 )

@@ -15,6 +15,7 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
+from odradek.cli.progress import Meter
 from odradek.cli.ranges import BEGINNING, END, parse_range
 from odradek.cli.record_formats import nothing, plain, template_formatter
 from odradek.cli.record_json import json_line
@@ -161,7 +162,8 @@ def command(
             render = nothing
     else:
         render = plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
-    printer = _Printer(render, count, timeout_ms, skip_errors)
+    meter = Meter(quiet=quiet or sys.stdout.isatty())
+    printer = _Printer(render, count, timeout_ms, skip_errors, meter)
     default = END if console and not from_beginning else BEGINNING
     wanted = parse_range(offsets, default, time.time_ns() // 1_000_000)
     chosen = client_settings(bootstrap, settings)
@@ -182,7 +184,7 @@ def command(
         subscription = list(topics) if include is None else _pattern(include)
         if include is None:
             _known_partitions(chosen, topics)
-        with Consumer(fetching) as member:
+        with Consumer(fetching) as member, meter:
             member.subscribe(subscription)
             # Closing it commits what was printed.
             printer.run(member, EndsOfMember(member) if exit_at_end else None)
@@ -190,7 +192,7 @@ def command(
         reading = _chosen(_known_partitions(chosen, topics), partitions)
         if exit_at_end and wanted.end is None:
             wanted = wanted._replace(end=END)
-        with Consumer(fetching) as consumer:
+        with Consumer(fetching) as consumer, meter:
             consumer.assign(reading)
             remarks, ends = seek(consumer, reading, wanted)
             for remark in remarks:
@@ -233,12 +235,13 @@ def _chosen(known: dict[str, list[int]], partitions: tuple[int, ...]) -> list[To
 class _Printer:
     """Prints what a consumer reads, until there is a reason to stop."""
 
-    def __init__(self, render: Formatter, count: int | None, timeout_ms: int | None, skip_errors: bool) -> None:
+    def __init__(self, render: Formatter, count: int | None, timeout_ms: int | None, skip_errors: bool, meter: Meter) -> None:
         self.printed = 0
         self._render = render
         self._count = count
         self._timeout_ms = timeout_ms
         self._skip_errors = skip_errors
+        self._meter = meter
 
     def run(self, consumer: Consumer, ends: Ends | EndsOfMember | None) -> None:
         """Until `count` records, the ends, or a pause of `timeout_ms`; OdradekError for a record that cannot be shown."""
@@ -263,6 +266,7 @@ class _Printer:
             except Undecodable:
                 self._print_readable(records)
             output.flush()
+            self._meter.count(len(records))
 
     def _print_readable(self, records: Iterable[ConsumerRecord]) -> None:
         for record in records:

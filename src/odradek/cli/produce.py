@@ -15,10 +15,10 @@ import click
 
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_reader import line_parser, lines
-from odradek.cli.progress import progress
+from odradek.cli.progress import Meter
 from odradek.cli.record_json import parse_json_line
-from odradek.cli.record_lines import Shape, limit, split
-from odradek.cli.sending import Sink
+from odradek.cli.record_lines import Shape, limit, runs
+from odradek.cli.sending import Sending, Sink
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.producer.blocking import Producer
@@ -61,6 +61,12 @@ def _configuration_options(function: F) -> F:
 def _configured(context: click.Context) -> dict[str, str]:
     given = context.meta.get(_CONFIGURATION, {})
     return {key: given[flag] for flag, key, _ in _CONFIGURATIONS if flag in given}
+
+
+def _checked_rate(_: click.Context, __: click.Parameter, rate: float | None) -> float | None:
+    if rate is not None and not 0.001 <= rate <= 1_000_000:
+        raise click.BadParameter(f"{rate:g} is not in the range 0.001<=x<=1000000")
+    return rate
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
@@ -117,6 +123,21 @@ def _configured(context: click.Context) -> dict[str, str]:
     help="Each line is a record as `consume -J` writes it: key, payload, headers, timestamp and, without -p, partition.",
 )
 @click.option("--sync", is_flag=True, help="Send one record at a time, and wait for its acknowledgement.")
+@click.option(
+    "--rate", type=float, callback=_checked_rate, metavar="N", help="At most so many records a second, evenly; may be less than 1."
+)
+@click.option(
+    "--transactional-id",
+    metavar="ID",
+    help="All records are one transaction, read together or not at all; short for -X transactional.id=ID.",
+)
+@click.option(
+    "--transaction-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Commit after every N records instead of at the end; needs --transactional-id.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No remarks, progress or summary on standard error.")
 @_configuration_options
 @click.argument("whole_files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE...]")
 @connection_options_with("--producer.config", settings=("--command-property", "--producer-property"))
@@ -138,6 +159,10 @@ def command(
     reader_config: Path | None,
     as_json: bool,
     sync: bool,
+    rate: float | None,
+    transactional_id: str | None,
+    transaction_size: int | None,
+    quiet: bool,
     whole_files: tuple[Path, ...],
     bootstrap: str,
     settings: tuple[str, ...],
@@ -145,8 +170,7 @@ def command(
     """Write records to a topic.
 
     Lines of standard input, lines of the files of -l, or each FILE as one record. Returns when every record is acknowledged; the first
-    one that is not ends the command with status 1. With `-X transactional.id=ID` all of them are one transaction:
-    read together or not at all.
+    one that is not ends the command with status 1. With --transactional-id, an error and Ctrl-C abort the transaction.
     """
     if key is not None and key_delimiter is not None:
         raise click.UsageError("-k and -K exclude one another")
@@ -163,9 +187,6 @@ def command(
         raise click.UsageError("--console and --reader-property read standard input, which excludes -l and FILE")
     if as_json and (parse is not None or shaped or whole_files):
         raise click.UsageError("-J reads lines of JSON, which excludes -K, -k, -D, -H, -Z, FILE, --console and --reader-property")
-    for path in (*whole_files, *line_files):
-        path.open("rb").close()  # one that is missing is told before anything is written
-    separator = unescape("\\n" if delimiter is None else delimiter)
     chosen = client_settings(
         bootstrap,
         settings,
@@ -175,23 +196,55 @@ def command(
         max_request_size="67108864",
     )
     chosen |= _configured(context)
+    if chosen.get("transactional.id", transactional_id) != transactional_id and transactional_id is not None:
+        raise click.UsageError(f"--transactional-id {transactional_id}: transactional.id says {chosen['transactional.id']}")
+    if transactional_id is not None:
+        chosen["transactional.id"] = transactional_id
+    in_transactions = "transactional.id" in chosen
+    if transaction_size is not None and not in_transactions:
+        raise click.UsageError("--transaction-size needs --transactional-id ID")
+    for path in (*whole_files, *line_files):
+        path.open("rb").close()  # one that is missing is told before anything is written
+    separator = unescape("\\n" if delimiter is None else delimiter)
     shape = Shape(
         unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
     )
-    _remark_on_new_topic(chosen, topic)
-    with Producer(chosen) as producer, producer.transaction() if "transactional.id" in chosen else nullcontext():
-        sink = Sink(producer, topic, partition, shape, sync)
-        if parse is not None:
-            sink.write_parsed(limit(lines(sys.stdin.buffer), count), parse)
-        elif whole_files:
-            sink.write(limit((path.read_bytes() for path in whole_files), count))
-        elif line_files:
-            _write_files(partial(sink.write_parsed, parse=parse_json_line) if as_json else sink.write, line_files, separator, count)
-        elif as_json:
-            sink.write_parsed(limit(split(sys.stdin.buffer, separator, None), count), parse_json_line)
-        else:
-            sink.write(limit(split(sys.stdin.buffer, separator, None), count))
-        sink.finish()
+    if not quiet:
+        _remark_on_new_topic(chosen, topic)
+    from_file = bool(line_files or whole_files)
+    size = sum(path.stat().st_size for path in line_files) if line_files and count is None else None
+    meter = Meter(size=size, quiet=quiet or (sys.stdin.isatty() and not from_file))
+    sink: Sink | None = None
+    try:
+        with meter, Producer(chosen) as producer, producer.transaction() if in_transactions else nullcontext():
+            sink = Sink(producer, topic, partition, shape, Sending(sync, rate, transaction_size), meter)
+            if parse is not None:
+                sink.write_parsed(limit(([line] for line in lines(sys.stdin.buffer)), count), parse)
+            else:
+                write = partial(sink.write_parsed, parse=parse_json_line) if as_json else sink.write
+                write(limit(_records(whole_files, line_files, separator, meter), count))
+            sink.finish()
+    except BaseException:
+        if sink is not None and sink.transactions and not quiet:
+            click.echo(f"odradek produce: {_committed(sink.transactions, transaction_size or 0)}", err=True)
+        raise
+    if not quiet and sys.stderr.isatty():
+        click.echo(f"% {meter.summary()}", err=True)
+
+
+def _records(whole_files: tuple[Path, ...], line_files: tuple[Path, ...], separator: bytes, meter: Meter) -> Iterator[list[bytes]]:
+    for path in whole_files:
+        yield [path.read_bytes()]
+    for path in line_files:
+        with path.open("rb") as file:
+            yield from runs(file, separator, partial(meter.count, 0))
+    if not whole_files and not line_files:
+        yield from runs(sys.stdin.buffer, separator)
+
+
+def _committed(transactions: int, size: int) -> str:
+    which = "1 transaction is" if transactions == 1 else f"{transactions} transactions are"
+    return f"{which} committed, the first {transactions * size} records; what came after them is aborted"
 
 
 def _remark_on_new_topic(chosen: dict[str, str], topic: str) -> None:
@@ -214,17 +267,6 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
             raise click.UsageError(f"-H {header}: this must be name=value")
         output.append((name, value.encode() if equals else None))
     return output
-
-
-def _write_files(write: Callable[[Iterator[bytes]], None], files: tuple[Path, ...], delimiter: bytes, count: int | None) -> None:
-    with progress(sum(path.stat().st_size for path in files)) as shown:
-
-        def records() -> Iterator[bytes]:
-            for path in files:
-                with path.open("rb") as file:
-                    yield from split(file, delimiter, shown)
-
-        write(limit(records(), count))
 
 
 def main(arguments: list[str]) -> int:

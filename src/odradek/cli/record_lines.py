@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Final
-
-from odradek.cli.progress import Progress
 
 _BLOCK: Final = 1 << 20
 
 
-def split(stream: IO[bytes], delimiter: bytes, progress: Progress | None) -> Iterator[bytes]:
-    """The records of a stream, as they arrive; the last needs no delimiter after it."""
+def runs(stream: IO[bytes], delimiter: bytes, told: Callable[[int], None] | None = None) -> Iterator[list[bytes]]:
+    """The records of a stream, as many together as one read brought: those of a slow writer do not wait for others.
+
+    The last needs no delimiter after it. `told` hears how many bytes each read brought.
+    """
     rest = b""
     read = getattr(stream, "read1", stream.read)
     while block := read(_BLOCK):
-        if progress is not None:
-            progress.advance(len(block))
+        if told is not None:
+            told(len(block))
         parts = (rest + block).split(delimiter)
         rest = parts.pop()
-        yield from parts
+        if parts:
+            yield parts
     if rest:
-        yield rest
+        yield [rest]
 
 
-def limit(records: Iterable[bytes], count: int | None) -> Iterator[bytes]:
+def limit(records: Iterable[list[bytes]], count: int | None) -> Iterator[list[bytes]]:
     """The first `count` of them, or all; does not ask for one more than that."""
-    for number, record in enumerate(records, 1):
-        yield record
-        if number == count:
-            return
+    left = count
+    for run in records:
+        yield run if left is None else run[:left]
+        if left is not None:
+            left -= len(run)
+            if left <= 0:
+                return
 
 
 class Shape:
