@@ -376,9 +376,11 @@ def test_what_is_announced_can_be_connected_to(host: str, shown: str, address: s
         BoundListener(Listener("C", "controller", "localhost", 0), 4710, []),
         BoundListener(Listener("PLAINTEXT", "broker", host, 0), 4711, []),
     ]
-    config = cast(BrokerConfig, SimpleNamespace(node_id=5, log_dirs=["/data"]))
+    config = cast(BrokerConfig, SimpleNamespace(node_id=5, log_dirs=["/data"], advertised_listeners=[]))
     start.announce(cast("start.Broker", SimpleNamespace(bound_listeners=bound, config=config, start_seconds=0.25)))
-    assert capsys.readouterr().out.splitlines() == [
+    said = capsys.readouterr()
+    assert (said.err == "") == (host == "localhost")
+    assert said.out.splitlines() == [
         "Odradek is ready (node 5, started in 0.25 s)",
         "  listener  C://localhost:4710",
         f"  listener  PLAINTEXT://{shown}:4711",

@@ -284,7 +284,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "quiet-speaks",
         "cli/start.py",
-        "on_ready=None if options.quiet else announce",
+        "on_ready=warn if options.quiet else announce",
         "on_ready=announce",
         "--quiet prints nothing but warnings and errors.",
         "cli/test_endings.py -k quiet",

@@ -187,4 +187,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "-q is quiet.",
         f"{_PRODUCING} -k quick_or_quiet",
     ),
+    # -- start ----------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "start-for-all-without-a-warning",
+        "cli/start.py",
+        "not _of_this_machine(each.host)]",
+        "each.host == '0.0.0.0']",
+        "Whoever opens a broker to others hears that it asks nobody who they are.",
+        "cli/test_start_hosts.py",
+    ),
+    Mutant(
+        "start-quiet-warns-of-nothing",
+        "cli/start.py",
+        "on_ready=warn if options.quiet else announce",
+        "on_ready=None if options.quiet else announce",
+        "--quiet keeps warnings.",
+        "cli/test_start_hosts.py",
+    ),
 )
