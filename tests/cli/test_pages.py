@@ -24,6 +24,7 @@ OURS = (
     "groups",
     "offsets",
     "produce",
+    "profile",
     "quorum",
     "reassign",
     "storage",

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -113,6 +114,16 @@ def test_a_transaction_ends_after_so_many_records(options: tuple[str, ...], boot
     assert committed(command, topic, bootstrap) == ["0", "1", "2", "3", "4", "5"]
     assert command(*typed, stdin=b"\n".join(lines[:6])) == (0, "", "")
     assert len(committed(command, topic, bootstrap)) == 12
+
+
+def test_transactions_do_not_end_with_files(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:
+    for name, count in (("a", 2), ("b", 5)):
+        (tmp_path / name).write_text("".join(f"{name}{number}\n" for number in range(count)))
+    (tmp_path / "big").write_bytes(b"x" * 2_000_000)
+    files = [word for name in ("a", "b", "big") for word in ("-l", f"{tmp_path}/{name}")]
+    typed = ("produce", "-t", topic, "--transactional-id", topic, "--transaction-size", "3", *files, "-b", bootstrap)
+    assert command(*typed).status == 1
+    assert committed(command, topic, bootstrap) == ["a0", "a1", "b0", "b1", "b2", "b3"]
 
 
 def test_without_a_size_all_records_are_one_transaction(bootstrap: str, topic: str, command: Command) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Edit, Mutant
 
 _RANGES: Final = "cli/test_ranges.py"
+_PROFILES: Final = "cli/test_profiles.py"
 _PRODUCING: Final = "cli/test_producing.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -203,5 +204,70 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "on_ready=None if options.quiet else announce",
         "--quiet keeps warnings.",
         "cli/test_start_hosts.py",
+    ),
+    # -- profiles -------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "profile-anybody-may-read",
+        "cli/profiles.py",
+        "os.O_EXCL, 0o600)",
+        "os.O_EXCL, 0o644)",
+        "Passwords in a profile are for its owner's eyes.",
+        f"{_PROFILES} -k owners_alone",
+    ),
+    Mutant(
+        "profile-secrets-are-shown",
+        "cli/profiles.py",
+        "ADMIN_CONFIG[dotted].type == PASSWORD",
+        '"password" in key',
+        "Keys and JAAS lines are secrets, too.",
+        f"{_PROFILES} -k never_printed",
+    ),
+    Mutant(
+        "profile-written-in-place",
+        "cli/profiles.py",
+        'temporary = path.with_name(f".{path.name}.{os.getpid()}")',
+        "temporary = path",
+        "A disk that is full does not cost what was there.",
+        f"{_PROFILES} -k not_written_whole",
+    ),
+    Mutant(
+        "profile-in-use-goes-with-other-brokers",
+        "cli/client_command.py",
+        "if named is None and (servers_given or source != ParameterSource.DEFAULT):",
+        "if False:",
+        "The passwords of the profile in use do not go to brokers that are named otherwise.",
+        f"{_PROFILES} -k names_the_brokers",
+    ),
+    Mutant(
+        "profile-before-the-flag",
+        "cli/client_command.py",
+        "if key != profiles.SERVERS or source != ParameterSource.COMMANDLINE:",
+        "if key:",
+        "-b goes before the brokers of a profile.",
+        f"{_PROFILES} -k names_the_brokers",
+    ),
+    Mutant(
+        "profile-before-the-line",
+        "cli/client_command.py",
+        "for each in given)), *given)",
+        "for each in given)),)",
+        "-X is not forgotten beside a profile.",
+        f"{_PROFILES} -k go_before",
+    ),
+    Mutant(
+        "profile-leads-elsewhere",
+        "cli/profiles.py",
+        "if not _NAME.fullmatch(name):",
+        "if not name:",
+        "A name of a profile is no path.",
+        f"{_PROFILES} -k leads_nowhere",
+    ),
+    Mutant(
+        "profile-deleted-stays-in-use",
+        "cli/profiles.py",
+        "    if in_use() == name:\n        use(None)\n",
+        "",
+        "A profile that is deleted is in use no more.",
+        f"{_PROFILES} -k is_in_use",
     ),
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
+from odradek.cli import profiles
 from odradek.cli.help_page import misunderstood, with_way_out
 from odradek.cli.kafka_flags import as_subcommand
 from odradek.cli.kcat_flags import meant_by
@@ -21,6 +23,7 @@ _IMPATIENCE_MS = "5000"
 """A person waits: give up on a broker that cannot be reached, or does not answer, sooner than a program would."""
 
 _SETTINGS_OF_FILES: Final = "odradek.settings"
+_PROFILE: Final = "odradek.profile"
 
 _HELP_OPTIONS: Final = ["-h", "--help"]
 CONTEXT_SETTINGS: Final = {"help_option_names": _HELP_OPTIONS}
@@ -93,6 +96,16 @@ def server_options(function: F) -> F:
 
 
 def _server_options(function: F, spellings: tuple[str, ...]) -> F:
+    profile = click.option(
+        "--profile",
+        envvar="ODRADEK_PROFILE",
+        show_envvar=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_keep_profile,
+        metavar="NAME",
+        help="Settings of `odradek profile`; '' for none. The one in use when left out and -b is, too.",
+    )
     bootstrap = click.option(
         "-b",
         "--bootstrap-server",
@@ -101,6 +114,7 @@ def _server_options(function: F, spellings: tuple[str, ...]) -> F:
         show_default=True,
         envvar="ODRADEK_BOOTSTRAP_SERVER",
         show_envvar=True,
+        is_eager=True,
         callback=_checked_servers,
         metavar="HOST:PORT[,...]",
         help="Brokers to ask first.",
@@ -114,7 +128,7 @@ def _server_options(function: F, spellings: tuple[str, ...]) -> F:
         metavar="KEY=VALUE",
         help="A client configuration under Kafka's name; may be repeated.",
     )
-    return bootstrap(settings(function))
+    return bootstrap(settings(profile(function)))
 
 
 def connection_options_with(*spellings: str, settings: tuple[str, ...] = ()) -> Callable[[F], F]:
@@ -184,8 +198,45 @@ def _read_settings(context: click.Context, _: click.Parameter, files: tuple[Path
     context.meta[_SETTINGS_OF_FILES] = tuple(found)
 
 
+def settings_file_option(function: F) -> F:
+    """`-F FILE` as the parameter `from_file`, what stands in the file."""
+
+    def read(_: click.Context, __: click.Parameter, file: Path | None) -> dict[str, str]:
+        return read_properties(file, (), "-F")
+
+    option = click.option(
+        "--command-config",
+        "-F",
+        "from_file",
+        callback=read,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A properties file with client configurations; -X goes before it.",
+    )
+    return option(function)
+
+
+def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    context.meta[_PROFILE] = name
+
+
 def _with_files(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> tuple[str, ...]:
-    return (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)
+    given = (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)
+    return (*_of_profile(context, any(each.partition("=")[0].strip() == profiles.SERVERS for each in given)), *given)
+
+
+def _of_profile(context: click.Context, servers_given: bool) -> Iterator[str]:
+    """The settings of the profile: of the one that is named, else of the one in use, unless the brokers are named in another way. That
+    one's passwords are for its own brokers.
+    """
+    named: str | None = context.meta.get(_PROFILE)
+    source = context.get_parameter_source("bootstrap")
+    if named is None and (servers_given or source != ParameterSource.DEFAULT):
+        return
+    name = profiles.in_use() if named is None else named
+    for key, value in profiles.load(name).items() if name else ():
+        if key != profiles.SERVERS or source != ParameterSource.COMMANDLINE:
+            yield f"{key}={value}"
 
 
 def _checked_servers(_: click.Context, __: click.Parameter, servers: str) -> str:
