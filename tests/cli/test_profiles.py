@@ -153,9 +153,8 @@ def test_the_first_that_says_something_names_the_brokers(
 
 def test_settings_of_the_line_and_of_files_go_before_those_of_a_profile(command: Command, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("client.id=file\nretry.backoff.ms=7\n")
-    assert (
-        command("profile", "create", "a", "-X", "client.id=profile", "-X", "retry.backoff.ms=5", "-X", "request.timeout.ms=3").status == 0
-    )
+    settings = [word for each in ("client.id=profile", "retry.backoff.ms=5", "request.timeout.ms=3") for word in ("-X", each)]
+    assert command("profile", "create", "a", *settings).status == 0
     found: list[dict[str, str]] = []
 
     @click.command(context_settings=CONTEXT_SETTINGS)

@@ -415,8 +415,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "file-beats-command-line",
         "cli/client_command.py",
-        "return (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)",
-        "return (*settings, *context.meta.get(_SETTINGS_OF_FILES, ()))",
+        "given = (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)",
+        "given = (*settings, *context.meta.get(_SETTINGS_OF_FILES, ()))",
         "-X does not go before a file of settings.",
         "cli/test_shared_options.py",
     ),
