@@ -17,6 +17,7 @@ OF_JVM = ("acls", "client-metrics", "delegation-tokens", "quotas")
 OURS = (
     "api-versions",
     "cluster",
+    "completion",
     "configs",
     "consume",
     "elections",

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Edit, Mutant
 
 _RANGES: Final = "cli/test_ranges.py"
+_COMPLETION: Final = "cli/test_completion.py"
 _PROFILES: Final = "cli/test_profiles.py"
 _PRODUCING: Final = "cli/test_producing.py"
 
@@ -269,5 +270,38 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "",
         "A profile that is deleted is in use no more.",
         f"{_PROFILES} -k is_in_use",
+    ),
+    # -- completion -----------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "completion-by-the-words-of-bash",
+        "cli/completion.py",
+        'if "COMP_LINE" not in os.environ:',
+        'if "COMP_WORDS" in os.environ:',
+        "-b HOST:PORT is understood although bash parts it at the colon.",
+        f"{_COMPLETION} -k brokers_of_the_line",
+    ),
+    Mutant(
+        "completion-waits-as-a-command",
+        "cli/completion.py",
+        '    chosen |= {"default.api.timeout.ms": _DEADLINE_MS, "request.timeout.ms": _DEADLINE_MS}\n',
+        "",
+        "Whoever presses a key does not wait for brokers that do not answer.",
+        f"{_COMPLETION} -k short_deadline",
+    ),
+    Mutant(
+        "completion-says-what-is-wrong",
+        "cli/completion.py",
+        "        except Exception:",
+        "        except KeyError:",
+        "Brokers that cannot be reached print nothing into the line that is being typed.",
+        f"{_COMPLETION} -k without_brokers",
+    ),
+    Mutant(
+        "completion-loads-every-command",
+        "cli/completion.py",
+        '        if incomplete.startswith("-"):\n            return',
+        "        if True:\n            return",
+        "Completing the name of a command loads none.",
+        f"{_COMPLETION} -k loads_none",
     ),
 )

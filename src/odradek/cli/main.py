@@ -9,10 +9,14 @@ What goes wrong is one line on standard error, `odradek COMMAND: what is wrong; 
 
 from __future__ import annotations
 
+import os
 import sys
 
 from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood
 from odradek.cli.kafka_flags import command_of_script, first_words_of_script
+
+COMPLETING = "_ODRADEK_COMPLETE"
+"""The environment variable by which a shell asks for completions; see `completion`."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "Run a broker."),
@@ -37,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "acls": ("odradek.cli.acls", "Show, add and remove access rules."),
     "delegation-tokens": ("odradek.cli.delegation_tokens", "Create, renew, expire and show tokens."),
     "profile": ("odradek.cli.profile", "Keep settings of clients under names."),
+    "completion": ("odradek.cli.completion", "Print a script that completes command lines."),
 }
 """Command -> (module, summary)."""
 
@@ -53,6 +58,10 @@ def usage() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; returns the exit status."""
+    if instruction := os.environ.get(COMPLETING):
+        from odradek.cli.completion import complete
+
+        return complete(instruction)
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments:
         print(usage(), file=sys.stderr)
