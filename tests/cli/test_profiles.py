@@ -94,6 +94,8 @@ def test_which_profile_is_in_use(folder: Path, command: Command) -> None:
     assert command("profile", "use", "b").status == 0
     assert "b:1" in command("profile", "show").out
     assert command("profile", "delete", "b").out == "Deleted profile b; no profile is in use now.\n"
+    assert profiles.in_use() is None
+    command("profile", "use", "a")
     assert command("profile", "use", "--none").out == "No profile is in use now.\n"
     assert profiles.in_use() is None
     command("profile", "use", "a")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.shell_completion import (
@@ -147,9 +147,8 @@ def _groups(context: click.Context) -> list[str]:
         return sorted(group.group_id for group in admin.list_groups())
 
 
-def _admin(given: Mapping[str, object]) -> Admin:
-    settings = given.get("settings")
-    chosen = client_settings(str(given["bootstrap"]), tuple(map(str, settings)) if isinstance(settings, tuple) else ())
+def _admin(given: Mapping[str, Any]) -> Admin:
+    chosen = client_settings(given["bootstrap"], given.get("settings") or ())
     chosen |= {"default.api.timeout.ms": _DEADLINE_MS, "request.timeout.ms": _DEADLINE_MS}
     return Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG})
 

@@ -59,9 +59,9 @@ def usage() -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; returns the exit status."""
     if instruction := os.environ.get(COMPLETING):
-        from odradek.cli.completion import complete
+        from importlib import import_module
 
-        return complete(instruction)
+        return int(import_module(COMMANDS["completion"][0]).complete(instruction))
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments:
         print(usage(), file=sys.stderr)

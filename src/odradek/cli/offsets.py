@@ -115,10 +115,10 @@ def _requests(asked: list[tuple[TopicPartition, OffsetSpec | int]]) -> list[dict
     requests: list[dict[TopicPartition, OffsetSpec | int]] = []
     for partition, spec in asked:
         free = next((request for request in requests if partition not in request), None)
-        if free is None:
-            free = {}
-            requests.append(free)
-        free[partition] = spec
+        if free is not None:
+            free[partition] = spec
+        else:
+            requests.append({partition: spec})
     return requests
 
 
