@@ -62,6 +62,24 @@ MISTAKES = (
         2,
         f"odradek produce: --transactional-id a: transactional.id says b; {PRODUCE}",
     ),
+    # -- what is not there ------------------------------------------------------------------------------------------------------------
+    Mistake(
+        "log-dirs describe --broker-list 9",
+        1,
+        "odradek log-dirs: BROKER_NOT_AVAILABLE: broker 9 is not in the cluster, which has 1; `odradek cluster list-endpoints` shows the "
+        "brokers",
+    ),
+    Mistake(
+        "configs describe --broker 9",
+        1,
+        "odradek configs: BROKER_NOT_AVAILABLE: broker 9 is not in the cluster; `odradek cluster list-endpoints` shows the brokers",
+    ),
+    Mistake(
+        "transactions find-hanging --broker-id 9",
+        1,
+        "odradek transactions: BROKER_NOT_AVAILABLE: broker 9 is not in the cluster; `odradek cluster list-endpoints` shows the brokers",
+    ),
+    Mistake("delete-records there:0:99", 1, "odradek delete-records: there-0: OFFSET_OUT_OF_RANGE: <*>; `odradek offsets` shows the ends"),
     # -- offsets ----------------------------------------------------------------------------------------------------------------------
     Mistake("offsets -t there:7:0", 1, "odradek offsets: topic there has no partition 7"),
     Mistake(

@@ -271,6 +271,23 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A profile that is deleted is in use no more.",
         f"{_PROFILES} -k is_in_use",
     ),
+    # -- what is not there ----------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "hanging-of-no-broker-is-none",
+        "cli/transactions.py",
+        "    if not found and broker_id not in {",
+        "    if False and broker_id not in {",
+        "A broker that is not there has no transactions, hanging or not, and that is said.",
+        "cli/test_mistakes_reading.py",
+    ),
+    Mutant(
+        "start-a-broker-that-is-not-in-the-cluster",
+        "cli/client_command.py",
+        'if error.code is ErrorCode.BROKER_NOT_AVAILABLE and _NOT_IN_THE_CLUSTER in (error.message or ""):',
+        "if error.code is ErrorCode.NONE:",
+        "Who names a broker that the cluster has not is told which it has.",
+        "cli/test_mistakes_reading.py",
+    ),
     # -- completion -----------------------------------------------------------------------------------------------------------------------
     Mutant(
         "completion-by-the-words-of-bash",

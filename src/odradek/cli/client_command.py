@@ -30,21 +30,32 @@ CONTEXT_SETTINGS: Final = {"help_option_names": _HELP_OPTIONS}
 
 _WAYS_OUT: Final[dict[ErrorCode, str]] = {
     ErrorCode.BROKER_NOT_AVAILABLE: "`odradek start` starts one, -b HOST:PORT names another",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "tokens need a connection that is authenticated, by SASL or TLS",
+    ErrorCode.GROUP_ID_NOT_FOUND: "`odradek groups list` shows all",
     ErrorCode.INVALID_CONFIG: "`odradek topics config TOPIC --all` shows keys and values",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'",
     ErrorCode.INVALID_UPDATE_VERSION: "`odradek features describe` shows the levels there are",
     ErrorCode.MESSAGE_TOO_LARGE: "`odradek topics config TOPIC --set max.message.bytes=N` moves the limit of a topic",
     ErrorCode.NON_EMPTY_GROUP: "stop its members first",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`odradek offsets` shows the ends",
+    ErrorCode.SECURITY_DISABLED: "authorizer.class.name of the brokers sets one",
     ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` shows all",
     ErrorCode.UNSUPPORTED_VERSION: "an older broker, or a controller's port? -b HOST:PORT names a listener for clients",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics describe` shows topics and partitions",
+    ErrorCode.VOTER_NOT_FOUND: "`odradek quorum describe --replication` shows the voters",
 }
 """What to do about an error, for a person at the command line."""
+
+_NOT_IN_THE_CLUSTER: Final = "is not in the cluster"
+"""Some brokers answer, and the one that was named is none of theirs."""
 
 
 def explained(error: KafkaError) -> KafkaError:
     """The error with a way out, where there is one to tell."""
     way_out = _WAYS_OUT.get(error.code)
+    if error.code is ErrorCode.BROKER_NOT_AVAILABLE and _NOT_IN_THE_CLUSTER in (error.message or ""):
+        way_out = "`odradek cluster list-endpoints` shows the brokers"
     if way_out is None:
         return error
     return KafkaError(error.code, with_way_out(error.message, way_out) if error.message else way_out)
