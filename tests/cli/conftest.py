@@ -7,6 +7,7 @@ import io
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -55,8 +56,11 @@ def _loggers() -> list[str]:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
-    """Runs `odradek` in this process with some standard input."""
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Command]:
+    """Runs `odradek` in this process with some standard input, and without the profiles of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", f"{tmp_path}/config")
+    for name in ("ODRADEK_PROFILE", "ODRADEK_BOOTSTRAP_SERVER"):
+        monkeypatch.delenv(name, raising=False)
 
     def started(_: object) -> None:
         raise AssertionError("a broker has been started that should have refused; it would run until a signal")

@@ -62,6 +62,7 @@ def played(text: str, bootstrap: str, folder: Path) -> str:
             **os.environ,
             "ODRADEK_BOOTSTRAP_SERVER": bootstrap,
             "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "XDG_CONFIG_HOME": f"{folder}/config",
             "PYTHONUNBUFFERED": "1",
             "COLUMNS": "120",
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, cast
@@ -13,9 +14,11 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.cli import consume, produce, start
+from odradek.cli import produce, start
 from odradek.cli.client_command import unescape
+from odradek.cli.record_formats import template_formatter
 from odradek.cli.record_json import json_line
+from odradek.cli.record_lines import runs
 from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.types import ConsumerRecord
@@ -144,10 +147,10 @@ def test_json_keeps_null_apart_from_empty() -> None:
 
 
 def test_a_format_prints_each_part() -> None:
-    render = consume.template_formatter(unescape("%t/%p/%o/%T [%k|%K] [%s|%S] %h 100%%\\n"))
+    render = template_formatter(unescape("%t/%p/%o/%T [%k|%K] [%s|%S] %h 100%%\\n"))
     assert render(RECORD) == "t/3/7/11 [|-1] [Grüße|7] h=1,none=NULL 100%\n".encode()
-    assert consume.template_formatter(b"%%s")(RECORD) == b"%s"
-    assert consume.template_formatter(b"%%%s")(RECORD) == "%Grüße".encode()
+    assert template_formatter(b"%%s")(RECORD) == b"%s"
+    assert template_formatter(b"%%%s")(RECORD) == "%Grüße".encode()
 
 
 def test_escapes_stand_for_bytes() -> None:
@@ -176,9 +179,9 @@ class Dribble(io.RawIOBase):
 def test_a_delimiter_separates_wherever_it_lies(size: int, delimiter: bytes) -> None:
     records = [b"one", b"", b"-", b"--", b"four\n"[:4]]
     stream = cast("IO[bytes]", Dribble(delimiter.join(records), size))
-    assert list(produce.split(stream, delimiter, None)) == records
+    assert list(chain.from_iterable(runs(stream, delimiter))) == records
     stream = cast("IO[bytes]", Dribble(delimiter.join([*records, b""]), size))
-    assert list(produce.split(stream, delimiter, None)) == records
+    assert list(chain.from_iterable(runs(stream, delimiter))) == records
 
 
 def test_what_is_refused_among_thousands_ends_it_with_1(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:
@@ -373,9 +376,11 @@ def test_what_is_announced_can_be_connected_to(host: str, shown: str, address: s
         BoundListener(Listener("C", "controller", "localhost", 0), 4710, []),
         BoundListener(Listener("PLAINTEXT", "broker", host, 0), 4711, []),
     ]
-    config = cast(BrokerConfig, SimpleNamespace(node_id=5, log_dirs=["/data"]))
+    config = cast(BrokerConfig, SimpleNamespace(node_id=5, log_dirs=["/data"], advertised_listeners=[]))
     start.announce(cast("start.Broker", SimpleNamespace(bound_listeners=bound, config=config, start_seconds=0.25)))
-    assert capsys.readouterr().out.splitlines() == [
+    said = capsys.readouterr()
+    assert (said.err == "") == (host == "localhost")
+    assert said.out.splitlines() == [
         "Odradek is ready (node 5, started in 0.25 s)",
         "  listener  C://localhost:4710",
         f"  listener  PLAINTEXT://{shown}:4711",

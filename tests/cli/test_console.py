@@ -14,6 +14,7 @@ from odradek.base.errors import OdradekError
 from odradek.cli import consume
 from odradek.cli.console_formatter import Undecodable, console_formatter
 from odradek.cli.console_reader import Line, line_parser, lines
+from odradek.cli.progress import Meter
 from odradek.client import Admin, ConsumerRecord, NewTopic
 from tests.cli.conftest import Command
 
@@ -216,6 +217,6 @@ def test_the_pause_is_measured_from_the_last_record(monkeypatch: pytest.MonkeyPa
             return [RECORD]
 
     monkeypatch.setattr(consume.time, "monotonic", lambda: now[0])
-    consume._Printer(lambda record: record.value, None, 1000, skip_errors=False).run(Slow(), None)  # type: ignore[arg-type]
+    consume._Printer(lambda record: record.value, None, 1000, skip_errors=False, meter=Meter()).run(Slow(), None)  # type: ignore[arg-type]
     assert capsysbinary.readouterr().out == b"vvvvv"
     assert now == [5.5]

@@ -608,17 +608,20 @@ MISTAKES = (
     Mistake(
         "consume -t only -o middle",
         2,
-        f"odradek consume: -o middle: this must be beginning, end, N, -N or s@MILLISECONDS; {SEE.format('consume')}",
+        "odradek consume: -o middle: this must be beginning, end, N, +N, -N, <*>TIME, or a range of two of them, START:END; "
+        + SEE.format("consume"),
     ),
     Mistake(
         "consume -t only -o s@noon",
         2,
-        f"odradek consume: -o s@noon: this must be beginning, end, N, -N or s@MILLISECONDS; {SEE.format('consume')}",
+        "odradek consume: -o s@noon: a time is 2023-11-14 or 2023-11-14T22:13:20 (UTC without a zone), -2h or -1d12h, or milliseconds "
+        "since 1970; " + SEE.format("consume"),
     ),
     Mistake(
         "consume -t only -o 99999999999999999999",
         2,
-        "odradek consume: -o 99999999999999999999: this must be beginning, end, N, -N or s@MILLISECONDS; " + SEE.format("consume"),
+        "odradek consume: -o 99999999999999999999: this must be beginning, end, N, +N, -N, <*>TIME, or a range of two of them, START:END; "
+        + SEE.format("consume"),
     ),
     Mistake(
         "consume -t only -c 0",

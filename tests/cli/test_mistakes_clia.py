@@ -37,13 +37,17 @@ MISTAKES = (
     ),
     Mistake("groups list --consumer --share", 2, f"odradek groups: --consumer excludes --share; {SEE.format('groups list')}"),
     Mistake("groups delete", 2, f"odradek groups: one of GROUP, --all-groups is needed; {SEE.format('groups delete')}"),
-    Mistake("groups delete none", 1, "odradek groups: none: GROUP_ID_NOT_FOUND: Group none not found."),
+    Mistake("groups delete none", 1, "odradek groups: none: GROUP_ID_NOT_FOUND: Group none not found; <*>"),
     Mistake("groups delete none --execute", 1, "odradek groups: none: GROUP_ID_NOT_FOUND<*>"),
     Mistake("groups delete-offsets g", 2, f"odradek groups: Missing option '--topic'; {SEE.format('groups delete-offsets')}"),
     Mistake(
         "groups delete-offsets g h --topic t", 2, f"odradek groups: one GROUP at a time, not g and h; {SEE.format('groups delete-offsets')}"
     ),
-    Mistake("groups delete-offsets none --topic t", 1, "odradek groups: GROUP_ID_NOT_FOUND: Group none not found."),
+    Mistake(
+        "groups delete-offsets none --topic t",
+        1,
+        "odradek groups: GROUP_ID_NOT_FOUND: Group none not found; <*>",
+    ),
     Mistake(
         "groups delete-offsets g --topic t:0,x",
         2,
@@ -228,7 +232,7 @@ MISTAKES = (
         f"odradek client-metrics: --interval soon: this must be a number of milliseconds; {SEE.format('client-metrics alter')}",
     ),
     # -- acls -------------------------------------------------------------------------------------------------------------------------
-    Mistake("acls list", 1, "odradek acls: SECURITY_DISABLED: No Authorizer is configured."),
+    Mistake("acls list", 1, "odradek acls: SECURITY_DISABLED: No Authorizer is configured; authorizer.class.name of the brokers sets one"),
     Mistake(
         "acls add --allow-principal User:a",
         2,
@@ -248,7 +252,11 @@ MISTAKES = (
         f"odradek acls: <*>'match' is not one of 'literal', 'prefixed'; {SEE.format('acls add')}",
     ),
     # -- delegation-tokens ------------------------------------------------------------------------------------------------------------
-    Mistake("delegation-tokens create", 1, "odradek delegation-tokens: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: creating a delegation token"),
+    Mistake(
+        "delegation-tokens create",
+        1,
+        "odradek delegation-tokens: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: creating<*>; tokens need <*>",
+    ),
     Mistake(
         "delegation-tokens renew --hmac '?'",
         2,

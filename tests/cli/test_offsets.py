@@ -95,3 +95,16 @@ def test_every_spec_has_name_and_number() -> None:
     for text in ("-7", "LATEST", "", "1e3", "--1"):
         with pytest.raises(click.UsageError, match="Malformed time argument"):
             parse_spec(text)
+
+
+def test_a_partition_may_have_a_time_of_its_own(bootstrap: str, command: Command) -> None:
+    typed = ("-t", f"one:0:{T0 + 1}", "-t", "one:0:earliest", "-t", "other:3:2023-11-14T22:13:20Z", "-t", "one:0:-1")
+    answer = command("offsets", *typed, "-J", "-b", bootstrap)
+    assert (answer.status, answer.err) == (0, "")
+    found = [(row["topic"], row["partition"], row["offset"]) for row in json.loads(answer.out)]
+    assert sorted(found, key=str) == [("one", 0, 0), ("one", 0, 1), ("one", 0, 3), ("other", 3, None)]
+
+
+def test_topics_may_be_named_one_by_one(bootstrap: str, command: Command) -> None:
+    answer = command("offsets", "-t", "one", "-t", "other", "-p", "0", "-J", "-b", bootstrap)
+    assert [(row["topic"], row["partition"]) for row in json.loads(answer.out)] == [("one", 0), ("other", 0)]

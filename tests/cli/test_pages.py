@@ -17,6 +17,7 @@ OF_JVM = ("acls", "client-metrics", "delegation-tokens", "quotas")
 OURS = (
     "api-versions",
     "cluster",
+    "completion",
     "configs",
     "consume",
     "elections",
@@ -25,6 +26,7 @@ OURS = (
     "offsets",
     "perf",
     "produce",
+    "profile",
     "quorum",
     "reassign",
     "storage",

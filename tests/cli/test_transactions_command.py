@@ -17,6 +17,8 @@ from tests.cli.conftest import Command
 
 T, U = TopicPartition("t", 0), TopicPartition("t", 1)
 
+NOBODY = "transactional id nobody; `odradek transactions list` shows all"
+
 
 def producer(producer_id: int, start: int | None, last: int = 100) -> ProducerState:
     return ProducerState(producer_id, 0, 0, last, 0, start)
@@ -56,7 +58,10 @@ def test_an_open_transaction_is_shown(bootstrap: str, command: Command) -> None:
     assert (row["transactional_id"], row["coordinator"], row["transaction_state"]) == ("transfer", 1, "Ongoing")
     answer = command("transactions", "describe", "transfer", "nobody", *at)
     (described,) = json.loads(answer.out)
-    assert (answer.status, answer.err) == (1, "odradek transactions: nobody: TRANSACTIONAL_ID_NOT_FOUND: transactional id nobody\n")
+    assert (answer.status, answer.err) == (
+        1,
+        f"odradek transactions: nobody: TRANSACTIONAL_ID_NOT_FOUND: {NOBODY}\n",
+    )
     assert (described["topic_partitions"], described["producer_id"]) == (["orders-0"], row["producer_id"])
     assert 0 <= described["transaction_duration_ms"] < 60_000
     (wrote,) = json.loads(command("transactions", "describe-producers", "--topic", "orders", "--partition", "0", *at).out)
@@ -85,7 +90,11 @@ def test_a_transaction_is_ended_when_told_to(bootstrap: str, command: Command) -
     assert done == (0, "Ended the transaction of ending and fenced its producer.\n", "")
     assert state() != "Ongoing"
     missing = command("transactions", "force-terminate", "nobody", "--execute", "-b", bootstrap)
-    assert missing == (1, "", "odradek transactions: TRANSACTIONAL_ID_NOT_FOUND: transactional id nobody\n")
+    assert missing == (
+        1,
+        "",
+        f"odradek transactions: TRANSACTIONAL_ID_NOT_FOUND: {NOBODY}\n",
+    )
 
 
 def test_a_transaction_of_a_partition_is_aborted_when_told_to(bootstrap: str, command: Command) -> None:

@@ -10,15 +10,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- consume ------------------------------------------------------------------------------------------------------------------------
     Mutant(
         "exit-at-the-first-end",
-        "cli/consume.py",
-        "return all(self._consumer.position(partition) >= end",
-        "return any(self._consumer.position(partition) >= end",
+        "cli/seeking.py",
+        "return not self._open\n",
+        "return bool(done) or not self._open\n",
         "-e waits for the end of every partition, not of one.",
         "cli/test_commands.py",
     ),
     Mutant(
         "exit-shows-what-came-later",
-        "cli/consume.py",
+        "cli/seeking.py",
         "if record.offset < self._ends[",
         "if record.offset <= self._ends[",
         "-e prints what was there when the command began, and nothing that comes meanwhile.",
@@ -26,25 +26,25 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "tail-below-the-start",
-        "cli/consume.py",
-        "max(first[partition], last[partition] - number)",
-        "last[partition] - number",
+        "cli/ranges.py",
+        "return max(log.first, log.last - wanted.number)",
+        "return log.last - wanted.number",
         "-o -N begins at the first record where there are fewer than N.",
         "cli/test_commands.py cli/test_mistakes.py",
     ),
     Mutant(
         "tail-of-one-too-many",
-        "cli/consume.py",
-        "max(first[partition], last[partition] - number)",
-        "max(first[partition], last[partition] - number - 1)",
+        "cli/ranges.py",
+        "return max(log.first, log.last - wanted.number)",
+        "return max(log.first, log.last - wanted.number - 1)",
         "-o -N begins N records before the end.",
         "cli/test_commands.py",
     ),
     Mutant(
         "no-record-of-that-time-is-the-beginning",
-        "cli/consume.py",
-        "ends[partition] if found is None else found.offset",
-        "0 if found is None else found.offset",
+        "cli/ranges.py",
+        "return log.last if log.start_time is None else log.start_time",
+        "return log.first if log.start_time is None else log.start_time",
         "-o s@MS begins at the end of a partition without a record of that time or later.",
         "cli/test_commands.py",
     ),
@@ -58,9 +58,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "an-offset-beyond-the-end-starts-over",
-        "cli/consume.py",
-        "            consumer.seek(partition, nearest)",
-        "            consumer.seek(partition, number)",
+        "cli/seeking.py",
+        "        consumer.seek(partition, start)",
+        "        consumer.seek(partition, asked)",
         "An offset beyond the end does not print the partition from its beginning.",
         "cli/test_endings.py",
     ),
@@ -74,7 +74,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "percent-signs-are-doubled",
-        "cli/consume.py",
+        "cli/record_formats.py",
         'piece.replace(b"\\xff\\xfe", b"%")',
         'piece.replace(b"\\xff\\xfe", b"%%")',
         "%% prints one percent sign.",
@@ -91,7 +91,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- produce ------------------------------------------------------------------------------------------------------------------------
     Mutant(
         "the-last-acknowledgements-are-not-looked-at",
-        "cli/produce.py",
+        "cli/sending.py",
         """        self._producer.flush()
         for future in self._pending:
             future.result()""",
@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "failures-of-early-records-are-dropped",
-        "cli/produce.py",
+        "cli/sending.py",
         """                future.result()
             else:""",
         """                pass
@@ -111,7 +111,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a-failure-between-two-looks",
-        "cli/produce.py",
+        "cli/sending.py",
         "        self._pending = waiting\n",
         "        self._pending = [future for future in waiting if not future.done()]\n",
         "A record whose failure comes while the others are looked at is not forgotten.",
@@ -119,16 +119,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a-line-without-an-end-is-lost",
-        "cli/produce.py",
+        "cli/record_lines.py",
         """    if rest:
-        yield rest""",
+        yield [rest]""",
         "",
         "The last line of a file needs no newline.",
         "cli/test_commands.py",
     ),
     Mutant(
         "delimiters-across-blocks",
-        "cli/produce.py",
+        "cli/record_lines.py",
         "        parts = (rest + block).split(delimiter)\n",
         "        parts = block.split(delimiter)\n        parts[0] = rest + parts[0]\n",
         "A delimiter of several bytes that lies across two reads separates records.",
@@ -136,7 +136,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "empty-keys-stay-empty",
-        "cli/produce.py",
+        "cli/record_lines.py",
         "return key or None, value or None",
         "return key, value or None",
         "-Z makes empty keys null.",
@@ -144,7 +144,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "the-last-delimiter-parts-the-key",
-        "cli/produce.py",
+        "cli/record_lines.py",
         "key, _, value = record.partition(",
         "key, _, value = record.rpartition(",
         "The first delimiter of a line separates key and value.",
@@ -152,7 +152,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "keyed-records-go-anywhere",
-        "cli/produce.py",
+        "cli/sending.py",
         "partition=line.partition if self._partition is None else self._partition,",
         "partition=line.partition,",
         "-p also holds for records with keys or headers.",
@@ -160,9 +160,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "one-record-too-many",
-        "cli/produce.py",
-        "if number == count:",
-        "if count is not None and number > count:",
+        "cli/record_lines.py",
+        "yield run if left is None else run[:left]",
+        "yield run if left is None else run[: left + 1]",
         "-c N writes N records.",
         "cli/test_commands.py",
     ),
@@ -284,7 +284,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "quiet-speaks",
         "cli/start.py",
-        "on_ready=None if options.quiet else announce",
+        "on_ready=warn if options.quiet else announce",
         "on_ready=announce",
         "--quiet prints nothing but warnings and errors.",
         "cli/test_endings.py -k quiet",
@@ -366,7 +366,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "early-failure-forgotten",
-        "cli/produce.py",
+        "cli/sending.py",
         "            if future.done():\n                future.result()\n            else:\n                waiting.append(future)\n",
         "            if not future.done():\n                waiting.append(future)\n",
         "`produce` ends with status 0 although records failed before the last thousand.",
@@ -415,8 +415,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "file-beats-command-line",
         "cli/client_command.py",
-        "return (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)",
-        "return (*settings, *context.meta.get(_SETTINGS_OF_FILES, ()))",
+        "given = (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)",
+        "given = (*settings, *context.meta.get(_SETTINGS_OF_FILES, ()))",
         "-X does not go before a file of settings.",
         "cli/test_shared_options.py",
     ),
@@ -438,7 +438,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "member-gives-up-before-it-is-assigned",
-        "cli/consume.py",
+        "cli/seeking.py",
         "return bool(assigned) and all(",
         "return all(",
         "`consume -G g -e` ends with nothing read.",
@@ -447,7 +447,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "member-begins-at-the-beginning",
         "cli/consume.py",
-        '"earliest" if start[0] == "beginning" else "latest"',
+        '"earliest" if wanted.start.kind == "beginning" else "latest"',
         '"earliest"',
         "`consume -G g -o end` prints everything.",
         "cli/test_commands.py -k member_of_a_group",

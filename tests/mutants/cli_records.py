@@ -68,7 +68,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "console-lines-before-a-mistake-are-lost",
-        "cli/produce.py",
+        "cli/sending.py",
         "                self.finish()\n                raise",
         "                raise",
         "What was read before a line that cannot be parsed is written.",
@@ -77,8 +77,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "console-starts-at-the-beginning",
         "cli/consume.py",
-        '"end" if console and not from_beginning else "beginning"',
-        '"beginning"',
+        "default = END if console and not from_beginning else BEGINNING",
+        "default = BEGINNING",
         "kafka-console-consumer starts at the end, unless told otherwise.",
         _TESTS,
     ),
@@ -117,7 +117,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "json-time-is-now",
-        "cli/produce.py",
+        "cli/sending.py",
         "            timestamp=line.timestamp,\n",
         "",
         "A record keeps its timestamp.",

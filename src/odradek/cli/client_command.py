@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
+from odradek.cli import profiles
 from odradek.cli.help_page import misunderstood, with_way_out
 from odradek.cli.kafka_flags import as_subcommand
+from odradek.cli.kcat_flags import meant_by
 from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.validators import parse_host_port
 
@@ -20,27 +23,39 @@ _IMPATIENCE_MS = "5000"
 """A person waits: give up on a broker that cannot be reached, or does not answer, sooner than a program would."""
 
 _SETTINGS_OF_FILES: Final = "odradek.settings"
+_PROFILE: Final = "odradek.profile"
 
 _HELP_OPTIONS: Final = ["-h", "--help"]
 CONTEXT_SETTINGS: Final = {"help_option_names": _HELP_OPTIONS}
 
 _WAYS_OUT: Final[dict[ErrorCode, str]] = {
     ErrorCode.BROKER_NOT_AVAILABLE: "`odradek start` starts one, -b HOST:PORT names another",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "tokens need a connection that is authenticated, by SASL or TLS",
+    ErrorCode.GROUP_ID_NOT_FOUND: "`odradek groups list` shows all",
     ErrorCode.INVALID_CONFIG: "`odradek topics config TOPIC --all` shows keys and values",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'",
     ErrorCode.INVALID_UPDATE_VERSION: "`odradek features describe` shows the levels there are",
     ErrorCode.MESSAGE_TOO_LARGE: "`odradek topics config TOPIC --set max.message.bytes=N` moves the limit of a topic",
     ErrorCode.NON_EMPTY_GROUP: "stop its members first",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`odradek offsets` shows the ends",
+    ErrorCode.SECURITY_DISABLED: "authorizer.class.name of the brokers sets one",
     ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` shows all",
     ErrorCode.UNSUPPORTED_VERSION: "an older broker, or a controller's port? -b HOST:PORT names a listener for clients",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics describe` shows topics and partitions",
+    ErrorCode.VOTER_NOT_FOUND: "`odradek quorum describe --replication` shows the voters",
 }
 """What to do about an error, for a person at the command line."""
+
+_NOT_IN_THE_CLUSTER: Final = "is not in the cluster"
+"""Some brokers answer, and the one that was named is none of theirs."""
 
 
 def explained(error: KafkaError) -> KafkaError:
     """The error with a way out, where there is one to tell."""
     way_out = _WAYS_OUT.get(error.code)
+    if error.code is ErrorCode.BROKER_NOT_AVAILABLE and _NOT_IN_THE_CLUSTER in (error.message or ""):
+        way_out = "`odradek cluster list-endpoints` shows the brokers"
     if way_out is None:
         return error
     return KafkaError(error.code, with_way_out(error.message, way_out) if error.message else way_out)
@@ -60,6 +75,8 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
         result = command.main(args=arguments, prog_name=name, standalone_mode=False)
     except click.UsageError as error:
         problem = " ".join(error.format_message().split())
+        if isinstance(error, click.NoSuchOption):
+            problem = problem.removesuffix(".") + meant_by(error.option_name)
         return misunderstood(name, problem, error.ctx.command_path if error.ctx is not None else None)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
@@ -90,6 +107,16 @@ def server_options(function: F) -> F:
 
 
 def _server_options(function: F, spellings: tuple[str, ...]) -> F:
+    profile = click.option(
+        "--profile",
+        envvar="ODRADEK_PROFILE",
+        show_envvar=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_keep_profile,
+        metavar="NAME",
+        help="Settings of `odradek profile`; '' for none. The one in use when left out and -b is, too.",
+    )
     bootstrap = click.option(
         "-b",
         "--bootstrap-server",
@@ -98,6 +125,7 @@ def _server_options(function: F, spellings: tuple[str, ...]) -> F:
         show_default=True,
         envvar="ODRADEK_BOOTSTRAP_SERVER",
         show_envvar=True,
+        is_eager=True,
         callback=_checked_servers,
         metavar="HOST:PORT[,...]",
         help="Brokers to ask first.",
@@ -111,7 +139,7 @@ def _server_options(function: F, spellings: tuple[str, ...]) -> F:
         metavar="KEY=VALUE",
         help="A client configuration under Kafka's name; may be repeated.",
     )
-    return bootstrap(settings(function))
+    return bootstrap(settings(profile(function)))
 
 
 def connection_options_with(*spellings: str, settings: tuple[str, ...] = ()) -> Callable[[F], F]:
@@ -181,8 +209,45 @@ def _read_settings(context: click.Context, _: click.Parameter, files: tuple[Path
     context.meta[_SETTINGS_OF_FILES] = tuple(found)
 
 
+def settings_file_option(function: F) -> F:
+    """`-F FILE` as the parameter `from_file`, what stands in the file."""
+
+    def read(_: click.Context, __: click.Parameter, file: Path | None) -> dict[str, str]:
+        return read_properties(file, (), "-F")
+
+    option = click.option(
+        "--command-config",
+        "-F",
+        "from_file",
+        callback=read,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A properties file with client configurations; -X goes before it.",
+    )
+    return option(function)
+
+
+def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    context.meta[_PROFILE] = name
+
+
 def _with_files(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> tuple[str, ...]:
-    return (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)
+    given = (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)
+    return (*_of_profile(context, any(each.partition("=")[0].strip() == profiles.SERVERS for each in given)), *given)
+
+
+def _of_profile(context: click.Context, servers_given: bool) -> Iterator[str]:
+    """The settings of the profile: of the one that is named, else of the one in use, unless the brokers are named in another way. That
+    one's passwords are for its own brokers.
+    """
+    named: str | None = context.meta.get(_PROFILE)
+    source = context.get_parameter_source("bootstrap")
+    if named is None and (servers_given or source != ParameterSource.DEFAULT):
+        return
+    name = profiles.in_use() if named is None else named
+    for key, value in profiles.load(name).items() if name else ():
+        if key != profiles.SERVERS or source != ParameterSource.COMMANDLINE:
+            yield f"{key}={value}"
 
 
 def _checked_servers(_: click.Context, __: click.Parameter, servers: str) -> str:

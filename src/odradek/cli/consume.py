@@ -15,14 +15,15 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
+from odradek.cli.progress import Meter
+from odradek.cli.ranges import BEGINNING, END, parse_range
+from odradek.cli.record_formats import nothing, plain, template_formatter
 from odradek.cli.record_json import json_line
+from odradek.cli.seeking import Ends, EndsOfMember, seek
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.types import ConsumerRecord
-
-_IDLE_POLLS = 20
-"""A member that is given no partition in as many polls (10 s; a coordinator answers every 5 s) is one of more members than partitions."""
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
@@ -45,9 +46,12 @@ _IDLE_POLLS = 20
 @click.option(
     "-o",
     "--offset",
-    metavar="beginning|end|N|-N|s@MS",
-    help="Where to start: N counts from 0, -N from the end, s@ is a time in Unix milliseconds; earliest and latest say the same as "
-    "beginning, which is the default, and end, which is that of --console.",
+    "offsets",
+    multiple=True,
+    metavar="START[:END]",
+    help="Where to start, and where to end: beginning (the default), end (that of --console), N, +N from the first, -N from the end, "
+    "@TIME, or a range such as 10:20, :end, @-2h:-1h, @2023-11-14:1d (UTC without a zone). kcat's s@MS and e@MS are a start and an end; "
+    "may be given twice for them.",
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o beginning.")
 @click.option("-c", "--count", "--max-messages", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
@@ -102,7 +106,7 @@ def command(
     include: str | None,
     group: str | None,
     partitions: tuple[int, ...],
-    offset: str | None,
+    offsets: tuple[str, ...],
     from_beginning: bool,
     count: int | None,
     timeout_ms: int | None,
@@ -132,7 +136,7 @@ def command(
         raise click.UsageError("one of --topic, --include is needed" + (", not both" if topics else ""))
     if include is not None and partitions:
         raise click.UsageError("--include excludes -p")
-    if from_beginning and offset is not None:
+    if from_beginning and offsets:
         raise click.UsageError("--from-beginning excludes -o")
     if as_json and (template is not None or key_delimiter is not None):
         raise click.UsageError("-J excludes -f and -K")
@@ -155,11 +159,13 @@ def command(
     elif of_kafka or console:
         render = console_formatter(properties)
         if formatter == NO_OP:
-            render = _nothing
+            render = nothing
     else:
-        render = _plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
-    printer = _Printer(render, count, timeout_ms, skip_errors)
-    start = parse_offset(offset if offset is not None else "end" if console and not from_beginning else "beginning")
+        render = plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
+    meter = Meter(quiet=quiet or sys.stdout.isatty())
+    printer = _Printer(render, count, timeout_ms, skip_errors, meter)
+    default = END if console and not from_beginning else BEGINNING
+    wanted = parse_range(offsets, default, time.time_ns() // 1_000_000)
     chosen = client_settings(bootstrap, settings)
     if isolation_level is not None:
         chosen["isolation.level"] = isolation_level
@@ -168,28 +174,33 @@ def command(
     if group is not None or include is not None:
         if partitions:
             raise click.UsageError("-p excludes -G: the group says which partitions a member reads")
-        if start[0] not in ("beginning", "end"):
-            raise click.UsageError(f"-o {offset}: with {'-G' if group is not None else '--include'} this must be beginning or end")
-        fetching["auto.offset.reset"] = "earliest" if start[0] == "beginning" else "latest"
+        if wanted.end is not None or wanted.start.kind not in ("beginning", "end"):
+            with_ = "-G" if group is not None else "--include"
+            raise click.UsageError(f"-o {' -o '.join(offsets)}: with {with_} this must be beginning or end")
+        fetching["auto.offset.reset"] = "earliest" if wanted.start.kind == "beginning" else "latest"
         if group is None:
             fetching["enable.auto.commit"] = "false"
         fetching["group.id"] = f"console-consumer-{random.randrange(100_000)}" if group is None else group
         subscription = list(topics) if include is None else _pattern(include)
         if include is None:
             _known_partitions(chosen, topics)
-        with Consumer(fetching) as member:
+        with Consumer(fetching) as member, meter:
             member.subscribe(subscription)
             # Closing it commits what was printed.
-            printer.run(member, _EndsOfMember(member) if exit_at_end else None)
+            printer.run(member, EndsOfMember(member) if exit_at_end else None)
     else:
         reading = _chosen(_known_partitions(chosen, topics), partitions)
-        with Consumer(fetching) as consumer:
+        if exit_at_end and wanted.end is None:
+            wanted = wanted._replace(end=END)
+        with Consumer(fetching) as consumer, meter:
             consumer.assign(reading)
-            for moved in _seek(consumer, reading, start):
+            remarks, ends = seek(consumer, reading, wanted)
+            for remark in remarks:
                 if not quiet:
-                    click.echo(f"odradek consume: {moved}", err=True)
-            printer.run(consumer, _Ends(consumer, reading) if exit_at_end else None)
-        if exit_at_end and not quiet and sys.stderr.isatty():
+                    click.echo(f"odradek consume: {remark}", err=True)
+            printer.run(consumer, ends)
+            at_end = ends is not None and ends.reached()
+        if at_end and not quiet and sys.stderr.isatty():
             click.echo(f"% Reached the end of {', '.join(topics)}", err=True)
     if console and not quiet:
         click.echo(f"Processed a total of {printer.printed} messages", err=True)
@@ -221,101 +232,18 @@ def _chosen(known: dict[str, list[int]], partitions: tuple[int, ...]) -> list[To
     return [TopicPartition(topic, number) for topic, numbers in known.items() for number in (sorted(set(partitions)) or numbers)]
 
 
-def parse_offset(text: str) -> tuple[str, int]:
-    """("beginning" | "end" | "offset" | "tail" | "time", number); UsageError for anything else."""
-    text = {"earliest": "beginning", "latest": "end"}.get(text, text)
-    if text in ("beginning", "end"):
-        return text, 0
-    if text.startswith("s@") and _is_offset(text[2:]):
-        return "time", int(text[2:])
-    if _is_offset(text):
-        return "offset", int(text)
-    if text.startswith("-") and _is_offset(text[1:]):
-        return "tail", int(text[1:])
-    raise click.UsageError(f"-o {text}: this must be beginning, end, N, -N or s@MILLISECONDS")
-
-
-def _is_offset(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 18  # what an int64 holds
-
-
-def _seek(consumer: Consumer, reading: list[TopicPartition], start: tuple[str, int]) -> list[str]:
-    """Remarks on the partitions that begin elsewhere, because they do not have the offset that was asked for."""
-    kind, number = start
-    remarks: list[str] = []
-    if kind == "beginning":
-        consumer.seek_to_beginning()
-    elif kind == "end":
-        consumer.seek_to_end()
-    elif kind == "offset":
-        first, last = consumer.beginning_offsets(reading), consumer.end_offsets(reading)
-        for partition in reading:
-            nearest = min(max(number, first[partition]), last[partition])
-            if nearest != number:
-                has = f"has offsets {first[partition]} to {last[partition] - 1}" if first[partition] < last[partition] else "is empty"
-                remarks.append(f"{partition.topic}-{partition.partition} {has}: reading from {nearest} instead of {number}")
-            consumer.seek(partition, nearest)
-    elif kind == "tail":
-        first, last = consumer.beginning_offsets(reading), consumer.end_offsets(reading)
-        for partition in reading:
-            consumer.seek(partition, max(first[partition], last[partition] - number))
-    else:
-        ends = consumer.end_offsets(reading)
-        for partition, found in consumer.offsets_for_times(dict.fromkeys(reading, number)).items():
-            consumer.seek(partition, ends[partition] if found is None else found.offset)
-    return remarks
-
-
-class _Ends:
-    """The ends of partitions as they were at the beginning: what comes later is not read."""
-
-    def __init__(self, consumer: Consumer, reading: list[TopicPartition]) -> None:
-        self._consumer = consumer
-        self._ends = consumer.end_offsets(reading)
-
-    def before(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """The records that were there."""
-        return [record for record in records if record.offset < self._ends[TopicPartition(record.topic, record.partition)]]
-
-    def reached(self) -> bool:
-        """Whether all of it is read."""
-        return all(self._consumer.position(partition) >= end for partition, end in self._ends.items())
-
-
-class _EndsOfMember:
-    """The ends of the partitions that a member has, as they were when it got them."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-        self._ends: dict[TopicPartition, int] = {}
-        self._idle = 0
-
-    def before(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """All of them: they are committed."""
-        return records
-
-    def reached(self) -> bool:
-        """Whether it has read what there was, or gets nothing to read."""
-        consumer = self._consumer
-        assigned = sorted(consumer.assignment())
-        self._ends |= consumer.end_offsets([partition for partition in assigned if partition not in self._ends])
-        self._idle = 0 if assigned or consumer.health().state != "stable" else self._idle + 1
-        if self._idle == _IDLE_POLLS:
-            return True
-        return bool(assigned) and all(consumer.position(partition) >= self._ends[partition] for partition in assigned)
-
-
 class _Printer:
     """Prints what a consumer reads, until there is a reason to stop."""
 
-    def __init__(self, render: Formatter, count: int | None, timeout_ms: int | None, skip_errors: bool) -> None:
+    def __init__(self, render: Formatter, count: int | None, timeout_ms: int | None, skip_errors: bool, meter: Meter) -> None:
         self.printed = 0
         self._render = render
         self._count = count
         self._timeout_ms = timeout_ms
         self._skip_errors = skip_errors
+        self._meter = meter
 
-    def run(self, consumer: Consumer, ends: _Ends | _EndsOfMember | None) -> None:
+    def run(self, consumer: Consumer, ends: Ends | EndsOfMember | None) -> None:
         """Until `count` records, the ends, or a pause of `timeout_ms`; OdradekError for a record that cannot be shown."""
         output = sys.stdout.buffer
         last = time.monotonic()
@@ -338,6 +266,7 @@ class _Printer:
             except Undecodable:
                 self._print_readable(records)
             output.flush()
+            self._meter.count(len(records))
 
     def _print_readable(self, records: Iterable[ConsumerRecord]) -> None:
         for record in records:
@@ -349,54 +278,6 @@ class _Printer:
                     sys.stdout.buffer.flush()
                     raise OdradekError(f"{where}; --skip-message-on-error goes on") from None
                 click.echo(f"odradek consume: skipped {where}", err=True)
-
-
-def _nothing(_: ConsumerRecord) -> bytes:
-    return b""
-
-
-def _plain(delimiter: bytes, key_delimiter: bytes | None) -> Formatter:
-    if key_delimiter is None:
-        return lambda record: (record.value or b"") + delimiter
-    return lambda record: (record.key or b"") + key_delimiter + (record.value or b"") + delimiter
-
-
-def template_formatter(template: bytes) -> Formatter:
-    """A formatter for kcat's -f; UsageError for an unknown directive."""
-    parts: list[bytes | Formatter] = []
-    for index, piece in enumerate(template.replace(b"%%", b"\xff\xfe").split(b"%")):
-        if index:
-            directive, piece = piece[:1].decode("latin-1"), piece[1:]
-            if directive not in _DIRECTIVES:
-                raise click.UsageError(f"-f: there is no %{directive}; there are {' '.join('%' + name for name in _DIRECTIVES)}")
-            parts.append(_DIRECTIVES[directive])
-        parts.append(piece.replace(b"\xff\xfe", b"%"))
-
-    def render(record: ConsumerRecord) -> bytes:
-        return b"".join([part if isinstance(part, bytes) else part(record) for part in parts])
-
-    return render
-
-
-def _length(content: bytes | None) -> bytes:
-    return b"-1" if content is None else str(len(content)).encode()
-
-
-def _headers(record: ConsumerRecord) -> bytes:
-    return b",".join([name.encode() + b"=" + (b"NULL" if value is None else value) for name, value in record.headers])
-
-
-_DIRECTIVES: dict[str, Formatter] = {
-    "s": lambda record: record.value or b"",
-    "S": lambda record: _length(record.value),
-    "k": lambda record: record.key or b"",
-    "K": lambda record: _length(record.key),
-    "h": _headers,
-    "t": lambda record: record.topic.encode(),
-    "p": lambda record: str(record.partition).encode(),
-    "o": lambda record: str(record.offset).encode(),
-    "T": lambda record: str(record.timestamp).encode(),
-}
 
 
 def main(arguments: list[str]) -> int:

@@ -40,7 +40,9 @@ def version_mapping(release_version: str | None) -> None:
 def _note_unserved(name: str, level: int) -> None:
     """Tells on standard error, beside Kafka's table, that Odradek formats no cluster with this level."""
     if not features.is_served(name, level):
-        click.echo(f"{name}={level} is not served by Odradek yet; it formats with {features.SERVED_LEVELS[name]}.", err=True)
+        command = " ".join(click.get_current_context().command_path.split()[:2])
+        remark = f"{name}={level} is not served by Odradek yet; it formats with {features.SERVED_LEVELS[name]}"
+        click.echo(f"{command}: {remark}", err=True)
 
 
 @click.command(name="feature-dependencies")

@@ -9,10 +9,14 @@ What goes wrong is one line on standard error, `odradek COMMAND: what is wrong; 
 
 from __future__ import annotations
 
+import os
 import sys
 
 from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood
 from odradek.cli.kafka_flags import command_of_script, first_words_of_script
+
+COMPLETING = "_ODRADEK_COMPLETE"
+"""The environment variable by which a shell asks for completions; see `completion`."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "Run a broker."),
@@ -38,6 +42,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "client-metrics": ("odradek.cli.client_metrics", "Subscribe to metrics of clients."),
     "acls": ("odradek.cli.acls", "Show, add and remove access rules."),
     "delegation-tokens": ("odradek.cli.delegation_tokens", "Create, renew, expire and show tokens."),
+    "profile": ("odradek.cli.profile", "Keep settings of clients under names."),
+    "completion": ("odradek.cli.completion", "Print a script that completes command lines."),
 }
 """Command -> (module, summary)."""
 
@@ -54,6 +60,10 @@ def usage() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; returns the exit status."""
+    if instruction := os.environ.get(COMPLETING):
+        from importlib import import_module
+
+        return int(import_module(COMMANDS["completion"][0]).complete(instruction))
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments:
         print(usage(), file=sys.stderr)
@@ -73,7 +83,9 @@ def main(arguments: list[str] | None = None) -> int:
     name = command_of_script(name)
     if name not in COMMANDS:
         if name.startswith("-"):
-            return misunderstood("odradek", f"No such option '{name}'")
+            from odradek.cli.kcat_flags import meant_by
+
+            return misunderstood("odradek", f"No such option '{name}'{meant_by(name)}")
         import difflib
 
         close = difflib.get_close_matches(name, COMMANDS, 1)

@@ -19,13 +19,21 @@ from odradek.client.admin.types.topics import OffsetSpec
 
 NAME: Final = "odradek offsets"
 _SPECS: Final = {spec.name.lower().replace("_", "-"): spec for spec in OffsetSpec}
+_QUERY: Final = re.compile(r"([a-zA-Z0-9._-]+):([0-9]{1,9}):(.+)", re.ASCII)
 _RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]+)|([0-9]*)-([0-9]*))?)?", re.ASCII)
 
 Wanted = Callable[[TopicPartition], bool]
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
-@click.option("-t", "--topic", "topics", metavar="REGEX[,...]", help="Topics whose whole name matches; all when left out.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="REGEX[,...]|TOPIC:N:TIME",
+    help="Topics whose whole name matches; all when left out. Or one partition and a time for it, as kcat's -Q. May be repeated.",
+)
 @click.option("-p", "--partitions", metavar="N,...", help="Only these partitions of the topics.")
 @click.option(
     "--topic-partitions",
@@ -35,20 +43,18 @@ Wanted = Callable[[TopicPartition], bool]
 @click.option(
     "--time",
     "moment",
-    default="latest",
-    show_default=True,
     metavar="SPEC|MS|TIME",
-    help="latest (-1), earliest (-2), max-timestamp (-3), earliest-local (-4), latest-tiered (-5), earliest-pending-upload (-6), or the "
-    "first record of a time or later: Unix milliseconds, or 2023-11-14T22:13:20 (UTC without a zone).",
+    help="latest (-1), the default, earliest (-2), max-timestamp (-3), earliest-local (-4), latest-tiered (-5), "
+    "earliest-pending-upload (-6), or the first record of a time or later: Unix milliseconds, or 2023-11-14T22:13:20 (UTC without a zone).",
 )
 @click.option("--exclude-internal-topics", "only_own", is_flag=True, help="Without Kafka's own topics.")
 @output_option
 @connection_options
 def command(
-    topics: str | None,
+    topics: tuple[str, ...],
     partitions: str | None,
     topic_partitions: str | None,
-    moment: str,
+    moment: str | None,
     only_own: bool,
     output: Output,
     bootstrap: str,
@@ -58,34 +64,62 @@ def command(
 
     A partition that has none such shows `-`. One that cannot be asked makes the exit status 1.
     """
-    if topic_partitions is not None and (topics is not None or partitions is not None):
+    if topic_partitions is not None and (topics or partitions is not None):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
-    wanted = _rules(topic_partitions) if topic_partitions is not None else _pattern_and_numbers(topics, partitions)
-    spec = parse_spec(moment)
+    queries = _queries(topics)
+    if queries and (partitions is not None or moment is not None):
+        raise click.UsageError(f"-t {topics[0]} names partition and time, which excludes --partitions and --time")
+    wanted = _rules(topic_partitions) if topic_partitions is not None else _pattern_and_numbers(",".join(topics), partitions)
+    spec = parse_spec("latest" if moment is None else moment)
     failed = 0
     rows: list[dict[str, object]] = []
     with Admin(client_settings(bootstrap, settings)) as admin:
-        names = [topic.name for topic in admin.list_topics(internal=not only_own)]
+        names = {partition.topic for partition, _ in queries} or [topic.name for topic in admin.list_topics(internal=not only_own)]
         described = admin.describe_topics(names)
         all_ = [TopicPartition(str(name), number) for name, topic in described.items() for number in topic.partitions]
-        asked = sorted(filter(wanted, all_))
-        if not asked:
+        asked = sorted(filter(wanted, all_)) if not queries else []
+        if not asked and not queries:
             raise OdradekError("Could not match any topic-partitions with the specified filters; `odradek topics list` shows what there is")
-        for partition, found in admin.try_list_offsets(dict.fromkeys(asked, spec)).items():
-            if isinstance(found, KafkaError):
-                failed += 1
-                complain(NAME, found, str(partition))
-                continue
-            rows.append(
-                {
-                    "topic": partition.topic,
-                    "partition": partition.partition,
-                    "offset": found.offset if found.offset >= 0 else None,
-                    "timestamp": found.timestamp if found.timestamp >= 0 else None,
-                }
-            )
+        for partition, _ in queries:
+            if partition not in all_:
+                raise OdradekError(f"topic {partition.topic} has no partition {partition.partition}")
+        for each in _requests(queries or [(partition, spec) for partition in asked]):
+            for partition, found in admin.try_list_offsets(each).items():
+                if isinstance(found, KafkaError):
+                    failed += 1
+                    complain(NAME, found, str(partition))
+                    continue
+                rows.append(
+                    {
+                        "topic": partition.topic,
+                        "partition": partition.partition,
+                        "offset": found.offset if found.offset >= 0 else None,
+                        "timestamp": found.timestamp if found.timestamp >= 0 else None,
+                    }
+                )
     show(rows, output)
     return 1 if failed else 0
+
+
+def _queries(topics: tuple[str, ...]) -> list[tuple[TopicPartition, OffsetSpec | int]]:
+    """What kcat's -Q asks for, if all of the topics are written in that way."""
+    found = [_QUERY.fullmatch(text) for text in topics]
+    named = [each for each in found if each is not None]
+    if named and len(named) < len(found):
+        raise click.UsageError(f"-t {named[0][0]}: TOPIC:PARTITION:TIME cannot be mixed with names of topics")
+    return [(TopicPartition(each[1], int(each[2])), parse_spec(each[3])) for each in named]
+
+
+def _requests(asked: list[tuple[TopicPartition, OffsetSpec | int]]) -> list[dict[TopicPartition, OffsetSpec | int]]:
+    """As few as can be: one asks for one offset of a partition."""
+    requests: list[dict[TopicPartition, OffsetSpec | int]] = []
+    for partition, spec in asked:
+        free = next((request for request in requests if partition not in request), None)
+        if free is not None:
+            free[partition] = spec
+        else:
+            requests.append({partition: spec})
+    return requests
 
 
 def parse_spec(text: str) -> OffsetSpec | int:
@@ -109,7 +143,7 @@ def parse_spec(text: str) -> OffsetSpec | int:
     )
 
 
-def _pattern_and_numbers(topics: str | None, partitions: str | None) -> Wanted:
+def _pattern_and_numbers(topics: str, partitions: str | None) -> Wanted:
     numbers: set[int] | None = None
     if partitions:
         if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", partitions):

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import click
 
-from odradek.base.errors import OdradekError
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
-from odradek.cli.console_reader import Line, LineParser, line_parser, lines
+from odradek.cli.console_reader import line_parser, lines
+from odradek.cli.progress import Meter
 from odradek.cli.record_json import parse_json_line
+from odradek.cli.record_lines import Shape, limit, runs
+from odradek.cli.sending import Sending, Sink
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.producer.blocking import Producer
-from odradek.client.producer.futures import RecordFuture
 
-_BLOCK = 1 << 20
-_RUN = 10_000
 _CONFIGURATION: Final = "odradek.producer"
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 F = TypeVar("F", bound=Callable[..., object])
-
-
-class Progress(Protocol):
-    """Told how many bytes have been read."""
-
-    def advance(self, size: int) -> None: ...
 
 
 _CONFIGURATIONS: Final = (
@@ -68,6 +61,12 @@ def _configuration_options(function: F) -> F:
 def _configured(context: click.Context) -> dict[str, str]:
     given = context.meta.get(_CONFIGURATION, {})
     return {key: given[flag] for flag, key, _ in _CONFIGURATIONS if flag in given}
+
+
+def _checked_rate(_: click.Context, __: click.Parameter, rate: float | None) -> float | None:
+    if rate is not None and not 0.001 <= rate <= 1_000_000:
+        raise click.BadParameter(f"{rate:g} is not in the range 0.001<=x<=1000000")
+    return rate
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
@@ -124,6 +123,21 @@ def _configured(context: click.Context) -> dict[str, str]:
     help="Each line is a record as `consume -J` writes it: key, payload, headers, timestamp and, without -p, partition.",
 )
 @click.option("--sync", is_flag=True, help="Send one record at a time, and wait for its acknowledgement.")
+@click.option(
+    "--rate", type=float, callback=_checked_rate, metavar="N", help="At most so many records a second, evenly; may be less than 1."
+)
+@click.option(
+    "--transactional-id",
+    metavar="ID",
+    help="All records are one transaction, read together or not at all; short for -X transactional.id=ID.",
+)
+@click.option(
+    "--transaction-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Commit after every N records instead of at the end; needs --transactional-id.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No remarks, progress or summary on standard error.")
 @_configuration_options
 @click.argument("whole_files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE...]")
 @connection_options_with("--producer.config", settings=("--command-property", "--producer-property"))
@@ -145,6 +159,10 @@ def command(
     reader_config: Path | None,
     as_json: bool,
     sync: bool,
+    rate: float | None,
+    transactional_id: str | None,
+    transaction_size: int | None,
+    quiet: bool,
     whole_files: tuple[Path, ...],
     bootstrap: str,
     settings: tuple[str, ...],
@@ -152,8 +170,7 @@ def command(
     """Write records to a topic.
 
     Lines of standard input, lines of the files of -l, or each FILE as one record. Returns when every record is acknowledged; the first
-    one that is not ends the command with status 1. With `-X transactional.id=ID` all of them are one transaction:
-    read together or not at all.
+    one that is not ends the command with status 1. With --transactional-id, an error and Ctrl-C abort the transaction.
     """
     if key is not None and key_delimiter is not None:
         raise click.UsageError("-k and -K exclude one another")
@@ -170,9 +187,6 @@ def command(
         raise click.UsageError("--console and --reader-property read standard input, which excludes -l and FILE")
     if as_json and (parse is not None or shaped or whole_files):
         raise click.UsageError("-J reads lines of JSON, which excludes -K, -k, -D, -H, -Z, FILE, --console and --reader-property")
-    for path in (*whole_files, *line_files):
-        path.open("rb").close()  # one that is missing is told before anything is written
-    separator = unescape("\\n" if delimiter is None else delimiter)
     chosen = client_settings(
         bootstrap,
         settings,
@@ -182,23 +196,55 @@ def command(
         max_request_size="67108864",
     )
     chosen |= _configured(context)
-    shape = _Shape(
+    if chosen.get("transactional.id", transactional_id) != transactional_id and transactional_id is not None:
+        raise click.UsageError(f"--transactional-id {transactional_id}: transactional.id says {chosen['transactional.id']}")
+    if transactional_id is not None:
+        chosen["transactional.id"] = transactional_id
+    in_transactions = "transactional.id" in chosen
+    if transaction_size is not None and not in_transactions:
+        raise click.UsageError("--transaction-size needs --transactional-id ID")
+    for path in (*whole_files, *line_files):
+        path.open("rb").close()  # one that is missing is told before anything is written
+    separator = unescape("\\n" if delimiter is None else delimiter)
+    shape = Shape(
         unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
     )
-    _remark_on_new_topic(chosen, topic)
-    with Producer(chosen) as producer, producer.transaction() if "transactional.id" in chosen else nullcontext():
-        sink = _Sink(producer, topic, partition, shape, sync)
-        if parse is not None:
-            sink.write_parsed(_limit(lines(sys.stdin.buffer), count), parse)
-        elif whole_files:
-            sink.write(_limit((path.read_bytes() for path in whole_files), count))
-        elif line_files:
-            _write_files(partial(sink.write_parsed, parse=parse_json_line) if as_json else sink.write, line_files, separator, count)
-        elif as_json:
-            sink.write_parsed(_limit(split(sys.stdin.buffer, separator, None), count), parse_json_line)
-        else:
-            sink.write(_limit(split(sys.stdin.buffer, separator, None), count))
-        sink.finish()
+    if not quiet:
+        _remark_on_new_topic(chosen, topic)
+    from_file = bool(line_files or whole_files)
+    size = sum(path.stat().st_size for path in line_files) if line_files and count is None else None
+    meter = Meter(size=size, quiet=quiet or (sys.stdin.isatty() and not from_file))
+    sink: Sink | None = None
+    try:
+        with meter, Producer(chosen) as producer, producer.transaction() if in_transactions else nullcontext():
+            sink = Sink(producer, topic, partition, shape, Sending(sync, rate, transaction_size), meter)
+            if parse is not None:
+                sink.write_parsed(limit(([line] for line in lines(sys.stdin.buffer)), count), parse)
+            else:
+                write = partial(sink.write_parsed, parse=parse_json_line) if as_json else sink.write
+                write(limit(_records(whole_files, line_files, separator, meter), count))
+            sink.finish()
+    except BaseException:
+        if sink is not None and sink.transactions and not quiet:
+            click.echo(f"odradek produce: {_committed(sink.transactions, transaction_size or 0)}", err=True)
+        raise
+    if not quiet and sys.stderr.isatty():
+        click.echo(f"% {meter.summary()}", err=True)
+
+
+def _records(whole_files: tuple[Path, ...], line_files: tuple[Path, ...], separator: bytes, meter: Meter) -> Iterator[list[bytes]]:
+    for path in whole_files:
+        yield [path.read_bytes()]
+    for path in line_files:
+        with path.open("rb") as file:
+            yield from runs(file, separator, partial(meter.count, 0))
+    if not whole_files and not line_files:
+        yield from runs(sys.stdin.buffer, separator)
+
+
+def _committed(transactions: int, size: int) -> str:
+    which = "1 transaction is" if transactions == 1 else f"{transactions} transactions are"
+    return f"{which} committed, the first {transactions * size} records; what came after them is aborted"
 
 
 def _remark_on_new_topic(chosen: dict[str, str], topic: str) -> None:
@@ -221,178 +267,6 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
             raise click.UsageError(f"-H {header}: this must be name=value")
         output.append((name, value.encode() if equals else None))
     return output
-
-
-def _write_files(write: Callable[[Iterator[bytes]], None], files: tuple[Path, ...], delimiter: bytes, count: int | None) -> None:
-    with _progress(sum(path.stat().st_size for path in files)) as progress:
-
-        def records() -> Iterator[bytes]:
-            for path in files:
-                with path.open("rb") as file:
-                    yield from split(file, delimiter, progress)
-
-        write(_limit(records(), count))
-
-
-def split(stream: IO[bytes], delimiter: bytes, progress: Progress | None) -> Iterator[bytes]:
-    """The records of a stream, as they arrive; the last needs no delimiter after it."""
-    rest = b""
-    read = getattr(stream, "read1", stream.read)
-    while block := read(_BLOCK):
-        if progress is not None:
-            progress.advance(len(block))
-        parts = (rest + block).split(delimiter)
-        rest = parts.pop()
-        yield from parts
-    if rest:
-        yield rest
-
-
-def _limit(records: Iterable[bytes], count: int | None) -> Iterator[bytes]:
-    for number, record in enumerate(records, 1):
-        yield record
-        if number == count:
-            return
-
-
-class _Shape:
-    """How a line becomes key, value and headers."""
-
-    def __init__(
-        self, key_delimiter: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]], empty_is_null: bool
-    ) -> None:
-        self.key_delimiter = key_delimiter
-        self.key = key
-        self.headers = headers
-        self.empty_is_null = empty_is_null
-
-    @property
-    def is_plain(self) -> bool:
-        return self.key_delimiter is None and self.key is None and not self.headers
-
-    def key_and_value(self, record: bytes) -> tuple[bytes | None, bytes | None]:
-        key: bytes | None = self.key
-        value: bytes | None = record
-        if self.key_delimiter is not None and self.key_delimiter in record:
-            key, _, value = record.partition(self.key_delimiter)
-        if self.empty_is_null:
-            return key or None, value or None
-        return key, value
-
-
-class _Sink:
-    """Hands records to the producer and keeps an eye on what became of them."""
-
-    def __init__(self, producer: Producer, topic: str, partition: int | None, shape: _Shape, sync: bool) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._partition = partition
-        self._shape = shape
-        self._sync = sync
-        self._pending: list[RecordFuture] = []
-
-    def write(self, records: Iterator[bytes]) -> None:
-        """Sends records; the KafkaError of the first that failed, as soon as that is known."""
-        if self._shape.is_plain and not self._sync:
-            self._write_runs(records)
-            return
-        for record in records:
-            key, value = self._shape.key_and_value(record)
-            self._send(Line(key, value, self._shape.headers))
-
-    def write_parsed(self, records: Iterator[bytes], parse: LineParser) -> None:
-        """Sends lines as `parse` reads them; OdradekError of the first that it refuses, when those before it are acknowledged."""
-        for number, record in enumerate(records, 1):
-            try:
-                line = parse(record, number)
-            except OdradekError:
-                self.finish()
-                raise
-            self._send(line)
-
-    def _send(self, line: Line) -> None:
-        future = self._producer.send(
-            self._topic,
-            line.value,
-            key=line.key,
-            partition=line.partition if self._partition is None else self._partition,
-            headers=line.headers,
-            timestamp=line.timestamp,
-        )
-        if self._sync:
-            future.result()
-        else:
-            self._keep([future])
-
-    def _write_runs(self, records: Iterator[bytes]) -> None:
-        # Typed lines go out one by one; from a file or a pipe whole runs are handed over.
-        interactive = sys.stdin.isatty()
-        run_: list[bytes | None] = []
-        for record in records:
-            run_.append(None if self._shape.empty_is_null and not record else record)
-            if interactive or len(run_) >= _RUN:
-                self._keep(self._producer.send_many(self._topic, run_, partition=self._partition))
-                run_ = []
-        if run_:
-            self._keep(self._producer.send_many(self._topic, run_, partition=self._partition))
-
-    def _keep(self, futures: list[RecordFuture]) -> None:
-        self._pending += futures
-        if len(self._pending) >= 1000:
-            self._check()
-
-    def _check(self) -> None:
-        # Each future is looked at once: a record that failed between two looks would be forgotten.
-        waiting: list[RecordFuture] = []
-        for future in self._pending:
-            if future.done():
-                future.result()
-            else:
-                waiting.append(future)
-        self._pending = waiting
-
-    def finish(self) -> None:
-        """Waits for every acknowledgement."""
-        self._producer.flush()
-        for future in self._pending:
-            future.result()
-
-
-class _Bar:
-    """A progress bar on standard error where that is a terminal, else nothing."""
-
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
-        from rich.progress import Progress as RichProgress
-
-        self._bar = RichProgress(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> _Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def advance(self, size: int) -> None:
-        self._bar.advance(self._task, size)
-
-
-class _Silence:
-    def __enter__(self) -> _Silence:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def advance(self, size: int) -> None:
-        return
-
-
-def _progress(total: int) -> _Bar | _Silence:
-    return _Bar(total) if sys.stderr.isatty() else _Silence()
 
 
 def main(arguments: list[str]) -> int:

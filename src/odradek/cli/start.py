@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import OdradekError
@@ -173,7 +174,7 @@ def main(arguments: list[str]) -> int:
 
     alone = options.properties is None
     try:
-        run(config, format_if_empty=alone, quiet=alone or options.quiet, on_ready=None if options.quiet else announce)
+        run(config, format_if_empty=alone, quiet=alone or options.quiet, on_ready=warn if options.quiet else announce)
     except OdradekError as error:
         hint = way_out(error, options, config)
         if not hint:
@@ -247,3 +248,30 @@ def announce(broker: Broker) -> None:
         address = f"[{host}]:{client.port}" if ":" in host else f"{host}:{client.port}"
         lines.append(f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings")
     print("\n".join(lines), flush=True)
+    warn(broker)
+
+
+def warn(broker: Broker) -> None:
+    """Says on standard error who else can use a broker that is not for this machine alone, and where those are sent."""
+    open_ = [each.name for each in broker.bound_listeners if each.scope == "broker" and not _of_this_machine(each.host)]
+    if not open_:
+        return
+    ports = {each.name: each.port for each in broker.bound_listeners}
+    advertised = [each for each in broker.config.advertised_listeners if each.listener in open_]
+    told = ", ".join(str(each._replace(host=each.host or _own_name(), port=each.port or ports[each.listener])) for each in advertised)
+    print(
+        "odradek start: whoever reaches this machine may read, write and delete everything: there is no authentication yet\n"
+        f"odradek start: clients are sent to {told}; another host: --override advertised.listeners={open_[0]}://HOST:{ports[open_[0]]}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _of_this_machine(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _own_name() -> str:
+    import socket
+
+    return socket.getfqdn()

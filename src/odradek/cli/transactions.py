@@ -203,7 +203,10 @@ def _searched(admin: Admin, broker_id: int | None, topic: str | None, partition:
     if broker_id is None:
         return partitions
     topics = admin.describe_topics(sorted({each.topic for each in partitions}))
-    return [each for each in partitions if broker_id in topics[each.topic].partitions[each.partition].replicas]
+    found = [each for each in partitions if broker_id in topics[each.topic].partitions[each.partition].replicas]
+    if not found and broker_id not in {each.node_id for each in admin.describe_cluster().brokers}:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not in the cluster")
+    return found
 
 
 @command.command()

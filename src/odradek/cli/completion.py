@@ -1,0 +1,158 @@
+"""`odradek completion`: has a shell complete commands, options, and the names of topics, groups and profiles.
+
+The script that is printed makes the shell run `odradek` with _ODRADEK_COMPLETE set, once for each completion; `main` then hands over to
+`complete`. The machinery is click's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    add_completion_class,
+    get_completion_class,
+    shell_complete,
+    split_arg_string,
+)
+
+from odradek.cli import profiles, start
+from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, run
+from odradek.cli.main import COMMANDS, COMPLETING
+from odradek.client.admin.blocking import Admin
+from odradek.client.config import ADMIN_CONFIG
+
+_DEADLINE_MS: Final = "700"
+"""Somebody who has pressed the key waits no longer for names."""
+
+Names = Callable[[click.Context], list[str]]
+
+
+class _Bash(BashComplete):
+    """As click's, by the line as it is typed: of its words, bash makes three of HOST:PORT and of NAME=VALUE."""
+
+    source_template = BashComplete.source_template.replace("env ", 'env COMP_LINE="$COMP_LINE" COMP_POINT="$COMP_POINT" ', 1)
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        if "COMP_LINE" not in os.environ:
+            return super().get_completion_args()
+        line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+        words = split_arg_string(line)
+        incomplete = "" if line[-1:].isspace() else words.pop()
+        return words[1:], incomplete
+
+
+add_completion_class(_Bash)
+
+
+@click.command(context_settings=CONTEXT_SETTINGS)
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print a script that completes command lines.
+
+    SHELL is bash, zsh or fish. Names of topics and groups are completed where the brokers of the command line answer at once.
+
+    \b
+    bash: source <(odradek completion bash)
+    zsh:  source <(odradek completion zsh), after compinit
+    fish: odradek completion fish | source
+    """
+    shells = get_completion_class(shell)
+    assert shells is not None
+    # Not `source`, which starts a bash to ask for its version.
+    made = shells(_Tool("odradek"), {}, "odradek", COMPLETING)
+    click.echo((shells.source_template % made.source_vars()).strip())
+
+
+def complete(instruction: str) -> int:
+    """Answers a shell, as `instruction` ("bash_complete") says; the exit status."""
+    return shell_complete(_Tool("odradek"), {}, "odradek", COMPLETING, instruction)
+
+
+class _Tool(click.Group):
+    """The whole command line as click has it; modules are imported when their command is typed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=summary) for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = _start() if cmd_name == "start" else import_module(COMMANDS[cmd_name][0]).command
+        _teach(found)
+        return found
+
+
+def _start() -> click.Command:
+    """`odradek start`, which does without click."""
+    options: list[click.Parameter] = []
+    for term, text in start.OPTIONS:
+        name, _, metavar = term.partition(" ")
+        if name.startswith("--"):
+            kind = click.Path(file_okay=False) if name == "--data-dir" else None
+            options.append(click.Option([name], is_flag=not metavar, type=kind if metavar else None, help=text))
+    return click.Command("start", params=[*options, click.Argument(["file"], required=False, type=click.Path())])
+
+
+def _teach(command: click.Command) -> None:
+    """Has the parameters that take names know them; what a parameter takes is what its help calls it."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _teach(each)
+    of_profiles = command.callback is not None and command.callback.__module__.endswith(".profile")
+    for parameter in command.params:
+        called = (parameter.metavar or parameter.name or "").upper().strip("[.]")
+        names: Names | None = None
+        if "--profile" in parameter.opts or (of_profiles and isinstance(parameter, click.Argument)):
+            names = _profiles
+        elif called in ("TOPIC", "TOPICS"):
+            names = _topics
+        elif called in ("GROUP", "GROUPS"):
+            names = _groups
+        if names is not None:
+            setattr(parameter, "shell_complete", _beginning(names))  # noqa: B010 - a method, of this one only
+
+
+def _beginning(names: Names) -> Callable[[click.Context, str], list[CompletionItem]]:
+    def items(context: click.Context, incomplete: str) -> list[CompletionItem]:
+        try:
+            return [CompletionItem(name) for name in names(context) if name.startswith(incomplete)]
+        except Exception:  # whoever presses a key wants no explanation of what is wrong with a broker
+            return []
+
+    return items
+
+
+def _profiles(_: click.Context) -> list[str]:
+    return profiles.names()
+
+
+def _topics(context: click.Context) -> list[str]:
+    with _admin(context.params) as admin:
+        return sorted(topic.name for topic in admin.list_topics(internal=True))
+
+
+def _groups(context: click.Context) -> list[str]:
+    with _admin(context.params) as admin:
+        return sorted(group.group_id for group in admin.list_groups())
+
+
+def _admin(given: Mapping[str, Any]) -> Admin:
+    chosen = client_settings(given["bootstrap"], given.get("settings") or ())
+    chosen |= {"default.api.timeout.ms": _DEADLINE_MS, "request.timeout.ms": _DEADLINE_MS}
+    return Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG})
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; the exit status."""
+    return run(command, "odradek completion", arguments)

@@ -1,0 +1,126 @@
+"""Hands the records of `odradek produce` to a producer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final, NamedTuple
+
+from odradek.base.errors import OdradekError
+from odradek.cli.console_reader import Line, LineParser
+from odradek.cli.pace import Pace
+from odradek.cli.progress import Meter
+from odradek.cli.record_lines import Shape
+from odradek.client.producer.blocking import Producer
+from odradek.client.producer.futures import RecordFuture
+
+_RUN: Final = 10_000
+
+
+class Sending(NamedTuple):
+    """How records are sent.
+
+    `sync`: one at a time, waiting for each. `rate`: records a second at most. `transaction_size`: how many a transaction has; without, and
+    within a transaction, all of them are one.
+    """
+
+    sync: bool = False
+    rate: float | None = None
+    transaction_size: int | None = None
+
+
+class Sink:
+    """Hands records to the producer and keeps an eye on what became of them."""
+
+    def __init__(self, producer: Producer, topic: str, partition: int | None, shape: Shape, sending: Sending, meter: Meter) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._partition = partition
+        self._shape = shape
+        self._sync = sending.sync
+        self._pace = Pace(sending.rate) if sending.rate is not None else None
+        self._transaction_size = sending.transaction_size
+        self._in_transaction = 0
+        self._meter = meter
+        self._pending: list[RecordFuture] = []
+        self.transactions = 0
+        """How many have been committed before the present one."""
+
+    def write(self, runs: Iterator[list[bytes]]) -> None:
+        """Sends records; the KafkaError of the first that failed, as soon as that is known."""
+        if self._shape.is_plain and not self._sync and self._pace is None:
+            for run in runs:
+                self._write_run(run)
+            return
+        for record in chain.from_iterable(runs):
+            key, value = self._shape.key_and_value(record)
+            self._send(Line(key, value, self._shape.headers))
+
+    def write_parsed(self, runs: Iterator[list[bytes]], parse: LineParser) -> None:
+        """Sends lines as `parse` reads them; OdradekError of the first that it refuses, when those before it are acknowledged."""
+        for number, record in enumerate(chain.from_iterable(runs), 1):
+            try:
+                line = parse(record, number)
+            except OdradekError:
+                self.finish()
+                raise
+            self._send(line)
+
+    def finish(self) -> None:
+        """Waits for every acknowledgement."""
+        self._producer.flush()
+        for future in self._pending:
+            future.result()
+        self._pending = []
+
+    def _send(self, line: Line) -> None:
+        if self._pace is not None and (pause := self._pace.wait(time.monotonic())):
+            time.sleep(pause)
+        future = self._producer.send(
+            self._topic,
+            line.value,
+            key=line.key,
+            partition=line.partition if self._partition is None else self._partition,
+            headers=line.headers,
+            timestamp=line.timestamp,
+        )
+        if self._sync:
+            future.result()
+        else:
+            self._keep([future])
+        self._sent(1)
+
+    def _write_run(self, run: list[bytes]) -> None:
+        values: list[bytes | None] = [record or None for record in run] if self._shape.empty_is_null else [*run]
+        while values:
+            room = _RUN if self._transaction_size is None else min(_RUN, self._transaction_size - self._in_transaction)
+            part, values = values[:room], values[room:]
+            self._keep(self._producer.send_many(self._topic, part, partition=self._partition))
+            self._sent(len(part))
+
+    def _sent(self, count: int) -> None:
+        self._meter.count(count)
+        if self._transaction_size is not None:
+            self._in_transaction += count
+            if self._in_transaction == self._transaction_size:
+                self.finish()
+                self._producer.commit_transaction()
+                self.transactions += 1
+                self._in_transaction = 0
+                self._producer.begin_transaction()
+
+    def _keep(self, futures: list[RecordFuture]) -> None:
+        self._pending += futures
+        if len(self._pending) >= 1000:
+            self._check()
+
+    def _check(self) -> None:
+        # Each future is looked at once: a record that failed between two looks would be forgotten.
+        waiting: list[RecordFuture] = []
+        for future in self._pending:
+            if future.done():
+                future.result()
+            else:
+                waiting.append(future)
+        self._pending = waiting
