@@ -11,7 +11,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from odradek.client.schemas.avro_guard import AvroGuard
+from odradek.client.schemas.avro_guard import MAX_DEPTH, AvroGuard
 from odradek.client.schemas.errors import SchemaError, UndecodableValue, UnencodableValue, one_line
 from odradek.client.schemas.needed import need_fastavro
 from odradek.client.schemas.references import named, resolved
@@ -20,6 +20,8 @@ from odradek.client.schemas.types import AVRO, Schema, SchemaSource, parsed_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_WRAPPER: Final = "OdradekValue"
+_WRAPPED: Final = "value"
 _MAX_TEXT: Final = 1 << 22
 """Of a schema; the largest that are in use have some hundred KiB."""
 
@@ -42,12 +44,31 @@ class AvroSchema:
                 # A union or an array that is referred to has no name of its own.
                 if name not in self._named and not isinstance(parsed, dict):
                     self._named[name] = parsed
-        self.parsed: Any = _closed(_parsed(schema, self._named), self._named)
+        self._referred = dict(self._named)
+        self._wrapped: Any = None
+        self.parsed: Any = _parsed(schema, self._named)
+        self.is_wrapped = isinstance(self.parsed, list) or bool(schema.references)
+        """Whether `parsed` is a record around the schema: fastavro finds what it refers to from a record only. The bytes are the same."""
+        if self.is_wrapped:
+            self.parsed = self.wrapped()
+        self._is_dangerous = AvroGuard(self.parsed, self._named).needed()
+
+    def wrapped(self) -> Any:
+        """The schema within a record of one field."""
+        from fastavro import parse_schema
+
+        if self._wrapped is None:
+            record = {
+                "type": "record",
+                "name": _WRAPPER,
+                "fields": [{"name": _WRAPPED, "type": _parsed(self.schema, dict(self._referred))}],
+            }
+            self._wrapped = parse_schema(record, named_schemas=dict(self._referred))
+        return self._wrapped
 
     def guard(self) -> AvroGuard | None:
         """What looks at bytes first, where that is needed."""
-        guard = AvroGuard(self.parsed, self._named)
-        return guard if guard.needed() else None
+        return AvroGuard(self.parsed, self._named) if self._is_dangerous else None
 
     def encode(self, value: Any) -> bytes:
         """The bytes of a value; UnencodableValue for one that does not fit."""
@@ -55,17 +76,18 @@ class AvroSchema:
         from fastavro.validation import validate
 
         output = BytesIO()
+        if self._is_dangerous and _is_too_deep(value):
+            raise UnencodableValue(f"the value contains itself, or is nested more than {MAX_DEPTH} deep")
         try:
-            schemaless_writer(output, self.parsed, value)
-        except RecursionError:
-            raise UnencodableValue("the value contains itself, or is nested too deep") from None
-        except Exception:
+            schemaless_writer(output, self.parsed, {_WRAPPED: value} if self.is_wrapped else value)
+        except Exception as error:
+            why: Exception = error
             try:
                 # Says which field it is.
-                validate(value, self.parsed)
+                validate({_WRAPPED: value} if self.is_wrapped else value, self.parsed)
             except Exception as explained:
-                error = explained
-            raise UnencodableValue(f"the value does not fit its Avro schema: {one_line(error)}") from None
+                why = explained
+            raise UnencodableValue(f"the value does not fit its Avro schema: {one_line(why)}") from None
         return output.getvalue()
 
 
@@ -79,8 +101,11 @@ class AvroDecoder:
         from fastavro import schemaless_reader
 
         self._read = cast("Callable[..., Any]", schemaless_reader)
-        self._writer = writer.parsed
-        self._reader = None if reader is None or reader.schema == writer.schema else reader.parsed
+        self._is_wrapped = writer.is_wrapped or (reader is not None and reader.is_wrapped)
+        self._writer = writer.wrapped() if self._is_wrapped else writer.parsed
+        self._reader = None
+        if reader is not None and reader.schema != writer.schema:
+            self._reader = reader.wrapped() if self._is_wrapped else reader.parsed
         self._guard = writer.guard()
 
     def decode(self, data: bytes, start: int) -> Any:
@@ -96,7 +121,7 @@ class AvroDecoder:
         left = len(data) - stream.tell()
         if left:
             raise UndecodableValue(f"{left} bytes are left after a value of the Avro schema: it was written with another one")
-        return value
+        return value[_WRAPPED] if self._is_wrapped else value
 
 
 def record_name(schema: Schema) -> str | None:
@@ -116,6 +141,16 @@ def _why(error: Exception, data: bytes) -> str:
     return f"this is no value of the Avro schema: {one_line(error)}"
 
 
+def _is_too_deep(value: Any) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list, tuple))]
+        level = [each for group in inner for each in group]
+        if not level:
+            return False
+    return True
+
+
 def _parsed(schema: Schema, known: dict[str, Any]) -> Any:
     from fastavro import parse_schema
 
@@ -127,10 +162,3 @@ def _parsed(schema: Schema, known: dict[str, Any]) -> Any:
         raise
     except Exception as error:
         raise SchemaError(f"this is no Avro schema: {type(error).__name__}: {one_line(error)}") from None
-
-
-def _closed(parsed: Any, known: dict[str, Any]) -> Any:
-    """With the definitions in place of names at the top, where fastavro finds them."""
-    if isinstance(parsed, list):
-        return [_closed(branch, known) for branch in parsed]
-    return known.get(parsed, parsed) if isinstance(parsed, str) else parsed

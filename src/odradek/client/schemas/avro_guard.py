@@ -128,8 +128,6 @@ class AvroGuard:
 def _kind(schema: Any) -> str:
     if isinstance(schema, list):
         return "union"
-    return (
-        _kind(schema["type"])
-        if isinstance(schema, dict) and not isinstance(schema["type"], str)
-        else (str(schema["type"]) if isinstance(schema, dict) else str(schema))
-    )
+    if isinstance(schema, dict):
+        return _kind(schema["type"])  # pyright: ignore[reportUnknownArgumentType]
+    return str(schema)

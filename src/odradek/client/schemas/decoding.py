@@ -164,11 +164,14 @@ class _PlainReader:
     """Values that follow their schema's id directly."""
 
     def __init__(self, decode: Callable[[bytes, int], Any]) -> None:
-        self.decode = decode
+        self._decode = decode
+
+    def decode(self, data: bytes, start: int) -> Any:
+        return self._decode(data, start)
 
     def decode_bare(self, data: bytes, frame: bytes, end: int) -> Any:
         del frame, end
-        return self.decode(data, 0)
+        return self._decode(data, 0)
 
 
 class _ProtobufReader:

@@ -10,9 +10,10 @@ cut off), a wrapper is its value, Struct, Value and ListValue are what they stan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, cast
 
 from odradek.client.schemas.errors import UndecodableValue, UnencodableValue, one_line
 
@@ -37,19 +38,13 @@ def plain(message: Any) -> Any:
         if special is not None:
             return special(message)
     found: dict[str, Any] = {}
-    for field in descriptor.fields:
+    for field in _plan(descriptor):
         if field.has_presence and not message.HasField(field.name):
             continue
         value = getattr(message, field.name)
-        kind = field.cpp_type
-        if field.is_repeated:
-            found[field.name] = _repeated(field, value)
-        elif kind == _MESSAGE:
-            found[field.name] = plain(value)
-        elif kind == _ENUM:
-            found[field.name] = _symbol(field.enum_type, value)
-        else:
-            found[field.name] = value
+        if field.read is not None:
+            value = field.read(value)
+        found[field.name] = value
     return found
 
 
@@ -58,28 +53,44 @@ def fill(message: Any, value: Any) -> None:
     _fill(message, value, message.DESCRIPTOR.full_name, 0)
 
 
-def _repeated(field: Any, value: Any) -> Any:
+class _Field(NamedTuple):
+    name: str
+    has_presence: bool
+    read: Callable[[Any], Any] | None
+
+
+@lru_cache(maxsize=4096)
+def _plan(descriptor: Any) -> tuple[_Field, ...]:
+    return tuple(_Field(field.name, bool(field.has_presence), _reader(field)) for field in descriptor.fields)
+
+
+def _reader(field: Any) -> Callable[[Any], Any] | None:
     if _is_map(field):
-        of = field.message_type.fields_by_name["value"]
-        return {key: _single(of, value[key]) for key in value}
-    if field.cpp_type in (_MESSAGE, _ENUM):
-        return [_single(field, each) for each in value]
-    return list(value)
+        of = _single(field.message_type.fields_by_name["value"])
+        return dict if of is None else lambda entries: {key: of(entries[key]) for key in entries}
+    single = _single(field)
+    if not _is_repeated(field):
+        return single
+    return list if single is None else lambda values: [single(value) for value in values]
 
 
-def _single(field: Any, value: Any) -> Any:
+def _single(field: Any) -> Callable[[Any], Any] | None:
     if field.cpp_type == _MESSAGE:
-        return plain(value)
-    return _symbol(field.enum_type, value) if field.cpp_type == _ENUM else value
+        return plain
+    if field.cpp_type != _ENUM:
+        return None
+    names = {number: str(value.name) for number, value in field.enum_type.values_by_number.items()}
+    return lambda number: names.get(number, number)
 
 
-def _symbol(enum: Any, number: int) -> str | int:
-    found = enum.values_by_number.get(number)
-    return number if found is None else str(found.name)
+def _is_repeated(field: Any) -> bool:
+    # Releases before 6.31 have the label alone, later ones warn of it.
+    found = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if found is None else found)
 
 
 def _is_map(field: Any) -> bool:
-    return field.cpp_type == _MESSAGE and field.is_repeated and bool(field.message_type.GetOptions().map_entry)
+    return field.cpp_type == _MESSAGE and _is_repeated(field) and bool(field.message_type.GetOptions().map_entry)
 
 
 def _timestamp(message: Any) -> datetime:
@@ -169,16 +180,18 @@ def _fill_field(message: Any, key: Any, value: Any, where: str, depth: int) -> N
     where = f"{where}.{key}"
     if field is None:
         raise UnencodableValue(f"{where}: there is no such field")
-    if value is None and not (field.message_type is not None and field.message_type.full_name == f"{_GOOGLE}Value"):
+    is_value = field.message_type is not None and field.message_type.full_name == f"{_GOOGLE}Value"
+    if value is None and (_is_repeated(field) or not is_value):
         return
-    if field.is_repeated:
+    if _is_repeated(field):
         if _is_map(field):
-            _fill_map(getattr(message, key), field.message_type.fields_by_name["value"], value, where, depth)
+            of: Any = cast(Any, field).message_type.fields_by_name["value"]
+            _fill_map(getattr(message, key), of, value, where, depth)
         elif field.cpp_type == _MESSAGE:
-            for index, each in enumerate(value):
+            for index, each in enumerate(cast(Iterable[Any], value)):
                 _fill(getattr(message, key).add(), each, f"{where}[{index}]", depth + 1)
         else:
-            getattr(message, key).extend([_scalar(field, each, where) for each in value])
+            getattr(message, key).extend([_scalar(field, each, where) for each in cast(Iterable[Any], value)])
     elif field.cpp_type == _MESSAGE:
         getattr(message, key).SetInParent()
         _fill(getattr(message, key), value, where, depth + 1)
