@@ -15,6 +15,7 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
+from odradek.cli.decoding import chosen_decoding, decoded, decoding_options
 from odradek.cli.record_json import json_line
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
@@ -96,6 +97,7 @@ _IDLE_POLLS = 20
     type=click.Choice(["read_committed", "read_uncommitted"]),
     help="Whether records of transactions are read before these are committed.",
 )
+@decoding_options
 @connection_options_with("--consumer.config", settings=("--command-property", "--consumer-property"))
 def command(
     topics: tuple[str, ...],
@@ -158,7 +160,10 @@ def command(
             render = _nothing
     else:
         render = _plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
-    printer = _Printer(render, count, timeout_ms, skip_errors)
+    decoding = chosen_decoding(click.get_current_context())
+    if decoding is not None and (key_deserializer is not None or value_deserializer is not None):
+        raise click.UsageError("--key-deserializer and --value-deserializer exclude decoders")
+    printer = _Printer(decoded(render, decoding, nested=as_json), count, timeout_ms, skip_errors)
     start = parse_offset(offset if offset is not None else "end" if console and not from_beginning else "beginning")
     chosen = client_settings(bootstrap, settings)
     if isolation_level is not None:

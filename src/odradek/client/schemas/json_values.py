@@ -40,18 +40,19 @@ def encode_json(value: Any) -> bytes:
 
 def json_text(value: Any) -> str:
     """Any value of a decoder as one line of JSON text."""
-    return json.dumps(_plain(value), ensure_ascii=False)
+    return json.dumps(plain_json(value), ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
+    """Any value of a decoder, of what JSON has words for."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN")
     if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return {str(name): plain_json(each) for name, each in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        return [plain_json(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode()  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, datetime):

@@ -44,6 +44,11 @@ class Rest:
         self._idle: dict[str, list[HTTPConnection]] = {}
         self._closed = False
 
+    def __del__(self) -> None:
+        # Decoders of a whole process share one that nobody closes.
+        if hasattr(self, "_idle"):
+            self.close()
+
     @property
     def urls(self) -> tuple[str, ...]:
         """Where it is, without name and password."""
