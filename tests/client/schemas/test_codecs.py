@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -230,6 +232,31 @@ def avro(schema: Any) -> AvroDecoder:
 def test_hostile_avro_is_refused(schema: Any, data: bytes, said: str) -> None:
     with pytest.raises(UndecodableValue, match=said):
         avro(schema).decode(data, 0)
+
+
+def test_a_decoder_is_shared_by_threads() -> None:
+    decoder = avro(LIST)
+    values = {depth: b"\x02" * depth + b"\x00" for depth in (1, 90)}
+    wrong: list[Exception] = []
+
+    def read(depth: int) -> None:
+        try:
+            for _ in range(300):
+                decoder.decode(values[depth], 0)
+        except Exception as error:
+            wrong.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=read, args=(depth,)) for depth in (1, 90) * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
 
 
 def test_deep_values_that_are_allowed_are_read() -> None:

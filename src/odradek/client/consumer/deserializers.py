@@ -80,6 +80,6 @@ def take_deserializers(settings: dict[str, Any]) -> Deserializers | None:
 
 def _resolve(name: str, settings: dict[str, Any]) -> Deserializer | RecordDeserializer | None:
     chosen: Any = plugins.take(settings, name)
-    if callable(getattr(chosen, "deserialize", None)):
+    if all(callable(getattr(chosen, method, None)) for method in ("deserialize", "is_ready", "prepare")):
         return cast(RecordDeserializer, chosen)
     return chosen if chosen is None or callable(chosen) else named_codec(name, chosen).read

@@ -71,7 +71,7 @@ def _resolve(name: str, settings: dict[str, Any]) -> _Chosen | None:
     chosen = plugins.take(settings, name)
     if chosen is None:
         return None
-    if callable(getattr(chosen, "serialize", None)):
+    if all(callable(getattr(chosen, method, None)) for method in ("serialize", "is_ready")):
         return _Chosen(type(chosen).__qualname__, None, cast(RecordSerializer, chosen))
     if callable(chosen):
         return _Chosen(getattr(chosen, "__qualname__", type(chosen).__qualname__), chosen)

@@ -77,7 +77,7 @@ class AvroSchema:
 
         output = BytesIO()
         if self._is_dangerous and _is_too_deep(value):
-            raise UnencodableValue(f"the value contains itself, or is nested more than {MAX_DEPTH} deep")
+            raise UnencodableValue(f"the value contains itself, or is nested more than {MAX_DEPTH // 2} deep")
         try:
             schemaless_writer(output, self.parsed, {_WRAPPED: value} if self.is_wrapped else value)
         except Exception as error:
@@ -143,7 +143,8 @@ def _why(error: Exception, data: bytes) -> str:
 
 def _is_too_deep(value: Any) -> bool:
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
+    # Each level of a value that contains itself is a record and a union.
+    for _ in range(MAX_DEPTH // 2):
         inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list, tuple))]
         level = [each for group in inner for each in group]
         if not level:

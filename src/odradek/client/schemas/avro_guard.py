@@ -22,8 +22,6 @@ class AvroGuard:
     def __init__(self, schema: Any, named: dict[str, Any]) -> None:
         self._schema = schema
         self._named = named
-        self._data = b""
-        self._empty_items = 0
 
     def needed(self) -> bool:
         """Whether a value of this schema has to be looked at."""
@@ -31,11 +29,7 @@ class AvroGuard:
 
     def check(self, data: bytes, start: int) -> None:
         """UndecodableValue for a value that nests types deeper than 200, has more than 100,000 items without bytes, or is cut off."""
-        self._data, self._empty_items = data, 0
-        try:
-            self._skip(self._schema, start, 0)
-        finally:
-            self._data = b""
+        _Walk(self._named, data).skip(self._schema, start, 0)
 
     def _is_dangerous(self, schema: Any, inside: tuple[str, ...]) -> bool:
         kind = _kind(schema)
@@ -62,7 +56,17 @@ class AvroGuard:
             return all(self._may_be_empty(field["type"], inside) for field in schema["fields"])
         return kind == "null" or (kind == "fixed" and schema["size"] == 0)
 
-    def _skip(self, schema: Any, position: int, depth: int) -> int:
+
+class _Walk:
+    """Along the bytes of one value."""
+
+    def __init__(self, named: dict[str, Any], data: bytes) -> None:
+        self._named = named
+        self._data = data
+        self._empty_items = 0
+
+    def skip(self, schema: Any, position: int, depth: int) -> int:
+        """Where the value of a schema ends that begins at `position`."""
         if depth > MAX_DEPTH:
             raise UndecodableValue(f"the value nests types more than {MAX_DEPTH} deep")
         kind = _kind(schema)
@@ -79,16 +83,16 @@ class AvroGuard:
             index, position = self._long(position)
             if not 0 <= index < len(schema):
                 raise UndecodableValue(f"the union has {len(schema)} branches, and no {index}")
-            return self._skip(schema[index], position, depth + 1)
+            return self.skip(schema[index], position, depth + 1)
         if kind == "array":
             return self._blocks(None, schema["items"], position, depth)
         if kind == "map":
             return self._blocks("string", schema["values"], position, depth)
         if kind in ("record", "error"):
             for field in schema["fields"]:
-                position = self._skip(field["type"], position, depth + 1)
+                position = self.skip(field["type"], position, depth + 1)
             return position
-        return self._skip(self._named[kind], position, depth)
+        return self.skip(self._named[kind], position, depth)
 
     def _blocks(self, key: str | None, item: Any, position: int, depth: int) -> int:
         while True:
@@ -100,8 +104,8 @@ class AvroGuard:
             for _ in range(count):
                 before = position
                 if key is not None:
-                    position = self._skip(key, position, depth + 1)
-                position = self._skip(item, position, depth + 1)
+                    position = self.skip(key, position, depth + 1)
+                position = self.skip(item, position, depth + 1)
                 if position == before:
                     self._empty_items += 1
                     if self._empty_items > MAX_EMPTY_ITEMS:

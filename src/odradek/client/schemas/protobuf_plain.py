@@ -180,12 +180,12 @@ def _fill_field(message: Any, key: Any, value: Any, where: str, depth: int) -> N
     where = f"{where}.{key}"
     if field is None:
         raise UnencodableValue(f"{where}: there is no such field")
-    is_value = field.message_type is not None and field.message_type.full_name == f"{_GOOGLE}Value"
+    is_value = getattr(field.message_type, "full_name", None) == f"{_GOOGLE}Value"
     if value is None and (_is_repeated(field) or not is_value):
         return
     if _is_repeated(field):
         if _is_map(field):
-            of: Any = cast(Any, field).message_type.fields_by_name["value"]
+            of: Any = field.message_type.fields_by_name["value"]
             _fill_map(getattr(message, key), of, value, where, depth)
         elif field.cpp_type == _MESSAGE:
             for index, each in enumerate(cast(Iterable[Any], value)):
