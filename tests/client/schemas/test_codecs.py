@@ -323,6 +323,8 @@ def test_a_column_asks_once_and_tells_where_it_fails(registry: SchemaRegistry, s
     server.requests.clear()
     decoder = DecoderSettings("registry", server.url).build()
     assert decoder.decode_many([*column, None]) == [*range(100), None]
+    assert decoder.decode_many([bytearray(column[5] or b"")]) == [5], "Spark hands out such"
+    assert DecoderSettings("json").build().decode_many([bytearray(b"5")]) == [5]
     assert [request.path for request in server.requests] == ["/schemas/ids/1"]
     column[3], column[7] = b"", b"\x00\x00\x00\x00\x63x"
     errors: dict[int, Exception] = {}

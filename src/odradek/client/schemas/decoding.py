@@ -41,7 +41,7 @@ class ValueDecoder(Protocol):
         """The value; SerializationError."""
         ...
 
-    def decode_many(self, values: Sequence[bytes | None], on_error: OnError | None = None) -> list[Any]:
+    def decode_many(self, values: Sequence[bytes | bytearray | None], on_error: OnError | None = None) -> list[Any]:
         """The values of a column, None for null; the first error, or with `on_error` what that gives for it."""
         ...
 
@@ -90,7 +90,7 @@ class RegistryDecoder:
         reader = self._reader(schema)
         return reader.decode(data, end) if frame is data else reader.decode_bare(data, frame, end)
 
-    def decode_many(self, values: Sequence[bytes | None], on_error: OnError | None = None) -> list[Any]:
+    def decode_many(self, values: Sequence[bytes | bytearray | None], on_error: OnError | None = None) -> list[Any]:
         """The values of a column, None for null; the first error, or with `on_error` what that gives for it."""
         known = self._by_prefix
         output: list[Any] = []
@@ -98,6 +98,8 @@ class RegistryDecoder:
             if data is None:
                 output.append(None)
                 continue
+            if type(data) is not bytes:
+                data = bytes(data)  # Spark may hand out bytearrays.
             try:
                 reader = known.get(data[:PREFIX_SIZE])
                 output.append(self._first(data) if reader is None else reader.decode(data, PREFIX_SIZE))
@@ -217,16 +219,16 @@ class BareDecoder:
         """The value; UndecodableValue."""
         return self._decode(data, 0)
 
-    def decode_many(self, values: Sequence[bytes | None], on_error: OnError | None = None) -> list[Any]:
+    def decode_many(self, values: Sequence[bytes | bytearray | None], on_error: OnError | None = None) -> list[Any]:
         """The values of a column, None for null; the first error, or with `on_error` what that gives for it."""
         decode = self._decode
-        if on_error is None:
-            return [None if data is None else decode(data, 0) for data in values]
         output: list[Any] = []
         for index, data in enumerate(values):
             try:
-                output.append(None if data is None else decode(data, 0))
+                output.append(None if data is None else decode(data if type(data) is bytes else bytes(data), 0))
             except SerializationError as error:
+                if on_error is None:
+                    raise
                 output.append(on_error(index, error))
         return output
 
