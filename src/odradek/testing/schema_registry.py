@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from types import TracebackType
@@ -51,6 +53,7 @@ class SchemaRegistryServer:
         self._store = SchemaStore()
         self._failures: list[tuple[int, dict[str, str]]] = []
         self._guids = guids
+        self._connections: set[socket.socket] = set()
         self.requests: list[RegistryRequest] = []
         """What has come so far."""
         wanted = None if user_info is None else f"Basic {b64encode(user_info.encode()).decode()}"
@@ -76,10 +79,20 @@ class SchemaRegistryServer:
         self.close()
 
     def close(self) -> None:
-        """Takes no further connections."""
+        """Ends all connections, and takes no further ones."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def connected(self, connection: socket.socket, *, is_open: bool) -> None:
+        """A connection begins or ends."""
+        with self._lock:
+            (self._connections.add if is_open else self._connections.discard)(connection)
 
     def fail(self, status: int, times: int = 1, *, headers: dict[str, str] | None = None) -> None:
         """Answers the next requests with an HTTP status instead; 0 closes the connection without an answer."""
@@ -159,6 +172,14 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_S
     disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.server_of_schemas.connected(self.connection, is_open=True)
+
+    def finish(self) -> None:
+        self.server_of_schemas.connected(self.connection, is_open=False)
+        super().finish()
 
     def do_GET(self) -> None:
         self._serve()

@@ -259,6 +259,14 @@ def test_a_decoder_is_shared_by_threads() -> None:
     assert wrong == []
 
 
+def test_types_that_are_used_again_and_again_are_looked_at_once() -> None:
+    inner: Any = "int"
+    for level in range(40):
+        fields = [{"name": "a", "type": inner}, {"name": "b", "type": f"L{level - 1}" if level else "int"}]
+        inner = {"type": "record", "name": f"L{level}", "fields": fields}
+    assert AvroSchema(None, Schema(json.dumps(inner))).guard() is None
+
+
 def test_deep_values_that_are_allowed_are_read() -> None:
     assert json_text(avro(LIST).decode(b"\x02" * 90 + b"\x00", 0)).count("next") == 91
     nested: dict[str, Any] = {"next": None}

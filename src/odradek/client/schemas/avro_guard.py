@@ -22,6 +22,8 @@ class AvroGuard:
     def __init__(self, schema: Any, named: dict[str, Any]) -> None:
         self._schema = schema
         self._named = named
+        self._harmless: set[str] = set()
+        self._empty: dict[str, bool] = {}
 
     def needed(self) -> bool:
         """Whether a value of this schema has to be looked at."""
@@ -34,7 +36,13 @@ class AvroGuard:
     def _is_dangerous(self, schema: Any, inside: tuple[str, ...]) -> bool:
         kind = _kind(schema)
         if kind in self._named:
-            return kind in inside or self._is_dangerous(self._named[kind], (*inside, kind))
+            if kind in inside or kind in self._harmless:
+                return kind not in self._harmless
+            if self._is_dangerous(self._named[kind], (*inside, kind)):
+                return True
+            # A circle that leads through a type is found when it is first met: each is followed once.
+            self._harmless.add(kind)
+            return False
         if kind == "union":
             return any(self._is_dangerous(branch, inside) for branch in schema)
         if kind == "array":
@@ -51,7 +59,9 @@ class AvroGuard:
     def _may_be_empty(self, schema: Any, inside: tuple[str, ...]) -> bool:
         kind = _kind(schema)
         if kind in self._named:
-            return kind not in inside and self._may_be_empty(self._named[kind], (*inside, kind))
+            if kind not in self._empty:
+                self._empty[kind] = kind not in inside and self._may_be_empty(self._named[kind], (*inside, kind))
+            return self._empty[kind]
         if kind in ("record", "error"):
             return all(self._may_be_empty(field["type"], inside) for field in schema["fields"])
         return kind == "null" or (kind == "fixed" and schema["size"] == 0)
