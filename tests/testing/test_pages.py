@@ -37,7 +37,7 @@ def test_examples_run(page: str, code: str, tmp_path: Path) -> None:
 
 
 def test_every_example_is_looked_at() -> None:
-    assert len(EXAMPLES) == 10
+    assert len(EXAMPLES) == 11
 
 
 def _named(page: str, heading: str) -> set[str]:

@@ -15,6 +15,7 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
+from odradek.cli.decoding import chosen_decoding, decoded, decoding_options
 from odradek.cli.progress import Meter
 from odradek.cli.ranges import BEGINNING, END, parse_range
 from odradek.cli.record_formats import nothing, plain, template_formatter
@@ -100,6 +101,7 @@ from odradek.client.types import ConsumerRecord
     type=click.Choice(["read_committed", "read_uncommitted"]),
     help="Whether records of transactions are read before these are committed.",
 )
+@decoding_options
 @connection_options_with("--consumer.config", settings=("--command-property", "--consumer-property"))
 def command(
     topics: tuple[str, ...],
@@ -162,8 +164,11 @@ def command(
             render = nothing
     else:
         render = plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
+    decoding = chosen_decoding(click.get_current_context())
+    if decoding is not None and (key_deserializer is not None or value_deserializer is not None):
+        raise click.UsageError("--key-deserializer and --value-deserializer exclude decoders")
     meter = Meter(quiet=quiet or sys.stdout.isatty())
-    printer = _Printer(render, count, timeout_ms, skip_errors, meter)
+    printer = _Printer(decoded(render, decoding, nested=as_json), count, timeout_ms, skip_errors, meter)
     default = END if console and not from_beginning else BEGINNING
     wanted = parse_range(offsets, default, time.time_ns() // 1_000_000)
     chosen = client_settings(bootstrap, settings)

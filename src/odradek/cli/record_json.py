@@ -9,11 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from odradek.base.errors import OdradekError
 from odradek.cli.console_reader import Line
 from odradek.client.types import ConsumerRecord
+
+
+class Decoded(NamedTuple):
+    """In place of the bytes of a key or value: what they were decoded to, which stands in the envelope as it is (as kcat's -s avro)."""
+
+    value: Any
 
 
 def json_line(record: ConsumerRecord) -> bytes:
@@ -39,9 +45,11 @@ def json_line(record: ConsumerRecord) -> bytes:
     return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
 
 
-def _shown(content: bytes | None, member: str, encoded: list[str]) -> str | None:
+def _shown(content: bytes | Decoded | None, member: str, encoded: list[str]) -> Any:
     if content is None:
         return None
+    if isinstance(content, Decoded):
+        return content.value
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from odradek.testing.controls import Fault
     from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster, EmbeddedNode, TestingError, Topic
     from odradek.testing.faults import FaultError
+    from odradek.testing.schema_registry import SchemaRegistryServer
 
 _PLACES = {
     "AsyncEmbeddedBroker": "aio",
@@ -24,6 +25,7 @@ _PLACES = {
     "EmbeddedNode": "embedded",
     "Fault": "controls",
     "FaultError": "faults",
+    "SchemaRegistryServer": "schema_registry",
     "TestingError": "embedded",
     "Topic": "embedded",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "EmbeddedNode",
     "Fault",
     "FaultError",
+    "SchemaRegistryServer",
     "TestingError",
     "Topic",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from odradek.base.ids import TopicPartition
 from odradek.client import plugins
 from odradek.client.core.serialization import Deserializer as Deserializer
-from odradek.client.core.serialization import SerializationError, named_codec
+from odradek.client.core.serialization import RecordDeserializer, SerializationError, named_codec
 from odradek.client.types import ConsumerRecord
 
 
@@ -30,8 +31,8 @@ class RecordDeserializationError(SerializationError):
 class Deserializers(NamedTuple):
     """Both; None leaves the bytes."""
 
-    key: Deserializer | None
-    value: Deserializer | None
+    key: Deserializer | RecordDeserializer | None
+    value: Deserializer | RecordDeserializer | None
 
     def apply(self, records: Sequence[ConsumerRecord]) -> tuple[list[ConsumerRecord], RecordDeserializationError | None]:
         """The records up to the first that cannot be read, and why that is so."""
@@ -40,15 +41,35 @@ class Deserializers(NamedTuple):
             part, key, value = "key", record.key, record.value
             try:
                 if self.key is not None and key is not None:
-                    key = self.key(key)
+                    key = self.key(key) if callable(self.key) else self.key.deserialize(record.topic, part, key, record.headers)
                 part = "value"
                 if self.value is not None and value is not None:
-                    value = self.value(value)
+                    value = self.value(value) if callable(self.value) else self.value.deserialize(record.topic, part, value, record.headers)
             except Exception as error:
                 where = TopicPartition(record.topic, record.partition)
                 return done, RecordDeserializationError(where, record.offset, part, error, record)
             done.append(record._replace(key=key, value=value))
         return done, None
+
+    def preparation(self, records: Sequence[ConsumerRecord]) -> Callable[[], None] | None:
+        """What has to be called outside of the event loop before `apply` can do without waiting for anybody; None for nothing."""
+        if all(chosen is None or callable(chosen) for chosen in self):
+            return None
+        for index, record in enumerate(records):
+            if next(self._missing(record), None) is not None:
+                return partial(self._prepare, records[index:])
+        return None
+
+    def _prepare(self, records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            for chosen, part, data in self._missing(record):
+                if not chosen.prepare(part, data, record.headers):
+                    return
+
+    def _missing(self, record: ConsumerRecord) -> Iterator[tuple[RecordDeserializer, str, bytes]]:
+        for part, chosen, data in (("key", self.key, record.key), ("value", self.value, record.value)):
+            if data is not None and chosen is not None and not callable(chosen) and not chosen.is_ready(part, data, record.headers):
+                yield chosen, part, data
 
 
 def take_deserializers(settings: dict[str, Any]) -> Deserializers | None:
@@ -57,6 +78,8 @@ def take_deserializers(settings: dict[str, Any]) -> Deserializers | None:
     return found if found.key is not None or found.value is not None else None
 
 
-def _resolve(name: str, settings: dict[str, Any]) -> Deserializer | None:
-    chosen: Deserializer | str | None = plugins.take(settings, name)
+def _resolve(name: str, settings: dict[str, Any]) -> Deserializer | RecordDeserializer | None:
+    chosen: Any = plugins.take(settings, name)
+    if all(callable(getattr(chosen, method, None)) for method in ("deserialize", "is_ready", "prepare")):
+        return cast(RecordDeserializer, chosen)
     return chosen if chosen is None or callable(chosen) else named_codec(name, chosen).read

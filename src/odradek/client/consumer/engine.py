@@ -66,6 +66,7 @@ class ConsumerEngine:
         self._records: list[ConsumerRecord] = []
         self._read = 0
         self._decoded: Chunk | None = None
+        self._prepared: tuple[TopicPartition, int] | None = None
         """What `_records` were decoded from."""
         self._handing_out = threading.Lock()
         """Held by who takes decoded records, in the thread of the application, and by who takes them back meanwhile, in the loop."""
@@ -372,7 +373,9 @@ class ConsumerEngine:
                     break
                 chunk = await self._wait_for_chunk(deadline)
                 if chunk is not None:
-                    self._decode(chunk)
+                    prepare = self._decode(chunk)
+                    if prepare is not None:
+                        await asyncio.to_thread(prepare)
                 elif self._loop.time() >= deadline:
                     return []
         finally:
@@ -412,7 +415,8 @@ class ConsumerEngine:
         self.committer.commit_when_due(self.consumed)
         return None
 
-    def _decode(self, chunk: Chunk) -> None:
+    def _decode(self, chunk: Chunk) -> Callable[[], None] | None:
+        """Makes the records of a chunk those that are handed out; or gives what has to be done first, outside of the loop."""
         self._decoded = chunk
         try:
             self._records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
@@ -421,6 +425,15 @@ class ConsumerEngine:
             self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)
             raise
         if self.deserializers is not None:
+            begin = (chunk.topic_partition, chunk.offset)
+            prepare = self.deserializers.preparation(self._records) if begin != self._prepared else None
+            if prepare is not None:
+                # Nothing of the chunk is held meanwhile, as partitions may be revoked and positions moved. It is fetched again, once.
+                self._prepared = begin
+                self._records, self._read = [], 0
+                self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)
+                return prepare
+            self._prepared = None
             self._records, unreadable = self.deserializers.apply(self._records)
             if unreadable is not None:
                 # What comes before it is handed out first; the next chunk begins with it.
@@ -428,6 +441,7 @@ class ConsumerEngine:
                 if not self._records:
                     raise unreadable
         self._read = 0
+        return None
 
     async def next_chunk(self, timeout_s: float) -> Chunk | Call | None:
         """The next fetched batches as they came, None after `timeout_s` seconds without any. KafkaError for what went wrong; a Call as in

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from odradek.base.errors import ConfigError, OdradekError
@@ -17,6 +17,38 @@ Serializer = Callable[[Any], Any]
 """Makes bytes (or text, which goes out as UTF-8) of a key or value; not called for None, which goes out as null."""
 Deserializer = Callable[[bytes], Any]
 """Makes something of the bytes of a key or value; not called for null, which stays None."""
+
+
+HeaderList = list[tuple[str, bytes | None]]
+"""The headers of a record that is on its way."""
+
+
+class RecordSerializer(Protocol):
+    """A serializer that has to know more than the content (Java's Serializer.serialize(topic, headers, data)). Not called for None."""
+
+    def serialize(self, topic: str, part: str, content: Any, headers: HeaderList) -> Any:
+        """The bytes of a key or value (`part`); `headers` are the record's and may be changed."""
+        ...
+
+    def is_ready(self, topic: str, part: str, content: Any) -> bool:
+        """Whether `serialize` would not block; where it would, it is called outside of the event loop."""
+        ...
+
+
+class RecordDeserializer(Protocol):
+    """A deserializer that has to know more than the bytes. Not called for null."""
+
+    def deserialize(self, topic: str, part: str, data: bytes, headers: Sequence[tuple[str, bytes | None]]) -> Any:
+        """What the bytes of a key or value (`part`) mean."""
+        ...
+
+    def is_ready(self, part: str, data: bytes, headers: Sequence[tuple[str, bytes | None]]) -> bool:
+        """Whether `deserialize` would not block."""
+        ...
+
+    def prepare(self, part: str, data: bytes, headers: Sequence[tuple[str, bytes | None]]) -> bool:
+        """Does what would block, outside of the event loop. False when that failed, which the next `deserialize` then raises."""
+        ...
 
 
 class SerializationError(OdradekError):

@@ -99,7 +99,10 @@ class AsyncProducer:
         deadline = engine.deadline_ms()
         record = hooks.intercepted(given)
         try:
-            ready = hooks.serialized(record)
+            if hooks.may_block(record):
+                ready = await asyncio.to_thread(hooks.serialized, record)
+            else:
+                ready = hooks.serialized(record)
             wanted = ready.partition
             info = engine.cluster.known_topic(ready.topic, wanted) or await engine.topic(ready.topic, wanted)
             partition = hooks.partition(record, ready, info, engine.cluster.view)

@@ -61,6 +61,10 @@ class Hooks:
         """The record with bytes for key and value; SerializationError."""
         return self._serializers.apply(record)
 
+    def may_block(self, record: ProducerRecord) -> bool:
+        """Whether `serialized` may have to wait for somebody: not to be called in an event loop then."""
+        return self._serializers.may_block(record)
+
     def partition(self, record: ProducerRecord, serialized: ProducerRecord, info: TopicInfo, view: ClusterView) -> int | None:
         """The partition that was asked for, else the partitioner's; None without either. KafkaError for one that the topic does not have,
         TypeError for what is no number; and whatever the partitioner raises.

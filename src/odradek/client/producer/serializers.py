@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from odradek.client import plugins
-from odradek.client.core.serialization import SerializationError, Serializer, named_codec
-from odradek.client.types import ProducerRecord, encode_content
+from odradek.client.core.serialization import HeaderList, RecordSerializer, SerializationError, Serializer, named_codec
+from odradek.client.types import ProducerRecord, encode_content, encode_headers
 
 
 class _Chosen(NamedTuple):
     name: str
-    function: Serializer
+    function: Serializer | None
+    of_records: RecordSerializer | None = None
 
 
 class Serializers(NamedTuple):
@@ -22,15 +23,36 @@ class Serializers(NamedTuple):
 
     def apply(self, record: ProducerRecord) -> ProducerRecord:
         """The record with bytes for key and value; SerializationError says which of them cannot be written, and what to do."""
-        return record._replace(
-            key=_written(record.topic, "key", self.key, record.key), value=_written(record.topic, "value", self.value, record.value)
-        )
+        if (self.key is not None and self.key.of_records) or (self.value is not None and self.value.of_records):
+            # A serializer may add headers.
+            headers = list(encode_headers(record.headers))
+            key = _written(record.topic, "key", self.key, record.key, headers)
+            return record._replace(key=key, value=_written(record.topic, "value", self.value, record.value, headers), headers=headers)
+        key = _written(record.topic, "key", self.key, record.key, [])
+        return record._replace(key=key, value=_written(record.topic, "value", self.value, record.value, []))
+
+    def may_block(self, record: ProducerRecord) -> bool:
+        """Whether `apply` may have to wait for somebody."""
+        return _may_block(record.topic, "key", self.key, record.key) or _may_block(record.topic, "value", self.value, record.value)
 
 
-def _written(topic: str, part: str, chosen: _Chosen | None, content: object) -> bytes | None:
+def _may_block(topic: str, part: str, chosen: _Chosen | None, content: object) -> bool:
+    if content is None or chosen is None or chosen.of_records is None:
+        return False
+    try:
+        return not chosen.of_records.is_ready(topic, part, content)
+    except Exception:
+        # `apply` raises it in its own words.
+        return False
+
+
+def _written(topic: str, part: str, chosen: _Chosen | None, content: object, headers: HeaderList) -> bytes | None:
     if content is None or chosen is None:
         return encode_content(content)
     try:
+        if chosen.of_records is not None:
+            return encode_content(chosen.of_records.serialize(topic, part, content, headers))
+        assert chosen.function is not None
         return encode_content(chosen.function(content))
     except Exception as error:
         raise SerializationError(
@@ -49,6 +71,8 @@ def _resolve(name: str, settings: dict[str, Any]) -> _Chosen | None:
     chosen = plugins.take(settings, name)
     if chosen is None:
         return None
+    if all(callable(getattr(chosen, method, None)) for method in ("serialize", "is_ready")):
+        return _Chosen(type(chosen).__qualname__, None, cast(RecordSerializer, chosen))
     if callable(chosen):
         return _Chosen(getattr(chosen, "__qualname__", type(chosen).__qualname__), chosen)
     return _Chosen(str(chosen), named_codec(name, chosen).write)

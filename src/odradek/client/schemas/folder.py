@@ -1,0 +1,184 @@
+"""Schemas in a folder, instead of a registry.
+
+    7.avsc                      the schema with id 7
+    orders-value-v2.avsc        version 2 of the subject orders-value
+    7.orders-value-v2.avsc      both
+    7.references.json           what 7.avsc refers to: [{"name": "...", "subject": "...", "version": 1}]
+
+`.avsc` is Avro, `.json` a JSON schema, `.desc` and `.binpb` are Protobuf: a FileDescriptorSet (`protoc --include_imports
+--descriptor_set_out=7.desc`) whose last file is the schema, or a FileDescriptorProto. What a file name cannot hold of a subject is
+percent-encoded, and so is a dot behind leading digits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+from uuid import UUID
+
+from odradek.base.errors import ConfigError
+from odradek.client.schemas.errors import RegistryError, SchemaError, UnknownSchema
+from odradek.client.schemas.types import AVRO, JSON, PROTOBUF, RegisteredSchema, Schema, references_of
+
+_TYPES: Final = {".avsc": AVRO, ".json": JSON, ".desc": PROTOBUF, ".binpb": PROTOBUF}
+_NAME: Final = re.compile(r"(?:(?P<id>[0-9]{1,10})\.)?(?P<subject>.+)-v(?P<version>[0-9]{1,10})|(?P<only>[0-9]{1,10})")
+_MAX_SIZE: Final = 4 << 20
+
+
+class _Entry(NamedTuple):
+    path: Path
+    schema_id: int | None
+    subject: str | None
+    version: int | None
+
+
+class SchemaFolder:
+    """The schemas of a folder; a file that comes later is found, one that was read is not read again. For all threads; may be pickled."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """ConfigError for what is no folder."""
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise ConfigError(f"{folder} is no folder of schemas")
+        self._read: dict[Path, Schema] = {}
+
+    def __reduce__(self) -> tuple[Callable[..., SchemaFolder], tuple[str]]:
+        return SchemaFolder, (str(self.folder),)
+
+    def schema(self, schema_id: int) -> Schema:
+        """The schema with an id."""
+        return self._schema(self._only([each for each in self._entries() if each.schema_id == schema_id], f"a schema with id {schema_id}"))
+
+    def schema_by_guid(self, guid: UUID) -> Schema:
+        """UnknownSchema: files have no GUIDs."""
+        raise UnknownSchema(f"the folder {self.folder} does not have a schema with GUID {guid}: its files are named by ids")
+
+    def version(self, subject: str, version: int) -> RegisteredSchema:
+        """A version of a subject."""
+        found = [each for each in self._entries() if each.subject == subject and each.version == version]
+        return self._registered(self._only(found, f"version {version} of subject {subject}"))
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        """The version of a subject with the highest number."""
+        found = [each for each in self._entries() if each.subject == subject]
+        highest = max((each.version or 0 for each in found), default=0)
+        return self._registered(self._only([each for each in found if each.version == highest], f"subject {subject}"))
+
+    def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
+        """As `lookup`; RegistryError for a schema that is not there, as nothing is written."""
+        try:
+            return self.lookup(subject, schema, normalize=normalize)
+        except UnknownSchema as error:
+            raise RegistryError(f"{error}; a folder takes no new schemas: put a file ID.{subject}-vN there") from None
+
+    def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
+        """The schema as it stands under a subject: the latest with this text, or of JSON with the same meaning to JSON."""
+        del normalize
+        entries = [each for each in self._entries() if each.subject == subject]
+        for entry in sorted(entries, key=lambda each: each.version or 0, reverse=True):
+            if _same(self._schema(entry), schema):
+                return self._registered(entry)
+        raise UnknownSchema(f"the folder {self.folder} does not have this schema under subject {subject}")
+
+    def subjects(self) -> list[str]:
+        """The names of all subjects."""
+        return sorted({each.subject for each in self._entries() if each.subject is not None})
+
+    def versions(self, subject: str) -> list[int]:
+        """The versions that a subject has."""
+        return sorted({each.version for each in self._entries() if each.subject == subject and each.version is not None})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _entries(self) -> list[_Entry]:
+        found: list[_Entry] = []
+        try:
+            paths = sorted(self.folder.iterdir())
+        except OSError as error:
+            raise RegistryError(f"the folder {self.folder} cannot be read: {error.strerror}") from None
+        for path in paths:
+            named = _NAME.fullmatch(path.stem) if path.suffix in _TYPES else None
+            if named is None:
+                continue
+            schema_id, subject, version = named["id"] or named["only"], named["subject"], named["version"]
+            found.append(
+                _Entry(
+                    path,
+                    None if schema_id is None else int(schema_id),
+                    None if subject is None else unquote(subject),
+                    None if version is None else int(version),
+                )
+            )
+        return found
+
+    def _only(self, found: list[_Entry], what: str) -> _Entry:
+        if not found:
+            raise UnknownSchema(f"the folder {self.folder} does not have {what}")
+        if len(found) > 1:
+            raise SchemaError(f"the folder {self.folder} has {what} twice: {', '.join(each.path.name for each in found)}")
+        return found[0]
+
+    def _registered(self, entry: _Entry) -> RegisteredSchema:
+        return RegisteredSchema(entry.schema_id, self._schema(entry), str(entry.subject), entry.version)
+
+    def _schema(self, entry: _Entry) -> Schema:
+        path = entry.path
+        known = self._read.get(path)
+        if known is not None:
+            return known
+        raw = _content(path)
+        type = _TYPES[path.suffix]
+        try:
+            text = b64encode(raw).decode() if type == PROTOBUF else raw.decode()
+        except UnicodeDecodeError:
+            raise SchemaError(f"{path} is no text in UTF-8") from None
+        beside = path.with_name(f"{path.stem}.references.json")
+        references = references_of(_json(beside)) if beside.exists() else ()
+        return self._read.setdefault(path, Schema(text, type, references))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > _MAX_SIZE:
+            raise SchemaError(f"{path} is too large for a schema: {_MAX_SIZE} bytes at most")
+        return path.read_bytes()
+    except OSError as error:
+        raise RegistryError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _json(path: Path) -> list[Any]:
+    try:
+        found: Any = json.loads(_content(path))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise SchemaError(f"{path} must be a list of references in JSON")
+    return found  # pyright: ignore[reportUnknownVariableType]
+
+
+def _same(one: Schema, other: Schema) -> bool:
+    if one.type != other.type:
+        return False
+    if one.text == other.text:
+        return True
+    try:
+        return one.type != PROTOBUF and bool(json.loads(one.text) == json.loads(other.text))
+    except (ValueError, RecursionError):
+        return False
+
+
+def open_source(place: str | Path, settings: dict[str, Any] | None = None) -> Any:
+    """A `SchemaRegistry` for a URL, a `SchemaFolder` for anything else; ConfigError."""
+    from odradek.client.schemas.registry import SchemaRegistry
+
+    if isinstance(place, str) and place.startswith(("http://", "https://")):
+        return SchemaRegistry({**(settings or {}), "schema.registry.url": place})
+    if settings:
+        raise ConfigError(f"Configuration {next(iter(settings))} has no effect with a folder of schemas")
+    return SchemaFolder(place)

@@ -1,0 +1,54 @@
+"""What a schema refers to, and what that refers to, in the order in which they have to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from odradek.client.schemas.errors import SchemaError
+from odradek.client.schemas.types import Schema, SchemaSource
+
+MAX_DEPTH: Final = 32
+MAX_SCHEMAS: Final = 1000
+
+
+def resolved(source: SchemaSource, schema: Schema) -> dict[str, Schema]:
+    """The schemas behind the references, by the name under which they are used; each stands after those that it uses itself.
+
+    SchemaError for a circle, for more than 32 one behind the other or 1,000 in all, and for a name that stands for two schemas.
+    """
+    found: dict[str, Schema] = {}
+    places: dict[str, tuple[str, int]] = {}
+    open_: list[tuple[str, int]] = []
+
+    def visit(schema: Schema) -> None:
+        for name, subject, version in schema.references:
+            place = (subject, version)
+            if place in open_:
+                raise SchemaError(f"the references of {subject} version {version} lead back to it")
+            if name in found:
+                if places[name] != place:
+                    other, older = places[name]
+                    raise SchemaError(f"{name} refers to {subject} version {version} and to {other} version {older}")
+                continue
+            if len(open_) >= MAX_DEPTH:
+                raise SchemaError(f"more than {MAX_DEPTH} references stand one behind the other, at {subject} version {version}")
+            if len(found) >= MAX_SCHEMAS:
+                raise SchemaError(f"the references lead to more than {MAX_SCHEMAS} schemas")
+            target = source.version(subject, version).schema
+            open_.append(place)
+            visit(target)
+            open_.pop()
+            found[name] = target
+            places[name] = place
+
+    visit(schema)
+    return found
+
+
+def named(found: dict[str, Schema], type: str) -> Iterator[tuple[str, Schema]]:
+    """The same; SchemaError for one of another type."""
+    for name, schema in found.items():
+        if schema.type != type:
+            raise SchemaError(f"{name} is a schema of {schema.type}, and is used by one of {type}")
+        yield name, schema

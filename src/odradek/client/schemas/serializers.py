@@ -1,0 +1,248 @@
+"""Serializers that name the schema of what they write, as Confluent's do, for the producers of both kinds.
+
+    Producer(bootstrap_servers="localhost:9092", value_serializer=AvroSerializer(SchemaRegistry("http://localhost:8081"), schema))
+
+The registry is asked once for each subject. It is asked by `send` of the blocking producer in the thread that calls it, and by that of the
+asyncio producer in the event loop's default executor: never in an event loop. All may be shared by threads and producers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from odradek.client.core.serialization import HeaderList
+from odradek.client.schemas.avro import AvroSchema, record_name
+from odradek.client.schemas.cache import Cache
+from odradek.client.schemas.config import serializer_settings
+from odradek.client.schemas.errors import SchemaError, UnencodableValue
+from odradek.client.schemas.json_values import encode_json
+from odradek.client.schemas.protobuf import ProtobufSchema, encode_message, indexes_of, is_well_known, schema_of
+from odradek.client.schemas.types import AVRO, JSON, PROTOBUF, RegisteredSchema, Schema, SchemaReference, SchemaSource, as_schema
+from odradek.client.schemas.wire import header_name, write_prefix
+
+_SUBJECTS = 1000
+
+
+class _Ready(NamedTuple):
+    """How values of one subject are written."""
+
+    frame: bytes
+    schema: Any
+    """What the values are encoded with."""
+
+
+class _Serializer:
+    """What all of them have: subjects, and what stands in front of a value."""
+
+    type: str
+
+    def __init__(
+        self, source: SchemaSource, schema: Schema | None, settings: Mapping[str, Any] | None, keywords: Mapping[str, Any]
+    ) -> None:
+        self._source = source
+        self._schema = schema
+        self._settings = serializer_settings(settings, keywords)
+        self._subjects: Cache[str, _Ready] = Cache(_SUBJECTS)
+
+    def is_ready(self, topic: str, part: str, content: Any) -> bool:
+        """Whether `serialize` would ask nobody."""
+        return self._subjects.get(self._subject(topic, part)) is not None
+
+    def serialize(self, topic: str, part: str, content: Any, headers: HeaderList) -> bytes:
+        """The bytes of a key or value (`part`); a GUID that goes into a header is added to `headers`.
+
+        UnencodableValue for what does not fit, UnknownSchema and RegistryError of the registry, SchemaError.
+        """
+        subject = self._subject(topic, part)
+        ready = self._subjects.get(subject)
+        if ready is None:
+            ready = self._subjects.put(subject, self._made_ready(subject))
+        data = self._encode(ready.schema, content)
+        if not self._settings.in_header:
+            return ready.frame + data
+        name = header_name(part)
+        headers[:] = [header for header in headers if header[0] != name] + [(name, ready.frame)]
+        return data
+
+    def _subject(self, topic: str, part: str) -> str:
+        return self._settings.subject(topic, part, self._record_name())
+
+    def _made_ready(self, subject: str) -> _Ready:
+        settings = self._settings
+        if settings.schema_id is not None:
+            found = RegisteredSchema(settings.schema_id, self._source.schema(settings.schema_id), subject)
+        elif settings.use_latest:
+            found = self._source.latest(subject)
+        else:
+            assert self._schema is not None
+            schema = self._registrable(self._schema)
+            ask = self._source.register if settings.auto_register else self._source.lookup
+            found = ask(subject, schema, normalize=settings.normalize)._replace(schema=schema)
+        if found.schema.type != self.type:
+            raise SchemaError(f"subject {subject} has a schema of {found.schema.type}, not of {self.type}")
+        encoder, indexes = self._encoder(found.schema)
+        key: int | UUID | None = found.guid if settings.in_header else found.schema_id
+        if key is None:
+            what = "GUID: schema.id.location=header needs a registry that has them" if settings.in_header else "id"
+            raise SchemaError(f"the schema of subject {subject} has no {what}")
+        return _Ready(write_prefix(key, indexes), encoder)
+
+    def _needs_schema(self) -> None:
+        if self._schema is None and not self._settings.use_latest and self._settings.schema_id is None:
+            raise SchemaError("a schema is needed, or use.latest.version=true, or use.schema.id")
+
+    def _registrable(self, schema: Schema) -> Schema:
+        return schema
+
+    def _record_name(self) -> str | None:
+        raise NotImplementedError
+
+    def _encoder(self, schema: Schema) -> tuple[Any, tuple[int, ...] | None]:
+        raise NotImplementedError
+
+    def _encode(self, encoder: Any, content: Any) -> bytes:
+        raise NotImplementedError
+
+
+class AvroSerializer(_Serializer):
+    """Writes dicts (and other values of Avro) by an Avro schema."""
+
+    type = AVRO
+
+    def __init__(
+        self,
+        registry: SchemaSource,
+        schema: Schema | str | dict[str, Any] | list[Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        **keywords: Any,
+    ) -> None:
+        """`schema` may be left out with use.latest.version or use.schema.id. Keys (`SERIALIZER_KEYS`) as in Kafka or with underscores.
+
+        ConfigError, SchemaError; OdradekError without fastavro.
+        """
+        given = None if schema is None else as_schema(schema, AVRO)
+        super().__init__(registry, given, settings, keywords)
+        self._needs_schema()
+        # One that refers to others is looked at when the registry is asked.
+        self._own = None if given is None or given.references else AvroSchema(None, given)
+        self._name = None if given is None else record_name(given)
+
+    def _record_name(self) -> str | None:
+        return self._name
+
+    def _encoder(self, schema: Schema) -> tuple[Any, tuple[int, ...] | None]:
+        return (self._own if self._own is not None and schema == self._own.schema else AvroSchema(self._source, schema)), None
+
+    def _encode(self, encoder: AvroSchema, content: Any) -> bytes:
+        return encoder.encode(content)
+
+
+class JsonSerializer(_Serializer):
+    """Writes values as JSON, behind the id of a JSON schema, which is not checked against them."""
+
+    type = JSON
+
+    def __init__(
+        self,
+        registry: SchemaSource,
+        schema: Schema | str | dict[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        **keywords: Any,
+    ) -> None:
+        """As `AvroSerializer`. The schema's `title` is the name of the record."""
+        super().__init__(registry, None if schema is None else as_schema(schema, JSON), settings, keywords)
+        self._needs_schema()
+        self._title = None if self._schema is None else _title(self._schema)
+
+    def _record_name(self) -> str | None:
+        return self._title
+
+    def _encoder(self, schema: Schema) -> tuple[Any, tuple[int, ...] | None]:
+        return None, None
+
+    def _encode(self, encoder: None, content: Any) -> bytes:
+        return encode_json(content)
+
+
+class ProtobufSerializer(_Serializer):
+    """Writes Protobuf messages, given as such or as dicts (docs/schemas.md)."""
+
+    type = PROTOBUF
+
+    def __init__(
+        self,
+        registry: SchemaSource,
+        message: Any,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        *,
+        schema: Schema | None = None,
+        **keywords: Any,
+    ) -> None:
+        """`message` is a generated class, or with a `schema` (or use.latest.version, or use.schema.id) the name of a message in it.
+
+        Imports are registered first, each under its own name. ConfigError, SchemaError; OdradekError without protobuf.
+        """
+        self._descriptor: Any = None
+        if isinstance(message, str):
+            self._message = message
+        else:
+            self._descriptor = getattr(message, "DESCRIPTOR", None)
+            if getattr(self._descriptor, "containing_type", self) is self:
+                raise SchemaError(f"{message!r} is neither a class of messages nor the name of one")
+            if schema is not None:
+                raise SchemaError("a class of messages has its schema: no other is taken beside it")
+            self._message = str(self._descriptor.full_name)
+            schema = schema_of(self._descriptor)
+        super().__init__(registry, None if schema is None else as_schema(schema, PROTOBUF), settings, keywords)
+        self._needs_schema()
+
+    def _registrable(self, schema: Schema) -> Schema:
+        if self._descriptor is None:
+            return schema
+        return schema._replace(references=tuple(self._imports(self._descriptor.file)))
+
+    def _imports(self, file: Any) -> list[SchemaReference]:
+        found: list[SchemaReference] = []
+        for imported in file.dependencies:
+            if is_well_known(imported.name):
+                continue
+            schema = Schema(_serialized(imported), PROTOBUF, tuple(self._imports(imported)))
+            ask = self._source.register if self._settings.auto_register else self._source.lookup
+            registered = ask(imported.name, schema, normalize=self._settings.normalize)
+            if registered.version is None:
+                raise SchemaError(f"the registry does not say which version of {imported.name} the schema is")
+            found.append(SchemaReference(imported.name, imported.name, registered.version))
+        return found
+
+    def _record_name(self) -> str | None:
+        return self._message
+
+    def _encoder(self, schema: Schema) -> tuple[Any, tuple[int, ...] | None]:
+        parsed = ProtobufSchema(self._source, schema)
+        descriptor = parsed.named(self._message)
+        return (parsed, descriptor), indexes_of(descriptor)
+
+    def _encode(self, encoder: tuple[ProtobufSchema, Any], content: Any) -> bytes:
+        return encode_message(*encoder, content)
+
+
+def _serialized(file: Any) -> str:
+    from base64 import b64encode
+
+    return b64encode(file.serialized_pb).decode()
+
+
+def _title(schema: Schema) -> str | None:
+    from odradek.client.schemas.types import parsed_json
+
+    parsed = parsed_json(schema)
+    title = parsed.get("title") if isinstance(parsed, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return title if isinstance(title, str) else None
+
+
+__all__ = ["AvroSerializer", "JsonSerializer", "ProtobufSerializer", "UnencodableValue"]

@@ -1,0 +1,142 @@
+"""The wire format of Confluent's serializers, byte for byte: which schema wrote a value, and for Protobuf which of its messages.
+
+    0x00, id (4 bytes, big-endian) [message indexes] value       in front of the value
+    0x01, GUID (16 bytes) [message indexes]                      in the header `__key_schema_id` or `__value_schema_id`, or in front
+
+Message indexes lead from the file to a message: which of its messages, which of that one's nested messages, and so on; a zigzag varint with
+their number, then one each. A single 0 stands for [0].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from odradek.client.schemas.errors import WireFormatError
+
+KEY_HEADER: Final = "__key_schema_id"
+VALUE_HEADER: Final = "__value_schema_id"
+PREFIX_SIZE: Final = 5
+MAX_INDEXES: Final = 100
+"""How deep messages may be nested; Protobuf itself reads no deeper."""
+_GUID_SIZE: Final = 17
+_LAST_ID: Final = 0xFFFFFFFF
+_MAX_INDEX: Final = 0x7FFFFFFF
+
+SchemaKey = int | UUID
+"""What names a schema: its id in a registry, or its GUID, which is the same in all of them."""
+
+
+class Framed(NamedTuple):
+    """A schema that was named, and where what follows it begins."""
+
+    schema: SchemaKey
+    end: int
+
+
+class Indexed(NamedTuple):
+    """The way to a message, and where what follows it begins."""
+
+    indexes: tuple[int, ...]
+    end: int
+
+
+def header_name(part: str) -> str:
+    """The record's header that may name the schema of `part` (key or value)."""
+    return KEY_HEADER if part == "key" else VALUE_HEADER
+
+
+def read_prefix(data: bytes) -> Framed:
+    """The schema named at the start; WireFormatError says what stands there instead."""
+    magic = data[0] if data else -1
+    if magic == 0 and len(data) >= PREFIX_SIZE:
+        return Framed(int.from_bytes(data[1:PREFIX_SIZE], "big"), PREFIX_SIZE)
+    if magic == 1 and len(data) >= _GUID_SIZE:
+        return Framed(UUID(bytes=bytes(data[1:_GUID_SIZE])), _GUID_SIZE)
+    raise _unframed(data)
+
+
+def write_prefix(schema: SchemaKey, indexes: Sequence[int] | None = None) -> bytes:
+    """What `read_prefix` reads, with `indexes` for a Protobuf message. ValueError for an id beyond 32 bits."""
+    if isinstance(schema, UUID):
+        start = b"\x01" + schema.bytes
+    elif 0 <= schema <= _LAST_ID:
+        start = b"\x00" + schema.to_bytes(4, "big")
+    else:
+        raise ValueError(f"{schema} is no id of a schema: they have 32 bits")
+    return start if indexes is None else start + write_indexes(indexes)
+
+
+def read_indexes(data: bytes, start: int) -> Indexed:
+    """The message indexes at `start`; WireFormatError."""
+    count, position = _read_varint(data, start)
+    if count == 0:
+        return Indexed((0,), position)
+    if not 0 < count <= MAX_INDEXES:
+        raise WireFormatError(f"the message indexes say that there are {count}, of {MAX_INDEXES} at most: {shown(data)}")
+    indexes: list[int] = []
+    for _ in range(count):
+        index, position = _read_varint(data, position)
+        if not 0 <= index <= _MAX_INDEX:
+            raise WireFormatError(f"{index} is no index of a message: {shown(data)}")
+        indexes.append(index)
+    return Indexed(tuple(indexes), position)
+
+
+def write_indexes(indexes: Sequence[int]) -> bytes:
+    """What `read_indexes` reads; the short form for [0]. ValueError for none, too many, or a negative one."""
+    if not 0 < len(indexes) <= MAX_INDEXES or min(indexes) < 0 or max(indexes) > _MAX_INDEX:
+        raise ValueError(f"{list(indexes)} leads to no message")
+    if list(indexes) == [0]:
+        return b"\x00"
+    return b"".join(map(_varint, (len(indexes), *indexes)))
+
+
+def shown(data: bytes) -> str:
+    """What bytes look like, for a person: their number and how they begin."""
+    if not data:
+        return "there are no bytes"
+    start = bytes(data[:16])
+    text = start.decode("ascii", "replace")
+    begins = f"{text!r}" if text.isprintable() and text.isascii() else start.hex(" ")
+    return f"{len(data)} byte{'s' if len(data) > 1 else ''}, {begins}{'...' if len(data) > len(start) else ''}"
+
+
+def _unframed(data: bytes) -> WireFormatError:
+    if data[:1] in (b"\x00", b"\x01"):
+        needed, what = (PREFIX_SIZE, "id") if data[:1] == b"\x00" else (_GUID_SIZE, "GUID")
+        return WireFormatError(f"too short for the {what} of a schema, which needs {needed} bytes: {shown(data)}")
+    if not data:
+        return WireFormatError("no schema is named: there are no bytes")
+    looks = ""
+    if data[:1] in b'{["':
+        looks = "; this looks like plain JSON"
+    elif data[:4] == b"Obj\x01":
+        looks = "; this looks like an Avro file"
+    elif data[:16].isascii() and bytes(data[:16]).decode().isprintable():
+        looks = "; this looks like text"
+    return WireFormatError(f"no schema is named: the first byte is {data[0]} instead of 0: {shown(data)}{looks}")
+
+
+def _varint(value: int) -> bytes:
+    rest = value << 1
+    output = bytearray()
+    while rest > 0x7F:
+        output.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    output.append(rest)
+    return bytes(output)
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= len(data):
+            raise WireFormatError(f"the message indexes are cut off: {shown(data)}")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+    raise WireFormatError(f"a message index has more than 32 bits: {shown(data)}")

@@ -1,0 +1,262 @@
+"""Bugs of the schemas of keys and values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_WIRE = "client/schemas/test_wire.py"
+_CODECS = "client/schemas/test_codecs.py"
+_REGISTRY = "client/schemas/test_registry.py"
+_CLIENTS = "client/schemas/test_in_clients.py"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- wire -----------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "indexes-without-zigzag",
+        "client/schemas/wire.py",
+        "    rest = value << 1\n",
+        "    rest = value\n",
+        "Message indexes are zigzag varints; read by others they are half of what was meant.",
+        _WIRE,
+    ),
+    Mutant(
+        "no-short-form",
+        "client/schemas/wire.py",
+        "    if list(indexes) == [0]:\n",
+        "    if list(indexes) == [-1]:\n",
+        "The first message of a file has a form of its own.",
+        _WIRE,
+    ),
+    Mutant(
+        "indexes-without-bound",
+        "client/schemas/wire.py",
+        "    if not 0 < count <= MAX_INDEXES:\n",
+        "    if not 0 < count:\n",
+        "Bytes may claim any number of message indexes.",
+        _WIRE,
+    ),
+    Mutant(
+        "id-little-endian",
+        "client/schemas/wire.py",
+        'int.from_bytes(data[1:PREFIX_SIZE], "big")',
+        'int.from_bytes(data[1:PREFIX_SIZE], "little")',
+        "Ids are big-endian.",
+        _WIRE,
+    ),
+    # -- codecs ---------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "avro-as-deep-as-it-likes",
+        "client/schemas/avro_guard.py",
+        "        if depth > MAX_DEPTH:\n",
+        "        if depth > 100 * MAX_DEPTH:\n",
+        "A value that nests a type in itself ends the process.",
+        _CODECS,
+    ),
+    Mutant(
+        "empty-items-without-end",
+        "client/schemas/avro_guard.py",
+        "MAX_EMPTY_ITEMS: Final = 100_000\n",
+        # As many as the test's machine can bear: without any bound it would run out of memory.
+        "MAX_EMPTY_ITEMS: Final = 500_000\n",
+        "An array of nulls claims 2**62 of them.",
+        f"{_CODECS} -k hostile",
+    ),
+    Mutant(
+        "recursion-within-an-array-unseen",
+        "client/schemas/avro_guard.py",
+        'or self._is_dangerous(schema["items"], inside)',
+        "",
+        "A type that contains itself is not looked at within an array.",
+        f"{_CODECS} -k hostile",
+    ),
+    Mutant(
+        "rest-of-avro-ignored",
+        "client/schemas/avro.py",
+        "        if left:\n",
+        "        if left < 0:\n",
+        "A value of another schema is taken for a shorter one.",
+        _CODECS,
+    ),
+    Mutant(
+        "references-in-a-circle",
+        "client/schemas/references.py",
+        "            if place in open_:\n",
+        "            if place in ():\n",
+        "References that lead back are followed until the bound of depth.",
+        f"{_CODECS} -k references",
+    ),
+    Mutant(
+        "references-without-depth",
+        "client/schemas/references.py",
+        "            if len(open_) >= MAX_DEPTH:\n",
+        "            if len(open_) >= 100 * MAX_DEPTH:\n",
+        "A chain of references is followed as far as it goes.",
+        f"{_CODECS} -k references",
+    ),
+    Mutant(
+        "header-of-the-other-part",
+        "client/schemas/wire.py",
+        'return KEY_HEADER if part == "key" else VALUE_HEADER',
+        "return VALUE_HEADER",
+        "The header of the value says how its key is read.",
+        f"{_WIRE} {_CODECS}",
+    ),
+    Mutant(
+        "header-twice",
+        "client/schemas/serializers.py",
+        "[header for header in headers if header[0] != name]",
+        "list(headers)",
+        "A record that is sent on has two headers for one schema, and the old one is found first.",
+        _CODECS,
+    ),
+    Mutant(
+        "unset-messages-are-shown",
+        "client/schemas/protobuf_plain.py",
+        "        if field.has_presence and not message.HasField(field.name):\n",
+        "        if False:\n",
+        "Fields that are not set look as if they were.",
+        _CODECS,
+    ),
+    Mutant(
+        "column-asks-for-each",
+        "client/schemas/decoding.py",
+        "        return self._readers.put(key, reader_of(schema, self._source, self._reader_schema))",
+        "        return reader_of(schema, self._source, self._reader_schema)",
+        "Each value parses its schema again.",
+        f"{_CODECS} {_CLIENTS}",
+        equivalent="values with an id are kept by their prefix too; the others only cost more",
+    ),
+    # -- registry -------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "waits-that-do-not-grow",
+        "client/schemas/rest.py",
+        "self._wait_s * 2**attempt",
+        "self._wait_s",
+        "All clients ask a registry that is overloaded again at the same pace.",
+        f"{_REGISTRY} -k growing",
+    ),
+    Mutant(
+        "waits-as-long-as-told",
+        "client/schemas/rest.py",
+        "self._sleep(min(max(wait, asked_for), self._longest_s))",
+        "self._sleep(max(wait, asked_for))",
+        "A registry that says Retry-After: 9999 stops a producer for hours.",
+        f"{_REGISTRY} -k growing",
+    ),
+    Mutant(
+        "refusals-tried-again",
+        "client/schemas/rest.py",
+        "                if not _is_transient(status):\n                    raise failure\n",
+        "",
+        "What is refused is asked for three times more.",
+        f"{_REGISTRY} -k growing",
+    ),
+    Mutant(
+        "one-url-only",
+        "client/schemas/rest.py",
+        "        for url in self._access.urls:\n",
+        "        for url in self._access.urls[:1]:\n",
+        "The second URL is never asked.",
+        f"{_REGISTRY} -k next_url",
+    ),
+    Mutant(
+        "idle-connection-is-a-failure",
+        "client/schemas/rest.py",
+        "                if not reused:\n",
+        "                if True:\n",
+        "A registry that closes idle connections looks as if it were away.",
+        f"{_REGISTRY} -k idle",
+    ),
+    Mutant(
+        "cache-without-bound",
+        "client/schemas/cache.py",
+        "            while len(self._entries) > self._capacity:\n",
+        "            while False:\n",
+        "Ids of hostile records fill the memory.",
+        f"{_REGISTRY} -k forgets",
+    ),
+    Mutant(
+        "threads-ask-each",
+        "client/schemas/registry.py",
+        "            return remembered() or ask()\n",
+        "            return ask()\n",
+        "All workers that start ask for the same schema.",
+        f"{_REGISTRY} -k threads",
+    ),
+    Mutant(
+        "latest-for-ever",
+        "client/schemas/registry.py",
+        "(self._latest_s < 0 or time.monotonic() - found[0] < self._latest_s)",
+        "True",
+        "latest.cache.ttl.sec has no effect.",
+        f"{_REGISTRY} -k latest",
+    ),
+    Mutant(
+        "latest-by-text",
+        "client/schemas/folder.py",
+        "highest = max((each.version or 0 for each in found), default=0)",
+        'highest = int(max((str(each.version or 0) for each in found), default="0"))',
+        "Version 9 comes after version 10.",
+        f"{_REGISTRY} -k folder",
+    ),
+    Mutant(
+        "password-in-the-error",
+        "client/schemas/config.py",
+        "{_without_password(text)}",
+        "{text}",
+        "A URL that is wrong is told with its password.",
+        f"{_REGISTRY} -k fit",
+    ),
+    # -- clients --------------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "registry-asked-in-the-loop-by-send",
+        "client/producer/serializers.py",
+        "        return not chosen.of_records.is_ready(topic, part, content)\n",
+        "        return False\n",
+        "AsyncProducer.send stops the event loop while a registry thinks.",
+        f"{_CLIENTS} -k asyncio",
+    ),
+    Mutant(
+        "registry-asked-in-the-loop-by-poll",
+        "client/consumer/engine.py",
+        "            if prepare is not None:\n                # Nothing of the chunk",
+        "            if False:\n                # Nothing of the chunk",
+        "Heartbeats wait while a registry thinks.",
+        _CLIENTS,
+    ),
+    Mutant(
+        "prepared-once-and-never-again",
+        "client/consumer/engine.py",
+        "            self._prepared = None\n            self._records, unreadable",
+        "            self._records, unreadable",
+        "The second poll at a record whose registry is away asks in the event loop.",
+        f"{_CLIENTS} -k away",
+    ),
+    Mutant(
+        "failures-forgotten",
+        "client/schemas/decoding.py",
+        "            self._failed.put(schema, error)\n",
+        "",
+        "A registry that is away is asked again in the event loop.",
+        f"{_CLIENTS} -k away",
+    ),
+    Mutant(
+        "prepares-past-the-failure",
+        "client/consumer/deserializers.py",
+        "                if not chosen.prepare(part, data, record.headers):\n                    return\n",
+        "                chosen.prepare(part, data, record.headers)\n",
+        "A registry that is away is asked once for every record of a fetch.",
+        f"{_CLIENTS} -k prepared",
+    ),
+    # -- command line ---------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "kcat-s-for-values-only",
+        "cli/decoding.py",
+        '((part,) if part else ("key", "value"))',
+        '((part,) if part else ("value",))',
+        "`-s registry` leaves keys as they are.",
+        "cli/test_decoding.py",
+    ),
+)
