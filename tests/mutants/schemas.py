@@ -259,4 +259,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "`-s registry` leaves keys as they are.",
         "cli/test_decoding.py",
     ),
+    Mutant(
+        "missing-asked-each-time",
+        "client/schemas/registry.py",
+        "if missing is not None and time.monotonic() - missing[0] < self._missing_s:",
+        "if False:",
+        "A column of foreign bytes asks the registry once for each value.",
+        "client/schemas/test_registry.py",
+    ),
+    Mutant(
+        "missing-for-ever",
+        "client/schemas/registry.py",
+        "if missing is not None and time.monotonic() - missing[0] < self._missing_s:",
+        "if missing is not None:",
+        "A schema that is registered a moment too late is never found.",
+        "client/schemas/test_registry.py",
+    ),
 )

@@ -70,6 +70,16 @@ def test_what_was_asked_once_is_remembered(server: SchemaRegistryServer, registr
     copy.close()
 
 
+def test_what_is_missing_is_asked_for_once_in_a_while(server: SchemaRegistryServer) -> None:
+    for seconds, asked in ((10, 1), (0, 3)):
+        with SchemaRegistry(server.url, missing_id_cache_ttl_sec=seconds) as registry:
+            before = len(server.requests)
+            for _ in range(3):
+                with pytest.raises(UnknownSchema, match="does not have a schema with id 4711"):
+                    registry.schema(4711)
+            assert len(server.requests) - before == asked
+
+
 def test_the_latest_version_may_be_asked_for_again(server: SchemaRegistryServer) -> None:
     with SchemaRegistry(server.url, latest_cache_ttl_sec=0) as registry:
         registry.register("s", STRING)

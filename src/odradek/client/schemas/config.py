@@ -51,6 +51,8 @@ REGISTRY_KEYS: tuple[Key, ...] = (
     Key("retries.wait.ms", INT, "1000", LOW, "Longest wait before the first of them, milliseconds; doubles with each.", at_least(0)),
     Key("retries.max.wait.ms", INT, "20000", LOW, "Longest wait of all, milliseconds; also of what Retry-After asks for.", at_least(0)),
     Key("cache.capacity", INT, "1000", LOW, "How many schemas are remembered, by id, GUID and version each.", at_least(1)),
+    Key("missing.id.cache.ttl.sec", LONG, "10", LOW, "How long a schema that the registry does not have is not asked for again, seconds: "
+        "a column of foreign bytes asks once for each id, and not for each value.", at_least(0)),
     Key("latest.cache.ttl.sec", LONG, "-1", LOW, "How long the latest version of a subject is taken for the latest, seconds; -1 for ever.",
         at_least(-1)),
     Key("security.protocol", STRING, "PLAINTEXT", LOW, "Follows from the URL.", internal=True),

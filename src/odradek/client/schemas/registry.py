@@ -16,6 +16,7 @@ from odradek.client.schemas.config import registry_config
 from odradek.client.schemas.errors import RegistryError, UnknownSchema
 from odradek.client.schemas.rest import Rest, quoted
 from odradek.client.schemas.types import AVRO, PROTOBUF, RegisteredSchema, Schema, references_of
+from odradek.client.schemas.wire import SchemaKey
 
 
 class SchemaRegistry:
@@ -34,6 +35,8 @@ class SchemaRegistry:
         parsed = registry_config(self._given, {})
         self._rest = Rest(parsed)
         capacity = parsed.integer("cache.capacity")
+        self._missing_s = parsed.integer("missing.id.cache.ttl.sec")
+        self._missing: Cache[SchemaKey, tuple[float, str]] = Cache(capacity)
         self._latest_s = parsed.integer("latest.cache.ttl.sec")
         self._ids: Cache[int, Schema] = Cache(capacity)
         self._guids: Cache[UUID, Schema] = Cache(capacity)
@@ -60,14 +63,14 @@ class SchemaRegistry:
         """The schema with an id."""
         return self._ids.get(schema_id) or self._once(
             lambda: self._ids.get(schema_id),
-            lambda: self._ids.put(schema_id, self._schema(f"/schemas/ids/{schema_id}", f"a schema with id {schema_id}")),
+            lambda: self._ids.put(schema_id, self._unless_missing(schema_id, f"/schemas/ids/{schema_id}", f"a schema with id {schema_id}")),
         )
 
     def schema_by_guid(self, guid: UUID) -> Schema:
         """The schema with a GUID; a registry that has none does not know it."""
         return self._guids.get(guid) or self._once(
             lambda: self._guids.get(guid),
-            lambda: self._guids.put(guid, self._schema(f"/schemas/guids/{guid}", f"a schema with GUID {guid}")),
+            lambda: self._guids.put(guid, self._unless_missing(guid, f"/schemas/guids/{guid}", f"a schema with GUID {guid}")),
         )
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
@@ -136,6 +139,16 @@ class SchemaRegistry:
         path, what = f"/subjects/{quoted(subject)}/versions/{version}", f"version {version} of subject {subject}"
         answer = self._ask("GET", path, what)
         return _registered(answer, subject, self._readable(answer, path, what))
+
+    def _unless_missing(self, key: SchemaKey, path: str, what: str) -> Schema:
+        missing = self._missing.get(key)
+        if missing is not None and time.monotonic() - missing[0] < self._missing_s:
+            raise UnknownSchema(missing[1])
+        try:
+            return self._schema(path, what)
+        except UnknownSchema as error:
+            self._missing.put(key, (time.monotonic(), str(error)))
+            raise
 
     def _schema(self, path: str, what: str) -> Schema:
         return self._readable(self._ask("GET", path, what), path, what)
