@@ -16,8 +16,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "indexes-without-zigzag",
         "client/schemas/wire.py",
-        "    rest = value << 1\n",
-        "    rest = value\n",
+        "        return decode_varint(data, position)\n",
+        "        value, end = decode_varint(data, position)\n        return value * 2, end\n",
         "Message indexes are zigzag varints; read by others they are half of what was meant.",
         _WIRE,
     ),

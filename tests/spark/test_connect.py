@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from odradek.client import Admin, NewTopic, Producer
 from odradek.spark.environment import spark_environment
 from odradek.testing import EmbeddedBroker
+from tests.spark.numbers import read_numbers
 
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.timeout(300)]
 
@@ -69,17 +70,6 @@ def bootstrap() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def _written(bootstrap: str) -> list[int]:
-    found: list[int] = []
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
-        partitions = [TopicPartition("out", number) for number in range(PARTITIONS)]
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            found += [int(record.value or b"-1") for record in consumer.poll(500)]
-    return sorted(found)
-
-
 def _run(command: list[str], folder: Path, **more: str) -> str:
     environment = {**spark_environment(), "PYTHONWARNINGS": "ignore", **more}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=250, check=False)
@@ -91,7 +81,7 @@ def test_spark_connect(bootstrap: str, tmp_path: Path) -> None:
     output = _run([sys.executable, "-c", _CONNECT, bootstrap, str(tmp_path / "checkpoint")], tmp_path)
     assert "session: pyspark.sql.connect.session" in output
     assert f"rows: {RECORDS}" in output
-    assert _written(bootstrap) == list(range(RECORDS))
+    assert read_numbers(bootstrap, "out", PARTITIONS) == list(range(RECORDS))
 
 
 def test_a_declarative_pipeline_with_a_table_and_a_sink(bootstrap: str, tmp_path: Path) -> None:
@@ -102,5 +92,5 @@ def test_a_declarative_pipeline_with_a_table_and_a_sink(bootstrap: str, tmp_path
     settings = {"spark.ui.enabled": "false", "spark.sql.warehouse.dir": (tmp_path / "warehouse").as_uri()}
     command = [str(Path(spark_environment()["SPARK_HOME"]) / "bin" / "spark-pipelines"), "run"]
     _run([*command, *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}"))], tmp_path, BOOTSTRAP=bootstrap)
-    assert _written(bootstrap) == list(range(RECORDS))
+    assert read_numbers(bootstrap, "out", PARTITIONS) == list(range(RECORDS))
     assert any(name.endswith(".parquet") for _, _, names in os.walk(tmp_path / "warehouse" / "orders") for name in names)

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from interop.peers import REPOSITORY
-from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from odradek.client import Admin, NewTopic, Producer
 from odradek.spark.environment import spark_environment
 from odradek.testing import EmbeddedBroker
+from tests.spark.numbers import read_numbers
 
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.timeout(400)]
 
@@ -118,15 +119,4 @@ def test_a_wheel_is_sent_to_the_workers(master: str, tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=350, check=False)
         assert done.returncode == 0, done.stderr
         assert f"partitions: {PARTITIONS}" in done.stdout
-        assert sorted(_read(broker.bootstrap_servers)) == [2 * number for number in range(RECORDS)]
-
-
-def _read(bootstrap: str) -> list[int]:
-    found: list[int] = []
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
-        partitions = [TopicPartition("doubled", number) for number in range(PARTITIONS)]
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            found += [int(record.value or b"-1") for record in consumer.poll(500)]
-    return found
+        assert read_numbers(broker.bootstrap_servers, "doubled", PARTITIONS) == [2 * number for number in range(RECORDS)]

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.client.schemas.errors import WireFormatError
+from odradek.protocol.errors import ProtocolError
+from odradek.protocol.varint import decode_varint, encode_varint
 
 KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
@@ -90,7 +92,7 @@ def write_indexes(indexes: Sequence[int]) -> bytes:
         raise ValueError(f"{list(indexes)} leads to no message")
     if list(indexes) == [0]:
         return b"\x00"
-    return b"".join(map(_varint, (len(indexes), *indexes)))
+    return b"".join(map(encode_varint, (len(indexes), *indexes)))
 
 
 def shown(data: bytes) -> str:
@@ -119,24 +121,10 @@ def _unframed(data: bytes) -> WireFormatError:
     return WireFormatError(f"no schema is named: the first byte is {data[0]} instead of 0: {shown(data)}{looks}")
 
 
-def _varint(value: int) -> bytes:
-    rest = value << 1
-    output = bytearray()
-    while rest > 0x7F:
-        output.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    output.append(rest)
-    return bytes(output)
-
-
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(data):
-            raise WireFormatError(f"the message indexes are cut off: {shown(data)}")
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-    raise WireFormatError(f"a message index has more than 32 bits: {shown(data)}")
+    try:
+        return decode_varint(data, position)
+    except IndexError:
+        raise WireFormatError(f"the message indexes are cut off: {shown(data)}") from None
+    except ProtocolError:
+        raise WireFormatError(f"a message index has more than 32 bits: {shown(data)}") from None
