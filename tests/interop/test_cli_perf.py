@@ -70,13 +70,14 @@ def shape(line: str) -> str:
     return re.sub(r"-?\d+(\.\d+)?", lambda found: "n" if found[1] is None else f"n.{'n' * (len(found[1]) - 1)}", line)
 
 
-def records(broker: BrokerProcess, topic: str) -> list[ConsumerRecord]:
+def records(broker: BrokerProcess, topic: str, count: int = 0) -> list[ConsumerRecord]:
+    """All there are, and so many at least: a transaction's last markers are written after its commit is answered."""
     with Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
         partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         found: list[ConsumerRecord] = []
-        while any(consumer.position(each) < end for each, end in ends.items()):
+        while len(found) < count or any(consumer.position(each) < end for each, end in ends.items()):
             found += consumer.poll(1000)
     return found
 
@@ -104,7 +105,7 @@ def test_the_producer_prints_the_same_lines(pair: Pair, words: str, tmp_path: Pa
             create(broker, **{name: 1})
             where = ["--topic", name, *line, "--producer-props", f"bootstrap.servers={broker.bootstrap}", "acks=all"]
             said.append(odradek("kafka-producer-perf-test.sh", *where) if author == "ours" else jvm(pair, "ProducerPerformance", *where))
-            written.append(records(broker, name))
+            written.append(records(broker, name, 600))
         ours, theirs = ([shape(line) for line in each if not line.startswith(("Option --", "Reading", "Number of"))] for each in said)
         # How many windows there are depends on how busy the machine is.
         assert list(dict.fromkeys(ours)) == list(dict.fromkeys(theirs))

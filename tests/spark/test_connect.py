@@ -81,7 +81,7 @@ def test_spark_connect(bootstrap: str, tmp_path: Path) -> None:
     output = _run([sys.executable, "-c", _CONNECT, bootstrap, str(tmp_path / "checkpoint")], tmp_path)
     assert "session: pyspark.sql.connect.session" in output
     assert f"rows: {RECORDS}" in output
-    assert read_numbers(bootstrap, "out", PARTITIONS) == list(range(RECORDS))
+    assert read_numbers(bootstrap, "out", PARTITIONS, RECORDS) == list(range(RECORDS))
 
 
 def test_a_declarative_pipeline_with_a_table_and_a_sink(bootstrap: str, tmp_path: Path) -> None:
@@ -92,5 +92,5 @@ def test_a_declarative_pipeline_with_a_table_and_a_sink(bootstrap: str, tmp_path
     settings = {"spark.ui.enabled": "false", "spark.sql.warehouse.dir": (tmp_path / "warehouse").as_uri()}
     command = [str(Path(spark_environment()["SPARK_HOME"]) / "bin" / "spark-pipelines"), "run"]
     _run([*command, *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}"))], tmp_path, BOOTSTRAP=bootstrap)
-    assert read_numbers(bootstrap, "out", PARTITIONS) == list(range(RECORDS))
+    assert read_numbers(bootstrap, "out", PARTITIONS, RECORDS) == list(range(RECORDS))
     assert any(name.endswith(".parquet") for _, _, names in os.walk(tmp_path / "warehouse" / "orders") for name in names)
