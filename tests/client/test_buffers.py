@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.client import Producer
 from odradek.client.core.accumulator import Accumulator, Batch
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.buffers import BufferPool
@@ -18,6 +20,7 @@ from odradek.client.producer.arrow import RowEncoder
 from odradek.records.arrow import encode_from_arrow
 from odradek.records.batch import check_crc, decode_records, encode_batch, encode_batch_in, read_header
 from odradek.records.compression import Compression
+from odradek.testing.embedded import unique_name
 from tests.client.test_sender import CONFIG, view_of
 
 PLACE = TopicPartition("t", 0)
@@ -202,3 +205,16 @@ def test_rows_that_are_wrong_are_refused_before_any_is_encoded() -> None:
         late(pa.Table.from_batches([good]), 1)
     with pytest.raises(KeyError, match="value"):
         late(pa.table({"key": ["a"]}))
+
+
+@pytest.mark.parametrize("of", [bytes, bytearray, lambda batch: memoryview(bytearray(batch))])
+def test_a_batch_of_somebody_else_is_left_as_it_is(of: Callable[[bytes], bytes], bootstrap: str) -> None:
+    """Also where its size is that of the producer's own buffers."""
+    batch = encode_batch([(int(time.time() * 1000), None, b"mine", ())])
+    given = of(batch)
+    topic = unique_name()
+    with Producer(bootstrap_servers=bootstrap, batch_size=len(batch)) as producer:
+        producer.send(topic, b"first", partition=0).result(30)
+        producer.send_encoded(TopicPartition(topic, 0), given, 1).result(30)
+        producer.send(topic, b"x" * 10, partition=0).result(30)
+    assert given == batch

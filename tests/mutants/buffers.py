@@ -105,4 +105,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Each batch takes a buffer for all rows that are left.",
         _TESTS,
     ),
+    Mutant(
+        "batches-of-others-numbered-in-place",
+        "client/producer/engine.py",
+        "self._append_batch(target, bytes(payload), record_count, timestamp)",
+        "self._append_batch(target, payload, record_count, timestamp)",
+        "A batch that was handed over as a view is changed, and its memory used for the records of others.",
+        _TESTS,
+    ),
 )

@@ -51,8 +51,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "duration-from-now-on",
         "cli/group_offsets.py",
-        "1_000_000 - duration_ms(by_duration)",
-        "1_000_000 + duration_ms(by_duration)",
+        "1_000_000 - duration_ms(duration)",
+        "1_000_000 + duration_ms(duration)",
         "--by-duration goes back.",
         "cli/test_groups.py -k where",
     ),

@@ -14,10 +14,9 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import client_settings, connection_options_with
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.group_offsets import Plan, Scenario, new_offsets, read_plan
+from odradek.cli.group_offsets import Plan, Scenario, chosen_scenario, new_offsets, read_plan
 from odradek.cli.group_report import NAME
 from odradek.cli.items import complain, named_argument, one_of, only, partitions_of
-from odradek.cli.moments import duration_ms, instant_ms
 from odradek.cli.output import Output, Row, output_option, show
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import GroupState
@@ -111,14 +110,7 @@ def reset_application(
     twice = sorted({*inputs} & {*intermediates})
     if twice:
         raise click.UsageError(f"{twice[0]} is among --input-topics and --intermediate-topics")
-    value = to_offset if to_offset is not None else shift_by or 0
-    try:
-        if to_datetime is not None:
-            value = instant_ms(to_datetime)
-        elif by_duration is not None:
-            value = max(0, time.time_ns() // 1_000_000 - duration_ms(by_duration))
-    except ValueError as unread:
-        raise click.UsageError(f"{chosen} {unread}") from None
+    scenario = chosen_scenario(chosen or "--to-earliest", to_offset if to_offset is not None else shift_by, to_datetime, by_duration)
     given = {} if from_file is None else read_plan(from_file.read_text(), str(from_file), [application])[application]
     with Admin(client_settings(bootstrap, settings)) as admin:
         members = _members(admin, application)
@@ -132,7 +124,7 @@ def reset_application(
         unknown = [each for each in internals if each not in doomed]
         if unknown:
             raise OdradekError(f"{unknown[0]} is no internal topic of application {application}; leave --internal-topics out to see them")
-        moves = _moves(admin, application, Scenario(chosen or "--to-earliest", value), inputs, intermediates, missing, given)
+        moves = _moves(admin, application, scenario, inputs, intermediates, missing, given)
         if members:
             click.echo(f"{NAME}: {'removing' if execute else 'would remove'} {members} of application {application}", err=True)
         rows, failed = _carried_out(admin, application, moves, [*internals] or doomed, bool(members), execute)

@@ -48,6 +48,18 @@ class Scenario(NamedTuple):
     value: int = 0
 
 
+def chosen_scenario(option: str, number: int | None, instant: str | None, duration: str | None) -> Scenario:
+    """What one of the options says: with a number, an instant, a duration back from now, or without any. UsageError for what is no time."""
+    try:
+        if instant is not None:
+            return Scenario(option, instant_ms(instant))
+        if duration is not None:
+            return Scenario(option, max(0, time.time_ns() // 1_000_000 - duration_ms(duration)))
+    except ValueError as unread:
+        raise click.UsageError(f"{option} {unread}") from None
+    return Scenario(option, number or 0)
+
+
 class Plan(NamedTuple):
     """New offsets; `remarks` tell where another offset was taken than the one asked for, `problems` what cannot be moved."""
 
@@ -121,15 +133,7 @@ def reset_offsets(
         raise click.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     if export and output != "table":
         raise click.UsageError("--export excludes -o json: it prints CSV")
-    value = to_offset if to_offset is not None else shift_by or 0
-    try:
-        if to_datetime is not None:
-            value = instant_ms(to_datetime)
-        elif by_duration is not None:
-            value = max(0, time.time_ns() // 1_000_000 - duration_ms(by_duration))
-    except ValueError as unread:
-        raise click.UsageError(f"{chosen} {unread}") from None
-    scenario = Scenario(str(chosen), value)
+    scenario = chosen_scenario(str(chosen), to_offset if to_offset is not None else shift_by, to_datetime, by_duration)
     scopes = partition_scopes("--topic", topics)
     rows: list[dict[str, object]] = []
     failed = 0

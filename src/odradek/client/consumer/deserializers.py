@@ -80,6 +80,8 @@ def take_deserializers(settings: dict[str, Any]) -> Deserializers | None:
 
 def _resolve(name: str, settings: dict[str, Any]) -> Deserializer | RecordDeserializer | None:
     chosen: Any = plugins.take(settings, name)
+    if chosen is None or callable(chosen):
+        return cast("Deserializer | None", chosen)
     if all(callable(getattr(chosen, method, None)) for method in ("deserialize", "is_ready", "prepare")):
         return cast(RecordDeserializer, chosen)
-    return chosen if chosen is None or callable(chosen) else named_codec(name, chosen).read
+    return named_codec(name, chosen).read

@@ -66,8 +66,9 @@ class ConsumerEngine:
         self._records: list[ConsumerRecord] = []
         self._read = 0
         self._decoded: Chunk | None = None
-        self._prepared: tuple[TopicPartition, int] | None = None
         """What `_records` were decoded from."""
+        self._prepared: tuple[TopicPartition, int] | None = None
+        """Where the chunk begins that is fetched again after what its deserializers needed was asked for."""
         self._handing_out = threading.Lock()
         """Held by who takes decoded records, in the thread of the application, and by who takes them back meanwhile, in the loop."""
         self._undisturbed_until = 0.0

@@ -174,8 +174,12 @@ class ProducerEngine:
             self._router.took(info, None, partition, size)
             return RecordFuture(taken[0], taken[1], stamp, end - start), end - start
 
-    def append_encoded(self, target: TopicPartition, payload: bytes | memoryview, record_count: int, timestamp: int) -> RecordFuture | None:
-        """Takes a whole record batch; None without room."""
+    def append_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int) -> RecordFuture | None:
+        """Takes a whole record batch of somebody else's; None without room."""
+        # What is no bytes could change, and a view would be numbered in place.
+        return self._append_batch(target, bytes(payload), record_count, timestamp)
+
+    def _append_batch(self, target: TopicPartition, payload: bytes | memoryview, record_count: int, timestamp: int) -> RecordFuture | None:
         self._check_size(len(payload))
         with self.lock:
             self._check_open()
@@ -200,7 +204,7 @@ class ProducerEngine:
         with self.lock:
             self._check_open()
             target = self._router.target(info, None, rows.partition, len(rows.payload))
-            future = self.append_encoded(target, rows.payload, rows.record_count, read_header(rows.payload).base_timestamp)
+            future = self._append_batch(target, rows.payload, rows.record_count, read_header(rows.payload).base_timestamp)
             if future is not None:
                 self._router.took(info, None, rows.partition, len(rows.payload))
             return future
