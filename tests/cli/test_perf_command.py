@@ -7,6 +7,7 @@ import math
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -516,7 +517,7 @@ def test_a_broker_on_the_command_line_goes_before_one_among_the_settings(bootstr
 def test_a_broker_that_is_not_there_is_told_soon() -> None:
     began = time.monotonic()
     done = subprocess.run(
-        ["python", "-m", "odradek.cli.main", "perf", "produce", "-t", "t", "-n", "1", "--record-size", "1", "-b", "127.0.0.1:1"],
+        [sys.executable, "-m", "odradek.cli.main", "perf", "produce", "-t", "t", "-n", "1", "--record-size", "1", "-b", "127.0.0.1:1"],
         capture_output=True,
         text=True,
         timeout=60,
