@@ -6,6 +6,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, ProtocolError
 from odradek.client import Consumer, KafkaError, Producer, TopicPartition
+from odradek.client.consumer import fetching
 from odradek.client.core.positions import Chunk
 from odradek.client.types import ConsumerRecord
 
@@ -68,15 +69,18 @@ def test_a_batch_that_cannot_be_read_is_not_passed_over(bootstrap: str, filled: 
 def test_a_broker_is_asked_again_after_an_answer_that_made_no_sense(
     bootstrap: str, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nonsense(*_: object) -> None:
+    sense = fetching.fetched_partitions
+
+    def nonsense_once(*_: object) -> None:
+        # The consumer asks again as soon as the error is told: that answer makes sense.
+        monkeypatch.setattr(fetching, "fetched_partitions", sense)
         raise ProtocolError("broken on purpose")
 
+    monkeypatch.setattr(fetching, "fetched_partitions", nonsense_once)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([filled])
-        with monkeypatch.context() as patched:
-            patched.setattr("odradek.client.consumer.fetching.fetched_partitions", nonsense)
-            with pytest.raises(ProtocolError, match="broken on purpose"):
-                consumer.poll(5000)
+        with pytest.raises(ProtocolError, match="broken on purpose"):
+            consumer.poll(5000)
         while not (found := consumer.poll(5000)):
             pass
         assert values(found) == list(range(10))
