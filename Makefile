@@ -60,8 +60,9 @@ $(VENV)/.installed-docs: $(SETUP) | $(BIN)/python
 java:
 	@examples/flights/ensure_java.sh
 
-jvm:
+jvm: | $(BIN)/python
 	@interop/jvm/fetch.sh
+	@PYTHON=$(abspath $(BIN)/python) bench/official_connector/fetch.sh
 
 demo: $(VENV)/.installed-demo | java
 	@$(BIN)/python examples/flights/demo.py --data demo-data $(DEMO_ARGS)

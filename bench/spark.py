@@ -75,7 +75,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=RESULTS / "spark.json")
     options = parser.parse_args()
-    subprocess.run([str(REPOSITORY / "bench" / "official_connector" / "fetch.sh")], check=True)
+    fetch = REPOSITORY / "bench" / "official_connector" / "fetch.sh"
+    subprocess.run([str(fetch)], check=True, env={**os.environ, "PYTHON": sys.executable})
     cells = list(dict.fromkeys(cell for _, ours, theirs, _ in ROWS for cell in (ours, theirs)))
     seconds: dict[Cell, list[float]] = {cell: [] for cell in cells}
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder, Peers(Path(folder), {}).running() as peers:

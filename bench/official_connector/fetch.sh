@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
-# A virtual environment of its own with pyspark 4.0.0 and the official Kafka connector's jars, in .cache/official-connector.
+# A virtual environment with pyspark 4.0.0 and what Odradek needs there, and the official Kafka connector's jars, in
+# .cache/official-connector. PYTHON is the interpreter for it: compiled modules of this checkout are those of one release of Python.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 home=${1:-$here/../../.cache/official-connector}
-[ -e "$home/.complete" ] && exit 0
+stamp=$home/.complete-$(cat "$here/fetch.sh" "$here/pom.xml" | cksum | cut -d' ' -f1)
+[ -e "$stamp" ] && exit 0
 mkdir -p "$home"
-[ -x "$home/venv/bin/python" ] || python3 -m venv "$home/venv"
-"$home/venv/bin/python" -m pip install -q "pyspark==4.0.0"
+rm -f "$home"/.complete*
+[ -x "$home/venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$home/venv"
+"$home/venv/bin/python" -c '
+import sys, tomllib
+for each in tomllib.load(open(sys.argv[1], "rb"))["project"]["dependencies"]: print(each)
+' "$here/../../pyproject.toml" > "$home/requirements.txt"
+"$home/venv/bin/python" -m pip install -q "pyspark==4.0.0" "pyarrow>=18" "pandas>=2.2,<3" -r "$home/requirements.txt"
 mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$home/jars"
-touch "$home/.complete"
+touch "$stamp"

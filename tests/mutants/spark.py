@@ -8,6 +8,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        name="releases-by-text",
+        path="spark/source.py",
+        before="(int(found[1]), int(found[2])) < (major, minor)",
+        after="(found[1], found[2]) < (str(major), str(minor))",
+        breaks="Spark 4.10 counts as older than 4.2.",
+        tests="spark/test_releases.py",
+    ),
+    Mutant(
         name="failures-of-the-last-flush",
         path="spark/sink.py",
         before="    for future in futures:\n        future.result()\n    return rows",

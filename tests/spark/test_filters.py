@@ -31,8 +31,10 @@ from pyspark.sql.datasource import (
 from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, NewTopic, Producer
-from odradek.spark.batch import NarrowedBatchReader, RangePartition
-from odradek.spark.filters import Narrowing, narrowing
+from odradek.spark.batch import RangePartition
+from odradek.spark.filters import narrowing
+from odradek.spark.narrowed import NarrowedBatchReader
+from odradek.spark.narrowing import Narrowing
 from odradek.spark.options import read_options
 from odradek.spark.ranges import OffsetRange
 from odradek.testing.embedded import EmbeddedBroker

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
@@ -18,7 +18,7 @@ from odradek.client.core.positions import OffsetOutOfRange
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import iter_headers
 from odradek.records.visibility import AbortedTransactions
-from odradek.spark.filters import Narrowing, narrowing
+from odradek.spark.narrowing import Narrowing
 from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, within_log
@@ -80,15 +80,6 @@ class BatchReader(DataSourceReader):
         """The records of one range as Arrow batches."""
         # Spark asks for one empty partition where `partitions` is empty.
         return read_range(self._options, partition.offset_range) if isinstance(partition, RangePartition) else iter(())
-
-
-class NarrowedBatchReader(BatchReader):
-    """Reads only where rows may be that fulfil the query's conditions. Spark wants no `pushFilters` where it is switched off."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes the conditions on topic, partition, offset and time; those that it gives back are Spark's to look at."""
-        self._narrowing, left = narrowing(filters)
-        return left
 
 
 def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:

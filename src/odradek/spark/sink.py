@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
 from odradek.base.errors import OdradekError
@@ -79,67 +79,34 @@ class BatchWriter(DataSourceArrowWriter):
         if not options.exactly_once:
             return write_rows(options, iterator)
         assert options.app_id is not None
-        context = _task_context()
+        context = task_context()
         return prepare_rows(
             options, Sink(options.app_id), TaskId(self._run, options.version, context.partitionId(), context.attemptNumber()), iterator
         )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """With exactlyOnce, makes the rows of all tasks visible."""
-        _commit(self._options, self._options.version, messages)
+        commit_rows(self._options, self._options.version, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """With exactlyOnce, takes back what tasks have written."""
-        _abort(self._options, self._options.version, messages)
+        abort_rows(self._options, self._options.version, messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("odradek")`."""
-
-    def __init__(self, options: WriteOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Writes one task's rows of a micro-batch; returns when all are acknowledged."""
-        options = self._options
-        if not options.exactly_once:
-            return write_rows(options, iterator)
-        context = _task_context()
-        app_id = options.app_id or _property(context, "sql.streaming.queryId")
-        batch = int(_property(context, "streaming.sql.batchId"))
-        run = _property(context, "spark.jobGroup.id")[:8]
-        return prepare_rows(options, Sink(app_id), TaskId(run, batch, context.partitionId(), context.attemptNumber()), iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """With exactlyOnce, makes the rows of all tasks visible."""
-        _commit(self._options, batchId, messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """With exactlyOnce, takes back what tasks have written."""
-        _abort(self._options, batchId, messages)
-
-
-def _task_context() -> TaskContext:
+def task_context() -> TaskContext:
     context = TaskContext.get()
     if context is None:
         raise OdradekError("exactlyOnce works in the tasks of Spark only")
     return context
 
 
-def _property(context: TaskContext, name: str) -> str:
-    value = context.getLocalProperty(name)
-    if value is None:
-        raise OdradekError(f"exactlyOnce: Spark has not told the task {name}")
-    return value
-
-
-def _commit(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+def commit_rows(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
     sink, prepared = _prepared(messages)
     if sink is not None:
         exactly_once.commit(_client_settings(options), sink, batch, prepared)
 
 
-def _abort(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+def abort_rows(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
     sink, prepared = _prepared(messages)
     if sink is not None:
         exactly_once.abort(_client_settings(options), sink, batch, prepared)

@@ -1,10 +1,17 @@
-"""The data source `odradek`; pyspark finds it as `pyspark_odradek.DefaultSource`."""
+"""The data source `odradek`; pyspark finds it as `pyspark_odradek.DefaultSource`.
+
+Batch queries need Spark 4.0, streaming queries 4.2. What rests on classes of newer releases is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
+import re
+
+import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
+from odradek.base.errors import OdradekError
 from odradek.spark.options import read_options, wants_headers, write_options
 
 ROW = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
@@ -25,13 +32,19 @@ class OdradekDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads from startingOffsets to endingOffsets."""
-        from odradek.spark.batch import BatchReader, NarrowedBatchReader
+        from odradek.spark.batch import BatchReader
 
         options = read_options(self.options, streaming=False)
-        return NarrowedBatchReader(options) if options.push_filters else BatchReader(options)
+        if options.push_filters:
+            _needs_spark(4, 1, "The option pushFilters needs")
+            from odradek.spark.narrowed import NarrowedBatchReader
+
+            return NarrowedBatchReader(options)
+        return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads micro-batches without end."""
+        _needs_spark(4, 2, "Streaming queries of this source need")
         from odradek.spark.stream import StreamReader
 
         return StreamReader(read_options(self.options, streaming=True))
@@ -48,8 +61,17 @@ class OdradekDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends the rows of every micro-batch to topics, at least once, or by choice exactly once."""
-        from odradek.spark.sink import StreamWriter, check_columns
+        _needs_spark(4, 2, "Streaming queries with this sink need")
+        from odradek.spark.sink import check_columns
+        from odradek.spark.stream_sink import StreamWriter
 
         options = write_options(self.options, streaming=True)
         check_columns(schema, options.topic)
         return StreamWriter(options)
+
+
+def _needs_spark(major: int, minor: int, what: str) -> None:
+    """OdradekError with an older pyspark."""
+    found = re.match(r"(\d+)\.(\d+)", pyspark.__version__)
+    if found is not None and (int(found[1]), int(found[2])) < (major, minor):
+        raise OdradekError(f"{what} Spark {major}.{minor} or newer, and this is {pyspark.__version__}")

@@ -1,0 +1,54 @@
+"""Writing the micro-batches of streaming queries. The class of Spark that it rests on is there from Spark 4.1 on."""
+
+# pyarrow comes without types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from odradek.base.errors import OdradekError
+from odradek.spark.decisions import Sink, TaskId
+from odradek.spark.options import WriteOptions
+from odradek.spark.sink import abort_rows, commit_rows, prepare_rows, task_context, write_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream.format("odradek")`."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Writes one task's rows of a micro-batch; returns when all are acknowledged."""
+        options = self._options
+        if not options.exactly_once:
+            return write_rows(options, iterator)
+        context = task_context()
+        app_id = options.app_id or _property(context, "sql.streaming.queryId")
+        batch = int(_property(context, "streaming.sql.batchId"))
+        run = _property(context, "spark.jobGroup.id")[:8]
+        return prepare_rows(options, Sink(app_id), TaskId(run, batch, context.partitionId(), context.attemptNumber()), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """With exactlyOnce, makes the rows of all tasks visible."""
+        commit_rows(self._options, batchId, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """With exactlyOnce, takes back what tasks have written."""
+        abort_rows(self._options, batchId, messages)
+
+
+def _property(context: TaskContext, name: str) -> str:
+    value = context.getLocalProperty(name)
+    if value is None:
+        raise OdradekError(f"exactlyOnce: Spark has not told the task {name}")
+    return value
