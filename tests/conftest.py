@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -22,3 +23,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             limit = item.get_closest_marker("timeout")
             if limit is None or limit.args[0] < _JVM_SECONDS:
                 item.add_marker(pytest.mark.timeout(_JVM_SECONDS), append=False)
+
+
+@pytest.fixture
+def own_name(request: pytest.FixtureRequest) -> str:
+    """A name for the topic or the group of one test. Tests of one name in two files have different ones: they may share a broker."""
+    readable = "".join(character if character.isalnum() else "-" for character in request.node.name)[:80]
+    return f"{readable}-{crc32(request.node.nodeid.encode()):08x}"

@@ -30,12 +30,11 @@ from tests.cli.test_mistakes import NODE
 
 
 @pytest.fixture
-def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
+def topic(bootstrap: str, own_name: str) -> str:
     """A topic of two partitions for one test."""
-    name = "".join(character if character.isalnum() else "-" for character in request.node.name)
     with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(name, 2, 1)])
-    return name
+        admin.create_topics([NewTopic(own_name, 2, 1)])
+    return own_name
 
 
 def records_of(bootstrap: str, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None]]:

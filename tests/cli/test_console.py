@@ -24,11 +24,10 @@ INTEGER = "org.apache.kafka.common.serialization.IntegerDeserializer"
 
 
 @pytest.fixture
-def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
-    name = "".join(each if each.isalnum() else "-" for each in request.node.name)[:200]
+def topic(bootstrap: str, own_name: str) -> str:
     with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(name, 1, 1)])
-    return name
+        admin.create_topics([NewTopic(own_name, 1, 1)])
+    return own_name
 
 
 # -- the formatter ------------------------------------------------------------------------------------------------------------------------

@@ -39,11 +39,10 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 
 
 @pytest.fixture
-def group(admin: Admin, request: pytest.FixtureRequest) -> str:
+def group(admin: Admin, own_name: str) -> str:
     """A group of its own with offsets 4, 5 and 0."""
-    name = "".join(character if character.isalnum() else "-" for character in request.node.name)
-    admin.alter_consumer_group_offsets(name, at(4, 5, 0))
-    return name
+    admin.alter_consumer_group_offsets(own_name, at(4, 5, 0))
+    return own_name
 
 
 def at(*offsets: int) -> dict[TopicPartition, int]:

@@ -24,11 +24,10 @@ from tests.cli.test_endings import running
 
 
 @pytest.fixture
-def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
-    name = "".join(character if character.isalnum() else "-" for character in request.node.name)
+def topic(bootstrap: str, own_name: str) -> str:
     with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(name, 1, 1)])
-    return name
+        admin.create_topics([NewTopic(own_name, 1, 1)])
+    return own_name
 
 
 def committed(command: Command, topic: str, bootstrap: str) -> list[str]:

@@ -31,9 +31,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
 
 
 @pytest.fixture
-def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
+def topic(bootstrap: str, own_name: str) -> str:
     """A topic of three partitions for one test."""
-    name = "".join(character if character.isalnum() else "-" for character in request.node.name)[:80]
     with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(name, 3, 1)])
-    return name
+        admin.create_topics([NewTopic(own_name, 3, 1)])
+    return own_name

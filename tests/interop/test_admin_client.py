@@ -80,15 +80,14 @@ def admin(peer: BrokerProcess) -> Iterator[Admin]:
 
 
 @pytest.fixture
-def topic(admin: Admin, request: pytest.FixtureRequest) -> str:
+def topic(admin: Admin, own_name: str) -> str:
     """A topic of two partitions with ten records each, a second apart."""
-    name = "".join(character if character.isalnum() else "-" for character in request.node.name)[:80]
-    admin.create_topics([NewTopic(name, 2, 1)])
+    admin.create_topics([NewTopic(own_name, 2, 1)])
     with Producer(bootstrap_servers=admin.run(_bootstrap)) as producer:
         for number in range(20):
-            producer.send(name, b"%d" % number, partition=number % 2, timestamp=T0 + number // 2 * 1_000)
+            producer.send(own_name, b"%d" % number, partition=number % 2, timestamp=T0 + number // 2 * 1_000)
         producer.flush()
-    return name
+    return own_name
 
 
 async def _bootstrap(admin: object) -> str:

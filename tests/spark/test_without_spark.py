@@ -105,8 +105,8 @@ class Topic:
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return "".join(character if character.isalnum() else "-" for character in request.node.name)[:80]
+def name(own_name: str) -> str:
+    return own_name
 
 
 def values(batches: Iterator[object]) -> list[int]:
