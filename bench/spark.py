@@ -1,112 +1,373 @@
-"""Spark batch read of one partition into the noop sink with one core, one thing changed at a time.
+"""Spark between topics and tables: Odradek's source and sink beside the official connector 4.0.0, in sessions of two cores.
 
-    python -m bench.spark [--records 5000000] [--rounds 2] [--json FILE]
+    python -m bench.spark [--rounds 3] [--only WORD ...] [--scale FACTOR] [--json FILE]
 
-What can differ is the source (Odradek's or the official connector 4.0.0), the broker (Odradek or JVM Kafka 4.3.1), and Spark (the
-release that is installed here, or the 4.0.0 that the official connector was made for; it runs on both). Each row compares two cells that
-differ in one of them; the last row compares all of ours with all of theirs.
+One thing is changed at a time. "Spark 4.0" rows compare source with source on Spark 4.0.0, which the connector was made for, and on the
+same broker, Odradek. "Spark 4.x" rows are ours on the newest release beside the connector on 4.0.0. Our streaming queries need 4.2, so
+that those rows have the connector on both releases. "Broker" rows compare Odradek with JVM Kafka 4.3.1 below the same source.
 
-Every round has a session for each cell, and goes through the cells in the other direction than the one before. A session is warm when
-two reads that follow one another differ by less than 5 %; then it counts three. The table shows medians of records per second.
+All sessions live as long as the benchmark. Each job is repeated in each of them until two passes that follow one another differ by less
+than 5 %, four times at most; then the rounds go through the sessions in turns. Figures are medians: rows per second, CPU of Spark with its
+Python workers for a million rows, the largest sum of their memory, and the broker's CPU. What a job saw is counted outside of the clock.
+"rows that are there already" is the ceiling: a source in Python that hands out one Arrow batch over and over.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from bench.brokers import create_topic, end_offset, produce_load
-from bench.comparison import RESULTS, Peers, at_least, keep, print_lines
+from confluent_kafka import Producer
+
+from bench.brokers import create_topic, delete_topic, end_offset
+from bench.comparison import ALIKE, RESULTS, Figures, Peers, Target, at_least, at_most, keep, print_lines
+from bench.process_group import Watch
 from interop.peers import REPOSITORY, BrokerProcess
 
-RECORD_SIZE = 100
 OFFICIAL = REPOSITORY / ".cache" / "official-connector"
-TOPIC = "spark"
+CORES = 2
+_MOST_WARM_PASSES = 4
+_VALUES = 5_000
+_STREAM_LIMIT = 1_000_000
+"""Rows of a micro-batch of 100 B; a tenth of the bytes' worth of larger ones."""
 
 
 class Cell(NamedTuple):
-    """A source and the broker it reads from. `own_spark`: with the Spark release that the official connector was made for."""
+    """Whose source, on which Spark ("4.0" or the installed one, "4.x"), over whose broker."""
 
     source: str
-    broker: str
-    own_spark: bool = False
+    spark: str
+    broker: str = "odradek"
 
 
-OURS, THEIRS = "odradek", "jvm"
-ROWS = (
-    ("source, both from JVM Kafka", Cell(OURS, THEIRS), Cell(THEIRS, THEIRS), at_least(3)),
-    ("source, both from Odradek", Cell(OURS, OURS), Cell(THEIRS, OURS), at_least(3)),
-    ("broker, both by our source", Cell(OURS, OURS), Cell(OURS, THEIRS), at_least(1)),
-    ("broker, both by the official one", Cell(THEIRS, OURS), Cell(THEIRS, THEIRS), at_least(1)),
-    ("all of ours, all of theirs", Cell(OURS, OURS), Cell(THEIRS, THEIRS, own_spark=True), at_least(3)),
-)
-"""What differs, the two cells, and the target of their ratio."""
+OURS, THEIRS = "odradek", "kafka"
+OURS_40, THEIRS_40, OURS_NEW, THEIRS_NEW = Cell(OURS, "4.0"), Cell(THEIRS, "4.0"), Cell(OURS, "4.x"), Cell(THEIRS, "4.x")
 
 
-def read(cell: Cell, broker: BrokerProcess, repeats: int) -> list[float]:
-    """Seconds of each read, by a session of its own."""
-    python = OFFICIAL / "venv/bin/python" if cell.own_spark else Path(sys.executable)
-    jars = [] if cell.source == OURS else sorted((OFFICIAL / "jars").glob("*.jar"))
-    name = "odradek" if cell.source == OURS else "kafka"
-    command = [str(python), str(REPOSITORY / "bench" / "spark_job.py"), name, broker.bootstrap, TOPIC, str(repeats)]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-    environment["PYSPARK_PYTHON"] = str(python)
-    done = subprocess.run([*command, ",".join(map(str, jars))], capture_output=True, text=True, env=environment, timeout=900, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{cell}: {done.stderr[-3000:]}")
-    answer = json.loads(done.stdout.strip().splitlines()[-1])
-    if answer["count"] != end_offset(broker, TOPIC):
-        raise RuntimeError(f"{cell}: the job saw {answer['count']} records only")
-    seconds: list[float] = answer["seconds"]
-    return seconds
+class Load(NamedTuple):
+    """A topic's records."""
+
+    rows: int
+    size: int
+    partitions: int
+    codec: str
+
+    @property
+    def topic(self) -> str:
+        return f"r{self.size}-{self.partitions}-{self.codec}"
+
+    @property
+    def text(self) -> str:
+        count = f"{self.partitions} partition{'s' if self.partitions > 1 else ''}"
+        return f"{self.size} B, {count}{'' if self.codec == 'none' else ', ' + self.codec}"
+
+
+class Work(NamedTuple):
+    """A job and the pairs of cells that it is compared in: (how the row is called, ours, theirs, target of rows/s)."""
+
+    name: str
+    job: str
+    load: Load
+    pairs: Sequence[tuple[str, Cell, Cell, Target | None]]
+
+
+def works(scale: float) -> list[Work]:
+    def load(size: int, partitions: int, codec: str = "none") -> Load:
+        return Load(int((5_000_000 if size == 100 else 1_000_000) * scale), size, partitions, codec)
+
+    reading = (("Spark 4.0", OURS_40, THEIRS_40, at_least(3)), ("ours on Spark 4.x", OURS_NEW, THEIRS_40, at_least(3)))
+    streaming = (("Spark 4.x", OURS_NEW, THEIRS_NEW, at_least(3)), ("theirs on Spark 4.0", OURS_NEW, THEIRS_40, at_least(3)))
+    writing = (("Spark 4.0", OURS_40, THEIRS_40, at_least(2)), ("ours on Spark 4.x", OURS_NEW, THEIRS_40, at_least(2)))
+    listed = [
+        Work(f"read {each.text}", "read", each, reading)
+        for size in (100, 1000)
+        for partitions in (1, 4)
+        for codec in ("none", "zstd")
+        for each in [load(size, partitions, codec)]
+    ]
+    listed += [Work(f"to Parquet, {each.text}", "parquet", each, reading) for size in (100, 1000) for each in [load(size, 4)]]
+    listed += [Work(f"stream {each.text}", "stream", each, streaming) for size in (100, 1000) for each in [load(size, 4)]]
+    listed += [Work(f"write {each.text}", "write", each, writing) for size in (100, 1000) for each in [load(size, 4)]]
+    below = tuple((f"broker below {cell.source}", cell, cell._replace(broker="jvm"), at_least(1)) for cell in (OURS_NEW, THEIRS_40))
+    listed += [Work(f"read {each.text}", "read", each, below) for each in [load(100, 1)]]
+    return listed
+
+
+class Session:
+    """A Spark session in a process of its own (see bench/spark_session.py)."""
+
+    def __init__(self, source: str, spark: str) -> None:
+        python = OFFICIAL / "venv/bin/python" if spark == "4.0" else Path(sys.executable)
+        jars = [] if source == OURS else sorted((OFFICIAL / "jars").glob("*.jar"))
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+        environment |= {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(REPOSITORY / "src")}
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
+        self._process = subprocess.Popen(
+            # -P: modules of this folder have names of the standard library's.
+            [str(python), "-P", str(REPOSITORY / "bench" / "spark_session.py"), str(CORES), ",".join(map(str, jars))],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+        )
+        self.spark: str = self._answer()["spark"]
+
+    def do(self, job: Mapping[str, object]) -> tuple[dict[str, Any], Figures]:
+        """The job's answer, and what it took; RuntimeError when it failed."""
+        assert self._process.stdin is not None
+        with Watch(self._process.pid) as watch:
+            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.flush()
+            answer = self._answer()
+        if "error" in answer:
+            raise RuntimeError(f"{job}: {answer['error']}")
+        return answer, {"cpu": watch.used.cpu_s, "peak MB": watch.used.peak_mb}
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                found: dict[str, Any] = json.loads(line)
+                return found
+        self._log.seek(0)
+        raise RuntimeError(f"the Spark session has ended: {self._log.read()[-3000:]}")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._log.close()
+
+
+class Bench:
+    """The brokers, the sessions, and the topics that are filled already."""
+
+    def __init__(self, peers: Peers, stack: contextlib.ExitStack) -> None:
+        self._peers = peers
+        self._stack = stack
+        self._sessions: dict[tuple[str, str], Session] = {}
+        self._filled: set[tuple[str, str]] = set()
+
+    def session(self, cell: Cell) -> Session:
+        key = (cell.source, cell.spark)
+        if key not in self._sessions:
+            self._sessions[key] = Session(*key)
+            self._stack.callback(self._sessions[key].close)
+        return self._sessions[key]
+
+    def releases(self) -> list[str]:
+        """Of Spark, that were measured."""
+        return sorted({session.spark for session in self._sessions.values()})
+
+    def once(self, work: Work, cell: Cell) -> Figures:
+        """One pass; RuntimeError when not every row was seen."""
+        session, load = self.session(cell), work.load
+        with self._peers.turn(cell.broker) as broker:
+            options = {"kafka.bootstrap.servers": broker.bootstrap}
+            if work.job == "write":
+                create_topic(broker, "written", partitions=load.partitions)
+                options["topic"] = "written"
+            else:
+                self._fill(broker, cell.broker, load)
+                options |= {"subscribe": load.topic, "startingOffsets": "earliest"}
+                if work.job == "stream":
+                    options["maxOffsetsPerTrigger"] = str(_STREAM_LIMIT * 100 // load.size)
+            job = {"job": work.job, "source": cell.source, "options": options, "rows": load.rows, "size": load.size}
+            broker_cpu = broker.cpu_seconds()
+            answer, used = session.do(job)
+            broker_cpu = broker.cpu_seconds() - broker_cpu
+            if work.job == "write":
+                seen = sum(end_offset(broker, "written", partition) for partition in range(load.partitions))
+                delete_topic(broker, "written")
+            else:
+                seen = answer.get("rows", load.rows)
+        if seen != load.rows:
+            raise RuntimeError(f"{work.name}, {cell}: {seen} rows instead of {load.rows}")
+        return {
+            "rows/s": load.rows / answer["seconds"],
+            "CPU s/M rows": used["cpu"] / load.rows * 1e6,
+            "peak MB": used["peak MB"],
+            "broker CPU s/M rows": broker_cpu / load.rows * 1e6,
+        }
+
+    def check(self, work: Work, cell: Cell) -> None:
+        """RuntimeError when a source does not give all rows of a topic that is read into nothing."""
+        with self._peers.turn(cell.broker) as broker:
+            options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": work.load.topic}
+            found = self.session(cell).do({"job": "count", "source": cell.source, "options": options})[0]["rows"]
+        if found != work.load.rows:
+            raise RuntimeError(f"{work.name}, {cell}: {found} rows instead of {work.load.rows}")
+
+    def ceiling(self, rows: int, size: int, rounds: int) -> float:
+        """Rows per second of a source in Python whose rows are there already."""
+        session = self.session(OURS_NEW)
+        seconds = [session.do({"job": "ready", "rows": rows, "size": size})[0]["seconds"] for _ in range(2 + rounds)]
+        return rows / statistics.median(seconds[2:])
+
+    def _fill(self, broker: BrokerProcess, side: str, load: Load) -> None:
+        if (side, load.topic) not in self._filled:
+            create_topic(broker, load.topic, partitions=load.partitions)
+            fill(broker, load)
+            self._filled.add((side, load.topic))
+
+
+def fill(broker: BrokerProcess, load: Load) -> None:
+    """Writes a topic's records, in batches of a MB: lines of JSON, which compress as such lines do."""
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "compression.type": load.codec,
+            "batch.size": 1_000_000,
+            "batch.num.messages": 1_000_000 // load.size + 10,
+            "linger.ms": 50,
+            "queue.buffering.max.messages": 400_000,
+            "queue.buffering.max.kbytes": 512 * 1024,
+        }
+    )
+    generator = random.Random(load.size)
+    values = [{"value": line_of_json(generator, load.size)} for _ in range(_VALUES)]
+    share = load.rows // load.partitions
+    for partition in range(load.partitions):
+        wanted = share if partition else load.rows - share * (load.partitions - 1)
+        sent = 0
+        while sent < wanted:
+            start = sent % _VALUES
+            accepted = producer.produce_batch(load.topic, values[start : start + min(2_000, wanted - sent)], partition=partition)
+            sent += accepted
+            producer.poll(0 if accepted else 0.002)
+    if producer.flush(300):
+        raise RuntimeError("records left unsent")
+
+
+def line_of_json(generator: random.Random, size: int) -> bytes:
+    """So many bytes: an object with numbers, a name of few, and text of a small vocabulary."""
+    start = f'{{"id": {generator.randrange(10**9)}, "carrier": "{generator.choice(("UA", "B6", "EV", "DL"))}", "text": "'
+    words: list[str] = []
+    length = len(start) + 2
+    while length < size:
+        word = generator.choice(("delay", "gate", "departed", "arrived", "weather", "crew", "taxi", "runway", str(generator.random())[2:8]))
+        words.append(word)
+        length += len(word) + 1
+    return (start + " ".join(words))[: size - 2].encode() + b'"}'
+
+
+def settle(bench: Bench, work: Work, cell: Cell) -> tuple[int, bool]:
+    """Warms a session up; returns how many passes it took, and whether the last two were alike."""
+    before: float | None = None
+    for number in range(_MOST_WARM_PASSES):
+        now = bench.once(work, cell)["rows/s"]
+        if before is not None and abs(now - before) <= ALIKE * max(now, before):
+            return number + 1, True
+        before = now
+    return _MOST_WARM_PASSES, False
+
+
+def measure(bench: Bench, work: Work, rounds: int) -> list[dict[str, Any]]:
+    """One line a figure and pair."""
+    cells = list(dict.fromkeys(cell for _, ours, theirs, _ in work.pairs for cell in (ours, theirs)))
+    warm = {cell: settle(bench, work, cell) for cell in cells}
+    found: dict[Cell, list[Figures]] = {cell: [] for cell in cells}
+    for number in range(rounds):
+        for cell in cells if number % 2 == 0 else reversed(cells):
+            found[cell].append(bench.once(work, cell))
+    if work.job == "read":
+        for cell in cells:
+            bench.check(work, cell)
+    lines = []
+    for text, ours, theirs, target in work.pairs:
+        for figure in found[ours][0]:
+            held = target if figure == "rows/s" else None
+            if ours.source != theirs.source and figure in ("CPU s/M rows", "peak MB"):
+                held = at_most(1)
+            lines.append(_line(f"{work.name}: {text}", figure, found[ours], found[theirs], held, warm[ours][1] and warm[theirs][1]))
+    return lines
+
+
+def _line(row: str, figure: str, ours: list[Figures], theirs: list[Figures], target: Target | None, settled: bool) -> dict[str, Any]:
+    mine, others = [each[figure] for each in ours], [each[figure] for each in theirs]
+    ratio = statistics.median(one / other if other else 0.0 for one, other in zip(mine, others, strict=True))
+    median = statistics.median(mine)
+    return {
+        "row": row,
+        "figure": figure,
+        "odradek": median,
+        "jvm": statistics.median(others),
+        "ratio": ratio,
+        "target": target.text if target else "",
+        "met": target.met(median, ratio) if target else None,
+        "settled": settled,
+    }
+
+
+def shares(bench: Bench, lines: Sequence[dict[str, Any]], loads: Sequence[Load], rounds: int) -> Iterator[dict[str, Any]]:
+    """What our reading has of the rate of rows that are there already; "jvm" is what the official connector has of it."""
+    rates = {line["row"]: line for line in lines if line["figure"] == "rows/s"}
+    for load in loads:
+        line = rates.get(f"read {load.text}: ours on Spark 4.x")
+        if line is not None:
+            ceiling = bench.ceiling(load.rows, load.size, rounds)
+            share = {"odradek": line["odradek"] / ceiling, "jvm": line["jvm"] / ceiling}
+            yield {"row": f"rows that are there already, {load.size} B", "figure": "share of their rate", **share, "ratio": line["ratio"]}
+
+
+def scaling(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """How much faster four partitions are read than one, on two cores that the broker shares."""
+    rates = {line["row"]: line for line in lines if line["figure"] == "rows/s"}
+    for row, one in rates.items():
+        four = rates.get(row.replace("1 partition", "4 partitions"))
+        if "1 partition" in row and four is not None:
+            more = {side: four[side] / one[side] for side in ("odradek", "jvm")}
+            name = row.replace("1 partition", "4 partitions instead of 1")
+            yield {"row": name, "figure": "times the rows/s", **more, "ratio": more["odradek"] / more["jvm"]}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Spark batch read, one thing changed at a time")
-    parser.add_argument("--records", type=int, default=5_000_000)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", type=Path, default=RESULTS / "spark.json")
+    parser = argparse.ArgumentParser(description="Spark between topics and tables, beside the official connector")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=[], help="jobs whose name contains one of these words")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the rows of every topic")
+    parser.add_argument("--json", type=Path, help="where to keep the results (default with all jobs: bench/results/spark.json)")
     options = parser.parse_args()
     fetch = REPOSITORY / "bench" / "official_connector" / "fetch.sh"
     subprocess.run([str(fetch)], check=True, env={**os.environ, "PYTHON": sys.executable})
-    cells = list(dict.fromkeys(cell for _, ours, theirs, _ in ROWS for cell in (ours, theirs)))
-    seconds: dict[Cell, list[float]] = {cell: [] for cell in cells}
-    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder, Peers(Path(folder), {}).running() as peers:
-        for side in peers.brokers:
-            with peers.turn(side) as broker:
-                create_topic(broker, TOPIC)
-                produce_load(broker, TOPIC, RECORD_SIZE, 1_000_000, options.records * RECORD_SIZE)
-        for number in range(options.rounds):
-            for cell in cells if number % 2 == 0 else reversed(cells):
-                print(f"round {number + 1} of {options.rounds}: {cell}", file=sys.stderr, flush=True)
-                with peers.turn(cell.broker) as broker:
-                    seconds[cell] += read(cell, broker, options.repeats)
-    rates = {cell: options.records / statistics.median(each) for cell, each in seconds.items()}
-    lines = []
-    for text, ours, theirs, target in ROWS:
-        ratio = rates[ours] / rates[theirs]
-        lines.append(
-            {
-                "row": f"Spark: {text}",
-                "figure": "records/s",
-                "odradek": rates[ours],
-                "jvm": rates[theirs],
-                "ratio": ratio,
-                "target": target.text,
-                "met": target.met(rates[ours], ratio),
-                "settled": True,
-            }
-        )
-    print_lines(lines)
-    keep(options.json, lines, rounds=options.rounds, records=options.records)
+    everything = works(options.scale)
+    wanted = [work for work in everything if not options.only or any(word in work.name for word in options.only)]
+    if not wanted:
+        parser.error("no such job")
+    lines: list[dict[str, Any]] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder,
+        Peers(Path(folder), {}).running() as peers,
+        contextlib.ExitStack() as stack,
+    ):
+        bench = Bench(peers, stack)
+        for work in wanted:
+            found = measure(bench, work, options.rounds)
+            print_lines(found)
+            lines += found
+        plain = dict.fromkeys(work.load for work in wanted if work.load.codec == "none" and work.load.partitions == 1)
+        more = [
+            {**line, "target": "", "met": None, "settled": True}
+            for line in (*scaling(lines), *shares(bench, lines, list(plain), options.rounds))
+        ]
+        print_lines(more)
+        lines += more
+        releases = bench.releases()
+    target = options.json or (RESULTS / "spark.json" if wanted == everything and options.scale == 1.0 else None)
+    if target is not None:
+        keep(target, lines, rounds=options.rounds, scale=options.scale, spark=releases)
 
 
 if __name__ == "__main__":
