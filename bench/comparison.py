@@ -278,23 +278,23 @@ def summarize(measured: Measured) -> list[dict[str, Any]]:
     for figure in measured.rounds[0]["odradek"]:
         ours = [each["odradek"][figure] for each in measured.rounds]
         theirs = [each["jvm"][figure] for each in measured.rounds]
-        ratio = statistics.median(mine / other if other else 0.0 for mine, other in zip(ours, theirs, strict=True))
-        target = measured.row.targets.get(figure)
-        median = statistics.median(ours)
-        lines.append(
-            {
-                "row": measured.row.name,
-                "figure": figure,
-                "odradek": median,
-                "jvm": statistics.median(theirs),
-                "ratio": ratio,
-                "target": target.text if target else "",
-                "met": target.met(median, ratio) if target else None,
-                "warm": measured.passes,
-                "settled": all(measured.settled.values()),
-            }
-        )
+        compared = compare(ours, theirs, measured.row.targets.get(figure))
+        settled = all(measured.settled.values())
+        lines.append({"row": measured.row.name, "figure": figure, **compared, "warm": measured.passes, "settled": settled})
     return lines
+
+
+def compare(ours: Sequence[float], theirs: Sequence[float], target: Target | None) -> dict[str, Any]:
+    """Both medians of a figure, the median of the rounds' ratios, and whether the target is met."""
+    ratio = statistics.median(mine / other if other else 0.0 for mine, other in zip(ours, theirs, strict=True))
+    median = statistics.median(ours)
+    return {
+        "odradek": median,
+        "jvm": statistics.median(theirs),
+        "ratio": ratio,
+        "target": target.text if target else "",
+        "met": target.met(median, ratio) if target else None,
+    }
 
 
 def print_lines(lines: list[dict[str, Any]]) -> None:

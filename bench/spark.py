@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Producer
 
 from bench.brokers import create_topic, delete_topic, end_offset
-from bench.comparison import ALIKE, RESULTS, Figures, Peers, Target, at_least, at_most, keep, print_lines
+from bench.comparison import ALIKE, RESULTS, Figures, Peers, Target, at_least, at_most, compare, keep, print_lines
 from bench.process_group import Watch
 from interop.peers import REPOSITORY, BrokerProcess
 
@@ -263,15 +263,15 @@ def line_of_json(generator: random.Random, size: int) -> bytes:
     return (start + " ".join(words))[: size - 2].encode() + b'"}'
 
 
-def settle(bench: Bench, work: Work, cell: Cell) -> tuple[int, bool]:
-    """Warms a session up; returns how many passes it took, and whether the last two were alike."""
+def settle(bench: Bench, work: Work, cell: Cell) -> bool:
+    """Warms a session up; returns whether its last two passes were alike."""
     before: float | None = None
-    for number in range(_MOST_WARM_PASSES):
+    for _ in range(_MOST_WARM_PASSES):
         now = bench.once(work, cell)["rows/s"]
         if before is not None and abs(now - before) <= ALIKE * max(now, before):
-            return number + 1, True
+            return True
         before = now
-    return _MOST_WARM_PASSES, False
+    return False
 
 
 def measure(bench: Bench, work: Work, rounds: int) -> list[dict[str, Any]]:
@@ -291,24 +291,10 @@ def measure(bench: Bench, work: Work, rounds: int) -> list[dict[str, Any]]:
             held = target if figure == "rows/s" else None
             if ours.source != theirs.source and figure in ("CPU s/M rows", "peak MB"):
                 held = at_most(1)
-            lines.append(_line(f"{work.name}: {text}", figure, found[ours], found[theirs], held, warm[ours][1] and warm[theirs][1]))
+            compared = compare([each[figure] for each in found[ours]], [each[figure] for each in found[theirs]], held)
+            settled = warm[ours] and warm[theirs]
+            lines.append({"row": f"{work.name}: {text}", "figure": figure, **compared, "settled": settled})
     return lines
-
-
-def _line(row: str, figure: str, ours: list[Figures], theirs: list[Figures], target: Target | None, settled: bool) -> dict[str, Any]:
-    mine, others = [each[figure] for each in ours], [each[figure] for each in theirs]
-    ratio = statistics.median(one / other if other else 0.0 for one, other in zip(mine, others, strict=True))
-    median = statistics.median(mine)
-    return {
-        "row": row,
-        "figure": figure,
-        "odradek": median,
-        "jvm": statistics.median(others),
-        "ratio": ratio,
-        "target": target.text if target else "",
-        "met": target.met(median, ratio) if target else None,
-        "settled": settled,
-    }
 
 
 def shares(bench: Bench, lines: Sequence[dict[str, Any]], loads: Sequence[Load], rounds: int) -> Iterator[dict[str, Any]]:
@@ -340,7 +326,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the rows of every topic")
     parser.add_argument("--json", type=Path, help="where to keep the results (default with all jobs: bench/results/spark.json)")
     options = parser.parse_args()
-    fetch = REPOSITORY / "bench" / "official_connector" / "fetch.sh"
+    fetch = REPOSITORY / "interop" / "official_connector" / "fetch.sh"
     subprocess.run([str(fetch)], check=True, env={**os.environ, "PYTHON": sys.executable})
     everything = works(options.scale)
     wanted = [work for work in everything if not options.only or any(word in work.name for word in options.only)]

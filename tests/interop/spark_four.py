@@ -1,4 +1,4 @@
-"""What `test_spark_releases` runs in an environment with an older pyspark: `spark_four.py BOOTSTRAP TOPIC` prints a line of JSON."""
+"""What `test_spark_releases` runs on an older pyspark: `spark_four.py BOOTSTRAP TOPIC CHECKPOINT` prints a line of JSON."""
 
 from __future__ import annotations
 

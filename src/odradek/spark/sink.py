@@ -94,6 +94,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def task_context() -> TaskContext:
+    """That of the task that runs here; OdradekError outside of one."""
     context = TaskContext.get()
     if context is None:
         raise OdradekError("exactlyOnce works in the tasks of Spark only")
@@ -101,12 +102,14 @@ def task_context() -> TaskContext:
 
 
 def commit_rows(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Makes the rows of all tasks of a batch visible; nothing is left to do for tasks that wrote at least once."""
     sink, prepared = _prepared(messages)
     if sink is not None:
         exactly_once.commit(_client_settings(options), sink, batch, prepared)
 
 
 def abort_rows(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Takes back what the tasks of a batch have written; rows that were written at least once stay."""
     sink, prepared = _prepared(messages)
     if sink is not None:
         exactly_once.abort(_client_settings(options), sink, batch, prepared)
