@@ -10,6 +10,14 @@ _TIME = "client/test_blocking_time.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "timers-know-their-time",
+        "client/producer/engine.py",
+        "if self._timer_due <= due:",
+        "if self._timer.when() <= due:  # type: ignore[attr-defined]",
+        "A timer that uvloop made for a time that had come already has none, and the producer's turn fails.",
+        "client/test_clients.py -k time_has_come",
+    ),
+    Mutant(
         "room-waited-for-anew",
         "client/producer/engine.py",
         "asyncio.timeout((deadline_ms - self.cluster.now_ms()) / 1000)",
