@@ -11,10 +11,11 @@ SETUP  := pyproject.toml setup.py $(wildcard src/odradek/*/*.pxd) $(patsubst %.p
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test lint interop bench bench-cluster profile campaign docs wheels mutants java jvm clean
+.PHONY: help install demo tutorial test lint interop bench bench-cluster profile campaign docs wheels mutants java jvm clean
 help:
 	@echo "make install   Odradek into $(VENV)"
 	@echo "make demo      a broker, 336,776 flights, a Spark pipeline, checked (data in demo-data)"
+	@echo "make tutorial  docs/tutorial.md from top to bottom: two minutes, and a picture (TUTORIAL_ARGS='--months 1' for less)"
 	@echo "make test      the tests (PYTEST_ARGS='-k words' for some of them)"
 	@echo "make lint      ruff, mypy, pyright, import-linter"
 	@echo "make interop   the tests against JVM Kafka, which is fetched from Maven Central"
@@ -66,6 +67,9 @@ jvm: | $(BIN)/python
 
 demo: $(VENV)/.installed-demo | java
 	@$(BIN)/python examples/flights/demo.py --data demo-data $(DEMO_ARGS)
+
+tutorial: $(VENV)/.installed-demo | java
+	@$(BIN)/python examples/flights/tutorial.py --data demo-data/tutorial $(TUTORIAL_ARGS)
 
 # The files of tests are divided among two processes a core, as half of their time is waiting; JOBS=0 is one process, in which a debugger works.
 test: $(VENV)/.installed-dev | java
