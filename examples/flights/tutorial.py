@@ -3,8 +3,7 @@
     python examples/flights/tutorial.py [--data demo-data/tutorial] [--months 12]
 
 The page's commands `pip install` and `odradek start` are not run: this environment is taken, and a broker is started for the time of the
-run, or one that runs already is used (--bootstrap-server). With --output docs/tutorial.md the page gets what this run printed, and its
-picture.
+run, or one that runs already is used (--bootstrap-server). With --output docs/tutorial.md the page gets what this run printed.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("demo-data/tutorial"), help="folder for the broker's data and the results")
     parser.add_argument("--months", type=int, default=12, choices=range(1, 13), metavar="1-12", help="how much of 2013")
     parser.add_argument("--bootstrap-server", help="use this broker, which has no topics of the tutorial yet")
-    parser.add_argument("--output", type=Path, help="file for the page with what this run printed; the picture is put beside it")
+    parser.add_argument("--output", type=Path, help="file for the page with what this run printed")
     options = parser.parse_args()
     data = options.data.resolve()
     data.mkdir(parents=True, exist_ok=True)
@@ -107,7 +106,6 @@ def main() -> None:
     print(f"\nEverything is as in the files. The picture: {data / PICTURE}")
     if options.output is not None:
         options.output.write_text(text)
-        shutil.copy(data / PICTURE, options.output.parent / PICTURE)
 
 
 if __name__ == "__main__":
