@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +110,37 @@ def test_asyncio_clients(bootstrap: str, topic: str) -> None:
         return read
 
     assert asyncio.run(scenario()) == [b"one", b"two"]
+
+
+class _WithoutTime(asyncio.TimerHandle):
+    __slots__ = ()
+
+    @property
+    def when(self) -> Callable[[], float]:  # type: ignore[override]
+        raise AttributeError("'uvloop.loop.Handle' object has no attribute 'when'")
+
+
+class _TimeHasCome(asyncio.SelectorEventLoop):
+    """As uvloop, which hands out a plain handle where a time comes within half a millisecond."""
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, **more: Any) -> asyncio.TimerHandle:
+        timer = super().call_at(when, callback, *args, **more)
+        timer.__class__ = _WithoutTime
+        return timer
+
+
+def test_timers_whose_time_has_come_do_not_stop_a_producer(bootstrap: str, topic: str) -> None:
+    heard: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+        async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=20) as producer:
+            futures = [await producer.send(topic, "value", partition=number) for number in range(2)]
+            assert [(await future).offset for future in futures] == [0, 0]
+
+    with asyncio.Runner(loop_factory=_TimeHasCome) as runner:
+        runner.run(main())
+    assert heard == []
 
 
 def test_seek_position_and_times(bootstrap: str, topic: str) -> None:

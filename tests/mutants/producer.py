@@ -10,6 +10,14 @@ _TIME = "client/test_blocking_time.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "timers-know-their-time",
+        "client/producer/engine.py",
+        "if self._timer_due <= due:",
+        "if self._timer.when() <= due:  # type: ignore[attr-defined]",
+        "A timer that uvloop made for a time that had come already has none, and the producer's turn fails.",
+        "client/test_clients.py -k time_has_come",
+    ),
+    Mutant(
         "room-waited-for-anew",
         "client/producer/engine.py",
         "asyncio.timeout((deadline_ms - self.cluster.now_ms()) / 1000)",
@@ -44,7 +52,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "timer-never-earlier",
         "client/producer/engine.py",
-        "            if self._timer.when() <= due:\n",
+        "            if self._timer_due <= due:\n",
         "            if self._timer is not None:\n",
         "A batch whose linger.ms ends before a timer that is set waits for that timer.",
         "client/test_clients.py client/test_gathering.py client/test_refusals.py",
