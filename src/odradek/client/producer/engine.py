@@ -298,8 +298,8 @@ class ProducerEngine:
             self._timer.cancel()
             self._timer = None
         if wait_ms <= _LONG_MS:
-            # Kept here, as uvloop hands out a handle without a time where that has come already.
-            self._timer, self._timer_due = self._loop.call_at(due, self._timed_out), due
+            self._timer = self._loop.call_at(due, self._timed_out)
+            self._timer_due = due  # uvloop hands out a handle without a time where that has come already.
 
     def _timed_out(self) -> None:
         self._timer = None
