@@ -1,9 +1,10 @@
 """Kills what a Spark query consists of while it copies a topic exactly once.
 
-    python -m tests.campaigns.spark_kills --kill driver --count 50 --seed 1
+    python -m tests.campaigns.spark_kills --kill driver --count 50 --seed 1 [--into table] [--jvm]
 
 A producer writes numbered values to a topic, and a streaming query (`spark_query`) copies them by Odradek's source and its exactly-once
-sink. One kind of process is killed with SIGKILL, again and again, at moments that the seed chooses, in the middle of micro-batches:
+sink, or into a table of Parquet files, which Spark itself writes exactly once. One kind of process is killed with SIGKILL, again and again,
+at moments that the seed chooses, in the middle of micro-batches:
 
 - worker: a Python that runs tasks;
 - daemon: the Python that makes the workers;
@@ -11,8 +12,8 @@ sink. One kind of process is killed with SIGKILL, again and again, at moments th
 - driver: the whole query, which is then started again from its checkpoint;
 - broker: the node, which is started again on its directory.
 
-A query that fails is started again, too. In the end it reads what is left, and whoever reads committed records must find every value that
-was acknowledged exactly once, and no transaction open.
+A query that fails is started again, too. In the end it reads what is left, and whoever reads committed records, or the table, must find
+every value that was acknowledged exactly once, and no transaction open.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.admin.types.transactions import TransactionState
-from tests.campaigns.spark_query import Options
+from tests.campaigns.spark_query import Options, values_of
 
 KINDS = ("worker", "daemon", "executor", "driver", "broker")
 _SOURCE, _SINK, _PARTITIONS = "input", "output", 4
@@ -199,6 +200,7 @@ def campaign(
     seed: int,
     folder: Path,
     *,
+    into: str = "topic",
     broker_kind: type[BrokerProcess] = OdradekBroker,
     say: Callable[[str], object] = lambda _: None,
 ) -> Run:
@@ -214,7 +216,8 @@ def campaign(
         load = Load(broker.bootstrap)
         load.start()
         master = "local-cluster[2,1,768]" if kind == "executor" else "local[2,4]"
-        options = Options(broker.bootstrap, _SOURCE, _SINK, str(folder / "checkpoint"), master)
+        sink = _SINK if into == "topic" else str(folder / "table")
+        options = Options(broker.bootstrap, _SOURCE, sink, str(folder / "checkpoint"), master, into=into)
         query = Query(options, folder / "query.log", run.counts)
         query.await_batches(2)
         while run.counts["kills"] < count:
@@ -240,7 +243,12 @@ def campaign(
         if load.error is not None:
             run.problems.append(f"the producer failed: {load.error!r}")
         query.finish()
-        run.problems.extend(judge(broker.bootstrap, load.acked))
+        if into == "topic":
+            run.problems.extend(open_transactions(broker.bootstrap))
+            found = values_in_topic(broker.bootstrap)
+        else:
+            found = Counter(map(int, values_of(sink).read_text().split()))
+        run.problems.extend(judge(found, load.acked))
         run.counts["records"] = load.acked
     except TimeoutError as error:
         run.problems.append(str(error))
@@ -251,13 +259,15 @@ def campaign(
     return run
 
 
-def judge(bootstrap: str, written: int) -> list[str]:
-    """What is wrong with the copies."""
-    problems = []
+def open_transactions(bootstrap: str) -> list[str]:
+    """A problem when there is one."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         left = admin.list_transactions(states=[TransactionState.ONGOING])
-    if left:
-        problems.append(f"transactions are open: {[each.transactional_id for each in left]}")
+    return [f"transactions are open: {[each.transactional_id for each in left]}"] if left else []
+
+
+def values_in_topic(bootstrap: str) -> Counter[int]:
+    """The committed copies."""
     found: Counter[int] = Counter()
     partitions = [TopicPartition(_SINK, number) for number in range(_PARTITIONS)]
     with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
@@ -266,6 +276,12 @@ def judge(bootstrap: str, written: int) -> list[str]:
         deadline = time.monotonic() + _PATIENCE_S
         while any(consumer.position(each) < ends[each] for each in partitions) and time.monotonic() < deadline:
             found.update(int(record.value) for record in consumer.poll(1000) if record.value is not None)
+    return found
+
+
+def judge(found: Counter[int], written: int) -> list[str]:
+    """What is wrong with the copies of the numbers below `written`."""
+    problems = []
     missing = [number for number in range(written) if number not in found]
     doubled = [number for number, times in found.items() if times > 1]
     if missing:
@@ -282,15 +298,26 @@ def main() -> None:
     parser.add_argument("--kill", choices=KINDS, required=True)
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--into", choices=("topic", "table"), default="topic")
     parser.add_argument("--jvm", action="store_true", help="with JVM Kafka as the broker")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="odradek-spark-kills-"))
     begin = time.monotonic()
     kind = JvmBroker if arguments.jvm else OdradekBroker
-    run = campaign(arguments.kill, arguments.count, arguments.seed, folder, broker_kind=kind, say=lambda line: print(line, flush=True))
+    run = campaign(
+        arguments.kill,
+        arguments.count,
+        arguments.seed,
+        folder,
+        into=arguments.into,
+        broker_kind=kind,
+        say=lambda line: print(line, flush=True),
+    )
     for problem in run.problems:
         print(problem)
-    print(f"{arguments.kill}, seed {arguments.seed}, {time.monotonic() - begin:.0f} s: {dict(run.counts)}, {len(run.problems)} problems")
+    taken_s = time.monotonic() - begin
+    name = f"{arguments.kill}, into a {arguments.into}, seed {arguments.seed}"
+    print(f"{name}, {taken_s:.0f} s: {dict(run.counts)}, {len(run.problems)} problems")
     if run.problems:
         print(f"the data are kept in {folder}")
         sys.exit(1)

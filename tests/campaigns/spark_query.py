@@ -1,7 +1,8 @@
 """The driver of a streaming query that campaigns start, kill and start again: python -m tests.campaigns.spark_query OPTIONS
 
-Reads a topic by the source and writes it by the exactly-once sink, both of Odradek. OPTIONS are the fields of `Options` as JSON. Prints
-`batch N` for each micro-batch that Spark has finished, and `error TEXT` when the query has failed, which ends the process with status 1.
+Reads a topic by Odradek's source and writes it by Odradek's exactly-once sink, or into a table of Parquet files by Spark's own. OPTIONS are
+the fields of `Options` as JSON. Prints `batch N` for each micro-batch that Spark has finished, and `error TEXT` when the query has failed,
+which ends the process with status 1. In the end (`to_the_end`) the values of a table are written to the file beside it, a line each.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 _TICK_S = 0.05
@@ -20,6 +22,7 @@ class Options(NamedTuple):
     bootstrap: str
     source: str
     sink: str
+    """The topic, or the folder of the table."""
     checkpoint: str
     master: str = "local[2,4]"
     """With four failures of a task allowed: a worker's end does not end the query."""
@@ -27,6 +30,13 @@ class Options(NamedTuple):
     """Of a micro-batch."""
     to_the_end: bool = False
     """Whether the query ends when it has read what is there."""
+    into: str = "topic"
+    """Or "table"."""
+
+
+def values_of(table: str) -> Path:
+    """The file with the values of a table."""
+    return Path(f"{table}.values")
 
 
 def main() -> None:
@@ -54,14 +64,12 @@ def main() -> None:
         .option("maxOffsetsPerTrigger", options.rows)
         .load()
     )
-    writing = (
-        rows.select("key", "value")
-        .writeStream.format("odradek")
-        .option("kafka.bootstrap.servers", options.bootstrap)
-        .option("topic", options.sink)
-        .option("exactlyOnce", True)
-        .option("checkpointLocation", options.checkpoint)
-    )
+    writing = rows.select("key", "value").writeStream.option("checkpointLocation", options.checkpoint)
+    if options.into == "table":
+        writing = writing.format("parquet").option("path", options.sink)
+    else:
+        writing = writing.format("odradek").option("kafka.bootstrap.servers", options.bootstrap)
+        writing = writing.option("topic", options.sink).option("exactlyOnce", True)
     query: StreamingQuery = (
         writing.trigger(availableNow=True) if options.to_the_end else writing.trigger(processingTime="0 seconds")
     ).start()
@@ -77,6 +85,9 @@ def main() -> None:
     if error is not None:
         print("error " + " ".join(str(error).split())[:500], flush=True)
         sys.exit(1)
+    if options.to_the_end and options.into == "table":
+        values = spark.read.parquet(options.sink).selectExpr("cast(value as string) value").toPandas()["value"]
+        values_of(options.sink).write_text("\n".join(values))
     print("done", flush=True)
 
 
