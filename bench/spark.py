@@ -106,7 +106,7 @@ def works(scale: float) -> list[Work]:
 class Session:
     """A Spark session in a process of its own (see bench/spark_session.py)."""
 
-    def __init__(self, source: str, spark: str) -> None:
+    def __init__(self, source: str, spark: str, cores: int = CORES) -> None:
         python = OFFICIAL / "venv/bin/python" if spark == "4.0" else Path(sys.executable)
         jars = [] if source == OURS else sorted((OFFICIAL / "jars").glob("*.jar"))
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
@@ -114,7 +114,7 @@ class Session:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
             # -P: modules of this folder have names of the standard library's.
-            [str(python), "-P", str(REPOSITORY / "bench" / "spark_session.py"), str(CORES), ",".join(map(str, jars))],
+            [str(python), "-P", str(REPOSITORY / "bench" / "spark_session.py"), str(cores), ",".join(map(str, jars))],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -224,7 +224,14 @@ class Bench:
 
 
 def fill(broker: BrokerProcess, load: Load) -> None:
-    """Writes a topic's records, in batches of a MB: lines of JSON, which compress as such lines do."""
+    """Writes a topic's records, as many to each partition, see `fill_partitions`."""
+    share = load.rows // load.partitions
+    counts = [load.rows - share * (load.partitions - 1), *[share] * (load.partitions - 1)]
+    fill_partitions(broker, load, counts)
+
+
+def fill_partitions(broker: BrokerProcess, load: Load, counts: Sequence[int]) -> None:
+    """Writes so many records to each partition, in batches of a MB: lines of JSON, which compress as such lines do."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -238,9 +245,7 @@ def fill(broker: BrokerProcess, load: Load) -> None:
     )
     generator = random.Random(load.size)
     values = [{"value": line_of_json(generator, load.size)} for _ in range(_VALUES)]
-    share = load.rows // load.partitions
-    for partition in range(load.partitions):
-        wanted = share if partition else load.rows - share * (load.partitions - 1)
+    for partition, wanted in enumerate(counts):
         sent = 0
         while sent < wanted:
             start = sent % _VALUES

@@ -150,6 +150,12 @@ class AsyncConsumer:
         """
         self.engine.seek(partition, offset, leader_epoch)
 
+    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
+        """Asks for nothing of the partition from the offset on, so that whoever reads a part of it does not fetch what comes behind. The
+        last batch may reach beyond, and is handed out whole. None takes it back; so does giving the partition up, and a seek does not.
+        """
+        self.engine.stop_at(partition, offset)
+
     def leader_epoch(self, partition: TopicPartition) -> int:
         """The newest leader epoch in which what was read of the partition was written, -1 for none; to be committed beside the position."""
         return self.engine.leader_epoch(partition)

@@ -116,6 +116,17 @@ class Consumer:
         """
         self._do(lambda: self._consumer.seek(partition, offset, leader_epoch))
 
+    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
+        """Asks for nothing of the partition from the offset on, so that whoever reads a part of it does not fetch what comes behind. The
+        last batch may reach beyond, and is handed out whole. None takes it back; so does giving the partition up, and a seek does not.
+        """
+        self._do(lambda: self._consumer.stop_at(partition, offset))
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is assigned, and no error waits to be raised: whoever takes it over meets nothing of before."""
+        return self._consumer.engine.at_rest
+
     def leader_epoch(self, partition: TopicPartition) -> int:
         """The newest leader epoch in which what was read of the partition was written, -1 for none; to be committed beside the position."""
         return self._consumer.leader_epoch(partition)

@@ -260,6 +260,19 @@ class ConsumerEngine:
             self.fetcher.positions[partition].paused = paused
         self.wake()
 
+    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
+        """Asks for nothing of an assigned partition from the offset on; None for no such end."""
+        position = self.fetcher.positions.get(partition)
+        if position is None:
+            raise ValueError(f"{partition} is not assigned to this consumer")
+        position.stop_offset = offset
+        self.wake()
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is assigned, and no error waits to be raised."""
+        return not (self._closed or self.fetcher.positions or self.fetcher.errors)
+
     @property
     def closed(self) -> bool:
         """Whether it is closed."""

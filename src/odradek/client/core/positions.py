@@ -48,6 +48,7 @@ class Position:
         "preferred_until_ms",
         "reset_to",
         "retry_at_ms",
+        "stop_offset",
         "suspended",
         "topic_id",
         "validating",
@@ -87,6 +88,8 @@ class Position:
         self.chunks: deque[Chunk] = deque()
         self.failures = 0
         self.retry_at_ms = 0
+        self.stop_offset: int | None = None
+        """From here on nothing is asked for."""
 
 
 class OffsetOutOfRange(KafkaError):

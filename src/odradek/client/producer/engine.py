@@ -110,6 +110,7 @@ class ProducerEngine:
         self._closed = False
         self._turn_wanted = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
         self.wake()
 
     # -- taking records (any thread) ------------------------------------------------------------------------------------------------
@@ -292,12 +293,14 @@ class ProducerEngine:
         """The next turn is in so many milliseconds at the latest. A timer that ends before is left: most turns want another time."""
         due = self._loop.time() + max(wait_ms, 1) / 1000
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._timer_due <= due:
                 return
             self._timer.cancel()
             self._timer = None
         if wait_ms <= _LONG_MS:
             self._timer = self._loop.call_at(due, self._timed_out)
+            # Kept here, as uvloop gives a handle that does not know its time where that has come already.
+            self._timer_due = due
 
     def _timed_out(self) -> None:
         self._timer = None
