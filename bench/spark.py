@@ -23,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -227,29 +228,32 @@ def fill(broker: BrokerProcess, load: Load) -> None:
     """Writes a topic's records, as many to each partition, see `fill_partitions`."""
     share = load.rows // load.partitions
     counts = [load.rows - share * (load.partitions - 1), *[share] * (load.partitions - 1)]
-    fill_partitions(broker, load, counts)
+    fill_partitions(broker, load.topic, counts, load.size, load.codec)
 
 
-def fill_partitions(broker: BrokerProcess, load: Load, counts: Sequence[int]) -> None:
+def fill_partitions(broker: BrokerProcess, topic: str, counts: Sequence[int], size: int, codec: str = "none") -> None:
     """Writes so many records to each partition, in batches of a MB: lines of JSON, which compress as such lines do."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
-            "compression.type": load.codec,
+            "compression.type": codec,
             "batch.size": 1_000_000,
-            "batch.num.messages": 1_000_000 // load.size + 10,
+            "batch.num.messages": 1_000_000 // size + 10,
             "linger.ms": 50,
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 512 * 1024,
         }
     )
-    generator = random.Random(load.size)
-    values = [{"value": line_of_json(generator, load.size)} for _ in range(_VALUES)]
+    generator = random.Random(size)
+    values: list[dict[str, Any]] = [{"value": line_of_json(generator, size)} for _ in range(_VALUES)]
     for partition, wanted in enumerate(counts):
         sent = 0
+        deadline = time.monotonic() + 60
         while sent < wanted:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"partition {partition} of {topic} takes no records: {values[sent % _VALUES].get('_error')}")
             start = sent % _VALUES
-            accepted = producer.produce_batch(load.topic, values[start : start + min(2_000, wanted - sent)], partition=partition)
+            accepted = producer.produce_batch(topic, values[start : start + min(2_000, wanted - sent)], partition=partition)
             sent += accepted
             producer.poll(0 if accepted else 0.002)
     if producer.flush(300):

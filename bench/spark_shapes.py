@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from bench.brokers import create_topic
 from bench.comparison import ALIKE, RESULTS, SIDES, Figures, Peers, Target, at_least, at_most, below, compare, keep, print_lines
-from bench.spark import OURS_40, OURS_NEW, THEIRS_40, THEIRS_NEW, Cell, Load, Session, fill_partitions
+from bench.spark import OURS_40, OURS_NEW, THEIRS_40, THEIRS_NEW, Cell, Session, fill_partitions
 from interop.peers import REPOSITORY
 
 MANY = 200
@@ -121,7 +121,7 @@ class Bench:
         with self._peers.turn(cell.broker) as broker:
             if shape not in self._filled:
                 create_topic(broker, shape.topic, partitions=len(shape.counts))
-                fill_partitions(broker, Load(shape.rows, 100, len(shape.counts), "none"), shape.counts)
+                fill_partitions(broker, shape.topic, shape.counts, 100)
                 self._filled.add(shape)
             options = {
                 "kafka.bootstrap.servers": broker.bootstrap,

@@ -44,7 +44,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "timer-never-earlier",
         "client/producer/engine.py",
-        "            if self._timer.when() <= due:\n",
+        "            if self._timer_due <= due:\n",
         "            if self._timer is not None:\n",
         "A batch whose linger.ms ends before a timer that is set waits for that timer.",
         "client/test_clients.py client/test_gathering.py client/test_refusals.py",
