@@ -94,15 +94,18 @@ def test_the_first_fetch_does_not_wait_for_the_pause_between_questions(bootstrap
         assert values(consumer.poll(30_000)) == list(range(10))
 
 
-def test_what_comes_behind_the_stop_is_not_fetched(bootstrap: str, filled: TopicPartition) -> None:
+def test_a_range_begins_and_ends_where_it_says(bootstrap: str, filled: TopicPartition) -> None:
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        with pytest.raises(ValueError, match="not assigned"):
-            consumer.stop_at(filled, 3)
-        consumer.assign([filled])
-        consumer.stop_at(filled, 0)
-        consumer.seek(filled, 0)
+        consumer.assign_range(filled, 3, 3)
+        assert consumer.at_rest
         assert consumer.poll(200) == []
-        consumer.stop_at(filled, None)
+        consumer.assign_range(filled, 3, 10)
+        assert not consumer.at_rest
+        assert values(consumer.poll(5000)) == [3, 4, 5, 6, 7, 8, 9]
+        assert consumer.at_rest
+        assert consumer.leader_epoch(filled) == 0
+        consumer.assign_range(filled, 0, 10)
+        assert consumer.leader_epoch(filled) == -1, "nothing of before is kept"
         assert values(consumer.poll(5000)) == list(range(10))
 
 

@@ -16,6 +16,7 @@ pytest.importorskip("pyspark")
 from interop.peers import OdradekBroker
 from interop.waiting import until
 from odradek.base.errors import ErrorCode, OdradekError
+from odradek.base.ids import TopicPartition
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer
 from odradek.spark import batch
 from odradek.spark.batch import read_range
@@ -212,10 +213,6 @@ class Stub:
     def __init__(self) -> None:
         self.at_rest = True
         self.closed = False
-        self.assigned: object = "something"
-
-    def assign(self, partitions: list[object]) -> None:
-        self.assigned = partitions
 
     def close(self) -> None:
         self.closed = True
@@ -248,7 +245,6 @@ def pool() -> Iterator[Pool]:
 class TestKeeping:
     def test_what_comes_back_is_handed_out_again_once(self, pool: Pool) -> None:
         kept = pool.back()
-        assert kept.assigned == []
         again = pool.take()
         assert (again.consumer, again.fresh) == (kept, False)
         other = pool.take()
@@ -316,9 +312,7 @@ def test_errors_that_nobody_was_told_of_keep_a_client_from_the_next_task(bootstr
         admin.create_topics([NewTopic(name, 1, 1)])
     with Consumer(bootstrap_servers=bootstrap) as consumer:
         assert consumer.at_rest
-        consumer.assign([(name, 0)])
-        assert not consumer.at_rest
-        consumer.assign([])
+        consumer.assign_range(TopicPartition(name, 0), 0, 0)
         assert consumer.at_rest
         consumer._consumer.engine.fetcher.errors.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "of the task before"))
         assert not consumer.at_rest

@@ -156,10 +156,8 @@ class _Fetching:
     def _begin(self, *, fresh: bool = False) -> Lease:
         lease = worker_clients.take(self._key, self._open, fresh=fresh)
         try:
-            lease.consumer.assign([self._range.topic_partition])
-            # Before the first Fetch can be sent: one for what comes behind may have to wait at the broker, and the next task for it.
-            lease.consumer.stop_at(self._range.topic_partition, self._range.end)
-            lease.consumer.seek(self._range.topic_partition, self._position)
+            # With its end: a Fetch of what comes behind may have to wait at the broker, and the next task for it.
+            lease.consumer.assign_range(self._range.topic_partition, self._position, self._range.end)
         except BaseException:
             lease.consumer.close()
             raise

@@ -3,9 +3,9 @@
 Spark hands the same worker many tasks, and a connection, with what has to be asked before the first record comes, costs more than a small
 range of records.
 
-A consumer comes back only from a task that has read its range to the end. It then has no assignment, so that neither position nor data of
-one task reach the next; its connections, its metadata and its fetch session with each broker stay. One of which a task did not read to the
-end, for an error or because nobody wanted the rest, is closed.
+A consumer comes back only from a task that has read its range to the end: then it has neither data nor errors that could reach the next,
+which replaces the assignment. Its connections, its metadata and its fetch session with each broker stay. One of which a task did not read
+to the end, for an error or because nobody wanted the rest, is closed.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class WorkerClients:
         return Lease(make(), fresh=True)
 
     def give_back(self, key: Hashable, lease: Lease) -> None:
-        """After a task that has read all that it asked for; what it was assigned is taken from the consumer."""
-        lease.consumer.assign([])
+        """After a task that has read all of the range that it assigned."""
         if not lease.consumer.at_rest:
             lease.consumer.close()
             return

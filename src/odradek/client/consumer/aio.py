@@ -140,6 +140,12 @@ class AsyncConsumer:
         """Replaces the assignment; partitions that stay keep their position."""
         self.engine.assign(TopicPartition(*partition) for partition in partitions)
 
+    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+        """Replaces the assignment by the offsets [start, stop) of one partition, so that who reads a part of it does not fetch what comes
+        behind; nothing of the assignment before is kept. The last batch may reach beyond, and is handed out whole. A seek leaves the end.
+        """
+        self.engine.assign_range(partition, start, stop)
+
     def assignment(self) -> set[TopicPartition]:
         """The partitions being read."""
         return set(self.engine.fetcher.positions)
@@ -149,12 +155,6 @@ class AsyncConsumer:
         the offset is out of range (KIP-320); -1 where it is not known.
         """
         self.engine.seek(partition, offset, leader_epoch)
-
-    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
-        """Asks for nothing of the partition from the offset on, so that whoever reads a part of it does not fetch what comes behind. The
-        last batch may reach beyond, and is handed out whole. None takes it back; so does giving the partition up, and a seek does not.
-        """
-        self.engine.stop_at(partition, offset)
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """The newest leader epoch in which what was read of the partition was written, -1 for none; to be committed beside the position."""

@@ -106,6 +106,12 @@ class Consumer:
         """Replaces the assignment; partitions that stay keep their position."""
         self._do(lambda: self._consumer.assign(partitions))
 
+    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+        """Replaces the assignment by the offsets [start, stop) of one partition, so that who reads a part of it does not fetch what comes
+        behind; nothing of the assignment before is kept. The last batch may reach beyond, and is handed out whole. A seek leaves the end.
+        """
+        self._do(lambda: self._consumer.assign_range(partition, start, stop))
+
     def assignment(self) -> set[TopicPartition]:
         """The partitions being read."""
         return self._consumer.assignment()
@@ -116,15 +122,9 @@ class Consumer:
         """
         self._do(lambda: self._consumer.seek(partition, offset, leader_epoch))
 
-    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
-        """Asks for nothing of the partition from the offset on, so that whoever reads a part of it does not fetch what comes behind. The
-        last batch may reach beyond, and is handed out whole. None takes it back; so does giving the partition up, and a seek does not.
-        """
-        self._do(lambda: self._consumer.stop_at(partition, offset))
-
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is assigned, and no error waits to be raised: whoever takes it over meets nothing of before."""
+        """Whether nothing is assigned but ranges that were read to their end, and no error waits to be raised. Asks no broker."""
         return self._consumer.engine.at_rest
 
     def leader_epoch(self, partition: TopicPartition) -> int:

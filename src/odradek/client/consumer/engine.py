@@ -260,18 +260,17 @@ class ConsumerEngine:
             self.fetcher.positions[partition].paused = paused
         self.wake()
 
-    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
-        """Asks for nothing of an assigned partition from the offset on; None for no such end."""
-        position = self.fetcher.positions.get(partition)
-        if position is None:
-            raise ValueError(f"{partition} is not assigned to this consumer")
-        position.stop_offset = offset
-        self.wake()
+    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+        """Replaces the assignment by the offsets [start, stop) of one partition. Nothing of before is kept, also of the same partition."""
+        self.assign([])
+        self.assign([partition])
+        self.fetcher.positions[partition].stop_offset = stop
+        self.seek(partition, start)
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is assigned, and no error waits to be raised."""
-        return not (self._closed or self.fetcher.positions or self.fetcher.errors)
+        """Whether nothing is assigned but ranges that were read to their end, and no error waits to be raised."""
+        return not (self._closed or self.fetcher.errors) and all(position.is_finished for position in self.fetcher.positions.values())
 
     @property
     def closed(self) -> bool:

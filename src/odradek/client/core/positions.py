@@ -91,6 +91,11 @@ class Position:
         self.stop_offset: int | None = None
         """From here on nothing is asked for."""
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether all before the stop was handed out, so that nothing is asked for, on its way, or kept."""
+        return self.stop_offset is not None and self.offset >= self.stop_offset and not self.chunks and not self.in_flight
+
 
 class OffsetOutOfRange(KafkaError):
     """A position that the log does not have and `auto.offset.reset=none`."""
