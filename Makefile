@@ -94,6 +94,7 @@ bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.transactions $(BENCH_ARGS)
 	$(BIN)/python -m bench.clients $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
+	$(BIN)/python -m bench.spark_shapes
 	$(BIN)/python -m bench.page
 
 profile: $(VENV)/.installed-dev
@@ -129,7 +130,8 @@ campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.rolling --what swap --seed 2 --rounds 2
 	$(BIN)/python -m tests.campaigns.rolling --what restart --seed 1 --rounds 5
 	for kind in worker daemon executor driver broker; do \
-		$(BIN)/python -m tests.campaigns.spark_kills --kill $$kind --count 50 --seed 1; done
+		for into in topic table; do $(BIN)/python -m tests.campaigns.spark_kills --kill $$kind --into $$into --count 50 --seed 1; done; done
+	$(BIN)/python -m tests.campaigns.spark_memory --minutes 60 --seed 1
 	$(BIN)/python -m tests.campaigns.crash_states --states 50000 --seed 1
 	$(BIN)/python -m tests.campaigns.power_cuts --cuts 200 --seed 1
 	$(BIN)/python -m tests.campaigns.failing_directories --seed 1 --count 12

@@ -23,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,7 +107,7 @@ def works(scale: float) -> list[Work]:
 class Session:
     """A Spark session in a process of its own (see bench/spark_session.py)."""
 
-    def __init__(self, source: str, spark: str) -> None:
+    def __init__(self, source: str, spark: str, cores: int = CORES) -> None:
         python = OFFICIAL / "venv/bin/python" if spark == "4.0" else Path(sys.executable)
         jars = [] if source == OURS else sorted((OFFICIAL / "jars").glob("*.jar"))
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
@@ -114,7 +115,7 @@ class Session:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
             # -P: modules of this folder have names of the standard library's.
-            [str(python), "-P", str(REPOSITORY / "bench" / "spark_session.py"), str(CORES), ",".join(map(str, jars))],
+            [str(python), "-P", str(REPOSITORY / "bench" / "spark_session.py"), str(cores), ",".join(map(str, jars))],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -224,27 +225,35 @@ class Bench:
 
 
 def fill(broker: BrokerProcess, load: Load) -> None:
-    """Writes a topic's records, in batches of a MB: lines of JSON, which compress as such lines do."""
+    """Writes a topic's records, as many to each partition, see `fill_partitions`."""
+    share = load.rows // load.partitions
+    counts = [load.rows - share * (load.partitions - 1), *[share] * (load.partitions - 1)]
+    fill_partitions(broker, load.topic, counts, load.size, load.codec)
+
+
+def fill_partitions(broker: BrokerProcess, topic: str, counts: Sequence[int], size: int, codec: str = "none") -> None:
+    """Writes so many records to each partition, in batches of a MB: lines of JSON, which compress as such lines do."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
-            "compression.type": load.codec,
+            "compression.type": codec,
             "batch.size": 1_000_000,
-            "batch.num.messages": 1_000_000 // load.size + 10,
+            "batch.num.messages": 1_000_000 // size + 10,
             "linger.ms": 50,
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 512 * 1024,
         }
     )
-    generator = random.Random(load.size)
-    values = [{"value": line_of_json(generator, load.size)} for _ in range(_VALUES)]
-    share = load.rows // load.partitions
-    for partition in range(load.partitions):
-        wanted = share if partition else load.rows - share * (load.partitions - 1)
+    generator = random.Random(size)
+    values: list[dict[str, Any]] = [{"value": line_of_json(generator, size)} for _ in range(_VALUES)]
+    for partition, wanted in enumerate(counts):
         sent = 0
+        deadline = time.monotonic() + 60
         while sent < wanted:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"partition {partition} of {topic} takes no records: {values[sent % _VALUES].get('_error')}")
             start = sent % _VALUES
-            accepted = producer.produce_batch(load.topic, values[start : start + min(2_000, wanted - sent)], partition=partition)
+            accepted = producer.produce_batch(topic, values[start : start + min(2_000, wanted - sent)], partition=partition)
             sent += accepted
             producer.poll(0 if accepted else 0.002)
     if producer.flush(300):

@@ -106,6 +106,19 @@ class Jobs:
         finally:
             shutil.rmtree(folder)
 
+    def batches(self, job: dict[str, Any]) -> dict[str, Any]:
+        """As `stream`, with what Spark says of each micro-batch: milliseconds of its parts, and its rows."""
+        folder = tempfile.mkdtemp(prefix="odradek-bench-checkpoint-")
+        try:
+            writer = self._topic(job, stream=True).writeStream.format("noop").option("checkpointLocation", folder)
+            query = writer.trigger(availableNow=True).start()
+            query.awaitTermination()
+            made = [each for each in query.recentProgress if each["numInputRows"]]
+            rows = [each["numInputRows"] for each in made]
+            return {"rows": sum(rows), "rows of each": rows, "ms of each": [dict(each["durationMs"]) for each in made]}
+        finally:
+            shutil.rmtree(folder)
+
     def write(self, job: dict[str, Any]) -> dict[str, Any]:
         """Rows that Spark makes, into a topic."""
         value = _VALUE.format(size=job["size"])

@@ -131,7 +131,7 @@ class Query:
         self.process = self._start()
 
 
-def _below(pid: int) -> Iterator[int]:
+def below(pid: int) -> Iterator[int]:
     """The descendants of a process."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -141,10 +141,10 @@ def _below(pid: int) -> Iterator[int]:
                 continue
             if parent == pid:
                 yield int(entry.name)
-                yield from _below(int(entry.name))
+                yield from below(int(entry.name))
 
 
-def _command(pid: int) -> str:
+def command_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -157,21 +157,24 @@ def _kill(pid: int) -> None:
 
 
 def _victims(kind: str, driver: int) -> list[int]:
-    family = list(_below(driver))
+    family = list(below(driver))
     if kind == "executor":
-        return [pid for pid in family if "CoarseGrainedExecutorBackend" in _command(pid)]
-    daemons = [pid for pid in family if "pyspark.daemon" in _command(pid)]
+        return [pid for pid in family if "CoarseGrainedExecutorBackend" in command_of(pid)]
+    daemons = [pid for pid in family if "pyspark.daemon" in command_of(pid)]
     # A worker is a fork of the daemon, whose command it shows, too.
-    workers = [pid for pid in daemons if any(pid in set(_below(other)) for other in daemons)]
+    workers = [pid for pid in daemons if any(pid in set(below(other)) for other in daemons)]
     return workers if kind == "worker" else [pid for pid in daemons if pid not in workers]
 
 
 class Load(threading.Thread):
-    """Writes numbers to the topic until it is told to stop; `acked` of them are there."""
+    """Writes numbers to the topic, so many a second, until it is told to stop; `acked` of them are there."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, rate: int = _RATE, sizes: random.Random | None = None) -> None:
+        """With `sizes` a number stands in front of up to 200 blanks."""
         super().__init__(daemon=True)
+        self._sizes = sizes
         self._servers = bootstrap
+        self._rate = rate
         self._ending = threading.Event()
         self.acked = 0
         self.error: Exception | None = None
@@ -180,14 +183,17 @@ class Load(threading.Thread):
         try:
             with Producer(bootstrap_servers=self._servers, delivery_timeout_ms=600_000) as producer:
                 while not self._ending.wait(0.1):
-                    numbers = range(self.acked, self.acked + _RATE // 10)
-                    futures = [producer.send(_SOURCE, b"%d" % number, partition=number % _PARTITIONS) for number in numbers]
+                    numbers = range(self.acked, self.acked + self._rate // 10)
+                    futures = [producer.send(_SOURCE, self._value(number), partition=number % _PARTITIONS) for number in numbers]
                     producer.flush()
                     for future in futures:
                         future.result()
                     self.acked += len(futures)
         except Exception as error:
             self.error = error
+
+    def _value(self, number: int) -> bytes:
+        return b"%d" % number + b" " * (0 if self._sizes is None else self._sizes.randrange(200))
 
     def end(self) -> None:
         self._ending.set()

@@ -3,6 +3,9 @@
 Reads a topic by Odradek's source and writes it by Odradek's exactly-once sink, or into a table of Parquet files by Spark's own. OPTIONS are
 the fields of `Options` as JSON. Prints `batch N` for each micro-batch that Spark has finished, and `error TEXT` when the query has failed,
 which ends the process with status 1. In the end (`to_the_end`) the values of a table are written to the file beside it, a line each.
+
+With `watched`, a second query reads the topic into nothing, `beside N` is printed for its micro-batches, and now and then `heap N`: the
+bytes that the JVM still has after a full collection. Spark then remembers few jobs, so that what it remembers does not look like a leak.
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _TICK_S = 0.05
 
@@ -32,6 +38,24 @@ class Options(NamedTuple):
     """Whether the query ends when it has read what is there."""
     into: str = "topic"
     """Or "table"."""
+    watched: bool = False
+    interval_s: float = 0.0
+    """Between the begins of micro-batches."""
+
+
+_REMEMBER_LITTLE = {
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.streaming.ui.retainedQueries": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.cleaner.periodicGC.interval": "1min",
+    # All of the heap is there from the begin: what the process grows by is not heap.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms512m -XX:+AlwaysPreTouch",
+}
+_HEAP_EVERY_S = 30.0
 
 
 def values_of(table: str) -> Path:
@@ -47,14 +71,16 @@ def main() -> None:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    spark = (
+    builder = (
         SparkSession.builder.master(options.master)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "512m")
         .config("spark.executor.memory", "512m")
         .config("spark.sql.streaming.stopTimeout", "5s")
-        .getOrCreate()
     )
+    for name, value in _REMEMBER_LITTLE.items() if options.watched else ():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     rows = (
         spark.readStream.format("odradek")
@@ -70,18 +96,26 @@ def main() -> None:
     else:
         writing = writing.format("odradek").option("kafka.bootstrap.servers", options.bootstrap)
         writing = writing.option("topic", options.sink).option("exactlyOnce", True)
-    query: StreamingQuery = (
-        writing.trigger(availableNow=True) if options.to_the_end else writing.trigger(processingTime="0 seconds")
-    ).start()
+    trigger = {"availableNow": True} if options.to_the_end else {"processingTime": f"{options.interval_s} seconds"}
+    query: StreamingQuery = writing.trigger(**trigger).start()
+    queries = {"batch": query}
+    if options.watched:
+        beside = rows.writeStream.format("noop").option("checkpointLocation", options.checkpoint + "-beside")
+        queries["beside"] = beside.trigger(**trigger).start()
     print("started", flush=True)
-    seen = -1
-    while query.isActive:
-        progress = query.lastProgress
-        if progress is not None and progress["batchId"] != seen:
-            seen = progress["batchId"]
-            print(f"batch {seen}", flush=True)
+    seen = dict.fromkeys(queries, -1)
+    looked = time.monotonic()
+    while all(each.isActive for each in queries.values()):
+        for name, each in queries.items():
+            progress = each.lastProgress
+            if progress is not None and progress["batchId"] != seen[name]:
+                seen[name] = progress["batchId"]
+                print(f"{name} {seen[name]}", flush=True)
+        if options.watched and time.monotonic() - looked > _HEAP_EVERY_S:
+            looked = time.monotonic()
+            print(f"heap {_live_heap(spark)}", flush=True)
         time.sleep(_TICK_S)
-    error = query.exception()
+    error = next(filter(None, (each.exception() for each in queries.values())), None)
     if error is not None:
         print("error " + " ".join(str(error).split())[:500], flush=True)
         sys.exit(1)
@@ -89,6 +123,15 @@ def main() -> None:
         values = spark.read.parquet(options.sink).selectExpr("cast(value as string) value").toPandas()["value"]
         values_of(options.sink).write_text("\n".join(values))
     print("done", flush=True)
+
+
+def _live_heap(spark: SparkSession) -> int:
+    """Bytes of the JVM's heap that are left after a full collection."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    jvm.System.gc()
+    runtime = jvm.Runtime.getRuntime()
+    return int(runtime.totalMemory() - runtime.freeMemory())
 
 
 if __name__ == "__main__":

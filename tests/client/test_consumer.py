@@ -86,6 +86,29 @@ def test_a_broker_is_asked_again_after_an_answer_that_made_no_sense(
         assert values(found) == list(range(10))
 
 
+def test_the_first_fetch_does_not_wait_for_the_pause_between_questions(bootstrap: str, filled: TopicPartition) -> None:
+    settings = {"retry.backoff.ms": 60_000, "retry.backoff.max.ms": 60_000}
+    with Consumer({"bootstrap.servers": bootstrap, "auto.offset.reset": "none", **settings}) as consumer:
+        consumer.assign([filled])
+        consumer.seek(filled, 0)
+        assert values(consumer.poll(30_000)) == list(range(10))
+
+
+def test_a_range_begins_and_ends_where_it_says(bootstrap: str, filled: TopicPartition) -> None:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign_range(filled, 3, 3)
+        assert consumer.at_rest
+        assert consumer.poll(200) == []
+        consumer.assign_range(filled, 3, 10)
+        assert not consumer.at_rest
+        assert values(consumer.poll(5000)) == [3, 4, 5, 6, 7, 8, 9]
+        assert consumer.at_rest
+        assert consumer.leader_epoch(filled) == 0
+        consumer.assign_range(filled, 0, 10)
+        assert consumer.leader_epoch(filled) == -1, "nothing of before is kept"
+        assert values(consumer.poll(5000)) == list(range(10))
+
+
 def test_what_another_assignment_leaves_out_is_not_handed_out(bootstrap: str, filled: TopicPartition) -> None:
     other = TopicPartition(filled.topic, 1)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:

@@ -123,6 +123,22 @@ class TestReading:
         world.read()
         assert world.fetcher.positions[A].offset == 2
 
+    def test_nothing_is_asked_for_from_the_stop_on(self) -> None:
+        world = World(A, B)
+        world.fetcher.positions[A].stop_offset = 3
+        plan = world.plan()
+        world.answer(fetched(data(0, b"a", b"b")), fetched(data(0, b"a", b"b", b"c")), plan=plan)
+        assert world.asked() == [(A, 2), (B, 3)]
+        world.fetcher.positions[B].chunks.clear()
+        world.answer(fetched(data(2, b"c", b"d")), fetched())
+        assert world.asked() == [(B, 3)]
+        world.fetcher.positions[A].chunks.clear()
+        assert world.asked() == [(B, 3)]
+        world.fetcher.assign((B,))
+        world.fetcher.assign((A,))
+        world.fetcher.seek(A, 4)
+        assert world.asked() == [(A, 4)], "another assignment of the same partition"
+
     def test_records_before_the_position_are_left_out(self) -> None:
         world = World()
         world.fetcher.seek(A, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import defaultdict
 from functools import partial
@@ -96,6 +97,29 @@ def test_records_of_other_kinds_keep_their_place_among_the_others() -> None:
             await sending.send_many(TOPIC, [b"6", b"7"])
             await sending.send(TOPIC, b"8")
         assert world.batches == {partition: [[b"%d" % number for number in range(9)]]}
+
+    run(story)
+
+
+def test_a_timer_need_not_know_its_time() -> None:
+    """uvloop's handle of a call that is due already has no `when`."""
+
+    class Handle:
+        def __init__(self, timer: asyncio.TimerHandle) -> None:
+            self.cancel = timer.cancel
+
+    async def story(loop: SimulatedLoop) -> None:
+        world = _World(loop)
+        async with producer(loop, batch_size="400", linger_ms="5") as sending:
+            call_at = loop.call_at
+            loop.call_at = lambda *given, **more: Handle(call_at(*given, **more))  # type: ignore[method-assign,assignment]
+            try:
+                futures = [await sending.send(TOPIC, b"%03d" % number, partition=0) for number in range(20)]
+                for future in futures:
+                    await future
+            finally:
+                loop.call_at = call_at  # type: ignore[method-assign]
+        assert world.values() == [b"%03d" % number for number in range(20)]
 
     run(story)
 

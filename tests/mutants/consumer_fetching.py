@@ -445,4 +445,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "What timed out within a call is told as the end of the call's own time.",
         "client/test_waiting_calls.py",
     ),
+    Mutant(
+        "fetches-behind-the-stop",
+        _FETCHER,
+        "position.fetch_offset >= position.stop_offset)",
+        "False)",
+        "Who reads a part of a partition fetches what comes behind it.",
+        "client/test_fetcher.py client/test_consumer.py",
+    ),
+    Mutant(
+        "first-fetch-waits",
+        _FETCHING,
+        "            self._wake.set()\n        except (ConnectionLost, KafkaError) as error:\n            self._failures += 1\n            # Brokers",
+        "        except (ConnectionLost, KafkaError) as error:\n            self._failures += 1\n            # Brokers",
+        "A consumer's first Fetch waits for retry.backoff.ms after the metadata have come.",
+        "client/test_consumer.py -k pause",
+    ),
 )

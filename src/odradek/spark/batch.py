@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -14,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.consumer.blocking import Consumer
-from odradek.client.core.positions import OffsetOutOfRange
+from odradek.client.core.positions import Chunk, OffsetOutOfRange
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import iter_headers
 from odradek.records.visibility import AbortedTransactions
@@ -22,9 +24,12 @@ from odradek.spark.narrowing import Narrowing
 from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, within_log
+from odradek.spark.worker_clients import Lease, worker_clients
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+logger = logging.getLogger(__name__)
 
 FETCH_BYTES = 16 * 1024 * 1024
 """Bytes per Fetch where the user does not say otherwise: large, because a task reads one partition from end to end; two are buffered."""
@@ -87,20 +92,9 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
 
     DataLoss, or with failOnDataLoss=false the rest, when records disappear meanwhile.
     """
-    partition, start, end = offset_range
-    position = start
-    silence_ms = options.poll_timeout_ms
-    with open_consumer(options, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_bytes=FETCH_BYTES) as consumer:
-        consumer.assign([partition])
-        consumer.seek(partition, start)
-        while position < end:
-            try:
-                chunk = consumer.next_chunk(silence_ms)
-            except OffsetOutOfRange:
-                position = _after_loss(options, consumer, offset_range, position)
-                continue
-            if chunk is None:
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no data from offset {position} on within {silence_ms} ms")
+    with _Fetching(options, offset_range) as fetching:
+        partition, _, end = offset_range
+        while (chunk := fetching.next_chunk()) is not None:
             aborted = AbortedTransactions(chunk.aborted)
             for buffer in _steps(chunk.buffer):
                 batch = decode_to_arrow(
@@ -114,7 +108,63 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
                 )
                 if batch.num_rows:
                     yield without_empty_headers(batch) if options.include_headers else batch
-            position = chunk.end_offset
+
+
+class _Fetching:
+    """The chunks of a range, by a client of the worker's."""
+
+    def __init__(self, options: ReadOptions, offset_range: OffsetRange) -> None:
+        self._options = options
+        self._range = offset_range
+        self._position = offset_range.start
+        self._key = tuple(sorted(options.client.items()))
+        self._lease = self._begin()
+
+    def __enter__(self) -> _Fetching:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None and self._position >= self._range.end:
+            worker_clients.give_back(self._key, self._lease)
+        else:
+            self._lease.consumer.close()
+
+    def next_chunk(self) -> Chunk | None:
+        """The next batches, None at the end of the range."""
+        while self._position < self._range.end:
+            try:
+                chunk = self._lease.consumer.next_chunk(self._options.poll_timeout_ms)
+            except OffsetOutOfRange:
+                self._position = _after_loss(self._options, self._lease.consumer, self._range, self._position)
+            except KafkaError as error:
+                # What a client knows from before may be of no use any more where one that begins anew succeeds: no task fails for that.
+                if self._lease.fresh:
+                    raise
+                logger.info("A client that was used before is replaced: %s", error)
+                self._lease.consumer.close()
+                self._lease = self._begin(fresh=True)
+            else:
+                if chunk is None:
+                    raise KafkaError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"{self._range.topic_partition}: no data from offset {self._position} on within {self._options.poll_timeout_ms} ms",
+                    )
+                self._position = chunk.end_offset
+                return chunk
+        return None
+
+    def _begin(self, *, fresh: bool = False) -> Lease:
+        lease = worker_clients.take(self._key, self._open, fresh=fresh)
+        try:
+            # With its end: a Fetch of what comes behind may have to wait at the broker, and the next task for it.
+            lease.consumer.assign_range(self._range.topic_partition, self._position, self._range.end)
+        except BaseException:
+            lease.consumer.close()
+            raise
+        return lease
+
+    def _open(self) -> Consumer:
+        return open_consumer(self._options, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_bytes=FETCH_BYTES)
 
 
 def without_empty_headers(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -140,6 +140,12 @@ class AsyncConsumer:
         """Replaces the assignment; partitions that stay keep their position."""
         self.engine.assign(TopicPartition(*partition) for partition in partitions)
 
+    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+        """Replaces the assignment by the offsets [start, stop) of one partition, so that who reads a part of it does not fetch what comes
+        behind; nothing of the assignment before is kept. The last batch may reach beyond, and is handed out whole. A seek leaves the end.
+        """
+        self.engine.assign_range(partition, start, stop)
+
     def assignment(self) -> set[TopicPartition]:
         """The partitions being read."""
         return set(self.engine.fetcher.positions)

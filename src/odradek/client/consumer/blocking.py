@@ -106,6 +106,12 @@ class Consumer:
         """Replaces the assignment; partitions that stay keep their position."""
         self._do(lambda: self._consumer.assign(partitions))
 
+    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+        """Replaces the assignment by the offsets [start, stop) of one partition, so that who reads a part of it does not fetch what comes
+        behind; nothing of the assignment before is kept. The last batch may reach beyond, and is handed out whole. A seek leaves the end.
+        """
+        self._do(lambda: self._consumer.assign_range(partition, start, stop))
+
     def assignment(self) -> set[TopicPartition]:
         """The partitions being read."""
         return self._consumer.assignment()
@@ -115,6 +121,11 @@ class Consumer:
         the offset is out of range (KIP-320); -1 where it is not known.
         """
         self._do(lambda: self._consumer.seek(partition, offset, leader_epoch))
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is assigned but ranges that were read to their end, and no error waits to be raised. Asks no broker."""
+        return self._consumer.engine.at_rest
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """The newest leader epoch in which what was read of the partition was written, -1 for none; to be committed beside the position."""

@@ -260,6 +260,18 @@ class ConsumerEngine:
             self.fetcher.positions[partition].paused = paused
         self.wake()
 
+    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+        """Replaces the assignment by the offsets [start, stop) of one partition. Nothing of before is kept, also of the same partition."""
+        self.assign([])
+        self.assign([partition])
+        self.fetcher.positions[partition].stop_offset = stop
+        self.seek(partition, start)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is assigned but ranges that were read to their end, and no error waits to be raised."""
+        return not (self._closed or self.fetcher.errors) and all(position.is_finished for position in self.fetcher.positions.values())
+
     @property
     def closed(self) -> bool:
         """Whether it is closed."""

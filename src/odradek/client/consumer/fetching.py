@@ -107,6 +107,8 @@ class FetchLoop:
         try:
             await self.cluster.refresh(allow_auto_create=self._auto_create)
             self._failures = 0
+            # What is known now can be fetched now; only the next question waits.
+            self._wake.set()
         except (ConnectionLost, KafkaError) as error:
             self._failures += 1
             # Brokers that answered once come back, as those of Kafka's consumers do. Where nobody ever did, the address may be wrong.

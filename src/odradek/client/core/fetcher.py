@@ -86,7 +86,7 @@ class Fetcher(Positions):
         for topic_partition, position in self.positions.items():
             if position.fetch_offset < 0 or position.paused or position.in_flight or len(position.chunks) >= _BUFFERED_ANSWERS:
                 continue
-            if position.suspended:
+            if position.suspended or (position.stop_offset is not None and position.fetch_offset >= position.stop_offset):
                 continue
             if position.retry_at_ms > now_ms:
                 wake = min(wake, position.retry_at_ms - now_ms)

@@ -48,6 +48,7 @@ class Position:
         "preferred_until_ms",
         "reset_to",
         "retry_at_ms",
+        "stop_offset",
         "suspended",
         "topic_id",
         "validating",
@@ -87,6 +88,13 @@ class Position:
         self.chunks: deque[Chunk] = deque()
         self.failures = 0
         self.retry_at_ms = 0
+        self.stop_offset: int | None = None
+        """From here on nothing is asked for."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all before the stop was handed out, so that nothing is asked for, on its way, or kept."""
+        return self.stop_offset is not None and self.offset >= self.stop_offset and not self.chunks and not self.in_flight
 
 
 class OffsetOutOfRange(KafkaError):

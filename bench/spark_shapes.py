@@ -1,0 +1,244 @@
+"""Topics of awkward shapes as Spark reads them: many partitions of little, and one that has nearly everything.
+
+    python -m bench.spark_shapes [--rounds 5] [--only WORD ...] [--scale FACTOR] [--json FILE]
+
+Odradek's source beside the official connector 4.0.0, over the same broker (Odradek), as in `bench.spark`: sessions live as long as the
+benchmark, and are measured in turns once they are warm.
+
+- micro-batches: a streaming query without a sink, whose micro-batches take 25 records of each partition that has any; figures are the
+  medians of what Spark says of each ("triggerExecution" of durationMs) without the first of a pass. Ours needs Spark 4.x; the connector is
+  measured on that, and on 4.0.
+- one more task: what a micro-batch of 200 partitions takes beyond one of a single partition, for each of the 199, on one core and on two.
+- skew: a batch into nothing of eight partitions of which one has 90 % of the records, as it is and with minPartitions=16 or
+  maxRecordsPerPartition, on two cores and on one; then how much faster the options and the second core make it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.brokers import create_topic
+from bench.comparison import ALIKE, RESULTS, SIDES, Figures, Peers, Target, at_least, at_most, below, compare, keep, print_lines
+from bench.spark import OURS_40, OURS_NEW, THEIRS_40, THEIRS_NEW, Cell, Session, fill_partitions
+from interop.peers import REPOSITORY
+
+MANY = 200
+_OF_EACH = 25
+_MICRO_BATCHES = 12
+_FIRST = 2
+"""Micro-batches of a pass that do not count: the query starts, and its code is compiled."""
+_PIECES = 16
+_MOST_WARM_PASSES = 6
+
+
+class Shape(NamedTuple):
+    """A topic: records of each partition."""
+
+    topic: str
+    counts: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.counts)
+
+
+class Work(NamedTuple):
+    """A job on a shape, with options; `pairs` as in `bench.spark`: (how the row is called, ours, theirs, target)."""
+
+    name: str
+    job: str
+    shape: Shape
+    options: Mapping[str, str]
+    figure: str
+    pairs: Sequence[tuple[str, Cell, Cell, Target | None]]
+    cores: int = 2
+
+
+def works(scale: float) -> list[Work]:
+    streaming = (("Spark 4.x", OURS_NEW, THEIRS_NEW), ("theirs on Spark 4.0", OURS_NEW, THEIRS_40))
+    reading = (("Spark 4.0", OURS_40, THEIRS_40), ("ours on Spark 4.x", OURS_NEW, THEIRS_40))
+    each = _OF_EACH * _MICRO_BATCHES
+    full = Shape("full", (each,) * MANY)
+    sparse = Shape("sparse", (each, *[0] * (MANY - 1)))
+    single = Shape("single", (each,))
+    cold = int(100_000 * scale)
+    skewed = Shape("skewed", (cold * 63, *[cold] * 7))
+    listed = []
+    for cores in (2, 1):
+        for shape, text, limit in (
+            (full, f"{MANY} partitions", below(2000, "ms") if cores == 2 else None),
+            (sparse, f"{MANY} partitions, {MANY - 1} empty", None),
+            (single, "1 partition", None),
+        ):
+            limits = {"maxOffsetsPerTrigger": str(_OF_EACH * sum(count > 0 for count in shape.counts))}
+            pairs = [(name, ours, theirs, limit or at_most(1)) for name, ours, theirs in streaming]
+            listed.append(Work(f"micro-batches on local[{cores}], {text}", "batches", shape, limits, "ms", pairs, cores))
+    divisions: dict[str, dict[str, str]] = {
+        "as it is": {},
+        f"minPartitions={_PIECES}": {"minPartitions": str(_PIECES)},
+        "maxRecordsPerPartition": {"maxRecordsPerPartition": str(-(-skewed.rows // _PIECES))},
+    }
+    for cores in (2, 1):
+        for text, options in divisions.items():
+            if cores == 2 or text.startswith("minPartitions"):
+                held = [(name, ours, theirs, at_least(2)) for name, ours, theirs in reading]
+                listed.append(Work(f"skew on local[{cores}], {text}", "read", skewed, options, "rows/s", held, cores))
+    return listed
+
+
+class Bench:
+    """The broker, the sessions, and the topics that are filled already."""
+
+    def __init__(self, peers: Peers, stack: contextlib.ExitStack) -> None:
+        self._peers = peers
+        self._stack = stack
+        self._sessions: dict[tuple[str, str, int], Session] = {}
+        self._filled: set[Shape] = set()
+
+    def session(self, cell: Cell, cores: int) -> Session:
+        key = (cell.source, cell.spark, cores)
+        if key not in self._sessions:
+            self._sessions[key] = Session(*key)
+            self._stack.callback(self._sessions[key].close)
+        return self._sessions[key]
+
+    def releases(self) -> list[str]:
+        """Of Spark, that were measured."""
+        return sorted({session.spark for session in self._sessions.values()})
+
+    def once(self, work: Work, cell: Cell) -> Figures:
+        """One pass; RuntimeError when not every row was seen."""
+        session, shape = self.session(cell, work.cores), work.shape
+        with self._peers.turn(cell.broker) as broker:
+            if shape not in self._filled:
+                create_topic(broker, shape.topic, partitions=len(shape.counts))
+                fill_partitions(broker, shape.topic, shape.counts, 100)
+                self._filled.add(shape)
+            options = {
+                "kafka.bootstrap.servers": broker.bootstrap,
+                "subscribe": shape.topic,
+                "startingOffsets": "earliest",
+                **work.options,
+            }
+            answer, used = session.do({"job": work.job, "source": cell.source, "options": options})
+        if answer.get("rows", shape.rows) != shape.rows:
+            raise RuntimeError(f"{work.name}, {cell}: {answer['rows']} rows instead of {shape.rows}")
+        if work.job == "read":
+            return {"rows/s": shape.rows / answer["seconds"], "CPU s/M rows": used["cpu"] / shape.rows * 1e6, "peak MB": used["peak MB"]}
+        counted = answer["ms of each"][_FIRST:]
+        return {
+            "ms": statistics.median(each["triggerExecution"] for each in counted),
+            "planning ms": statistics.median(each["triggerExecution"] - each["addBatch"] for each in counted),
+            "CPU ms": used["cpu"] * 1e3 / len(answer["ms of each"]),
+        }
+
+    def check(self, work: Work, cell: Cell) -> None:
+        """RuntimeError when a batch into nothing would not give all rows."""
+        with self._peers.turn(cell.broker) as broker:
+            options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": work.shape.topic, **work.options}
+            found = self.session(cell, work.cores).do({"job": "count", "source": cell.source, "options": options})[0]["rows"]
+        if found != work.shape.rows:
+            raise RuntimeError(f"{work.name}, {cell}: {found} rows instead of {work.shape.rows}")
+
+
+def settle(bench: Bench, work: Work, cell: Cell) -> bool:
+    """Warms a session up; returns whether its last two passes were alike."""
+    before: float | None = None
+    for _ in range(_MOST_WARM_PASSES):
+        now = bench.once(work, cell)[work.figure]
+        if before is not None and abs(now - before) <= ALIKE * max(now, before):
+            return True
+        before = now
+    return False
+
+
+def measure(bench: Bench, work: Work, rounds: int) -> list[dict[str, Any]]:
+    """One line a figure and pair."""
+    cells = list(dict.fromkeys(cell for _, ours, theirs, _ in work.pairs for cell in (ours, theirs)))
+    warm = {cell: settle(bench, work, cell) for cell in cells}
+    found: dict[Cell, list[Figures]] = {cell: [] for cell in cells}
+    for number in range(rounds):
+        for cell in cells if number % 2 == 0 else reversed(cells):
+            found[cell].append(bench.once(work, cell))
+    if work.job == "read":
+        for cell in cells:
+            bench.check(work, cell)
+    lines = []
+    for text, ours, theirs, target in work.pairs:
+        for figure in found[ours][0]:
+            compared = compare(
+                [each[figure] for each in found[ours]], [each[figure] for each in found[theirs]], target if figure == work.figure else None
+            )
+            lines.append({"row": f"{work.name}: {text}", "figure": figure, **compared, "settled": warm[ours] and warm[theirs]})
+    return lines
+
+
+def derived(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What a task costs, and what the options and the second core are worth."""
+    figures = {(line["row"], line["figure"]): line for line in lines}
+    for (row, figure), line in figures.items():
+        single = figures.get((row.replace(f"{MANY} partitions:", "1 partition:"), figure))
+        if single is not None and single is not line and figure in ("ms", "CPU ms"):
+            cost = {side: (line[side] - single[side]) / (MANY - 1) for side in SIDES}
+            yield _line(row.replace("micro-batches", "one more task").replace(f", {MANY} partitions", ""), figure, cost)
+        for text, other in (("as it is", _as_it_is(row)), ("local[1]", row.replace("local[2]", "local[1]"))):
+            base = figures.get((other, figure))
+            if figure == "rows/s" and base is not None and base is not line:
+                yield _line(f"{row}, against {text}", "times the rows/s", {side: line[side] / base[side] for side in SIDES})
+
+
+def _line(row: str, figure: str, values: Mapping[str, float]) -> dict[str, Any]:
+    ratio = values["odradek"] / values["jvm"] if values["jvm"] else 0.0
+    return {"row": row, "figure": figure, **values, "ratio": ratio, "target": "", "met": None, "settled": True}
+
+
+def _as_it_is(row: str) -> str:
+    """The row of the same shape without options."""
+    head, _, rest = row.partition(", ")
+    return f"{head}, as it is:{rest.partition(':')[2]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="topics of awkward shapes as Spark reads them, beside the official connector")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=[], help="jobs whose name contains one of these words")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the rows of the skewed topic")
+    parser.add_argument("--json", type=Path, help="where to keep the results (default with all jobs: bench/results/spark_shapes.json)")
+    options = parser.parse_args()
+    fetch = REPOSITORY / "interop" / "official_connector" / "fetch.sh"
+    subprocess.run([str(fetch)], check=True, env={**os.environ, "PYTHON": sys.executable})
+    everything = works(options.scale)
+    wanted = [work for work in everything if not options.only or any(word in work.name for word in options.only)]
+    if not wanted:
+        parser.error("no such job")
+    lines: list[dict[str, Any]] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder,
+        Peers(Path(folder), {}).running() as peers,
+        contextlib.ExitStack() as stack,
+    ):
+        bench = Bench(peers, stack)
+        for work in wanted:
+            found = measure(bench, work, options.rounds)
+            print_lines(found)
+            lines += found
+        more = list(derived(lines))
+        print_lines(more)
+        lines += more
+        releases = bench.releases()
+    target = options.json or (RESULTS / "spark_shapes.json" if wanted == everything and options.scale == 1.0 else None)
+    if target is not None:
+        keep(target, lines, rounds=options.rounds, scale=options.scale, spark=releases)
+
+
+if __name__ == "__main__":
+    main()
