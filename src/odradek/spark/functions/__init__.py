@@ -26,10 +26,10 @@ from odradek.spark.functions.columns import FAILFAST, as_column, handled, handli
 from odradek.spark.functions.json_types import json_schema_type
 from odradek.spark.functions.place import place_of
 from odradek.spark.functions.protobuf_types import protobuf_options
-from odradek.spark.functions.subjects import avro_reading, protobuf_reading, subject_reading
-from odradek.spark.functions.udf import read_column
+from odradek.spark.functions.subjects import avro_reading, protobuf_reading, subject_reading, subject_writing
+from odradek.spark.functions.udf import read_column, write_column
 
-__all__ = ["from_avro", "from_json", "from_protobuf", "from_registry"]
+__all__ = ["from_avro", "from_json", "from_protobuf", "from_registry", "to_registry"]
 
 
 def from_registry(
@@ -62,6 +62,27 @@ def from_registry(
     if isinstance(found, DataType):
         return handled(json_columns.framed(as_column(column).cast("binary"), found), how, name)
     return handled(read_column(found, as_column(column).cast("binary"), "from_registry", strict=how.is_strict), how, name)
+
+
+def to_registry(
+    column: Any,
+    source: Any,
+    *,
+    subject: str,
+    schema: Schema | str | dict[str, Any] | None = None,
+    message: str | None = None,
+    auto_register_schemas: bool = True,
+    normalize_schemas: bool = False,
+    **settings: Any,
+) -> Column:
+    """A column as binary in Confluent's wire format; null of null. A value that does not fit ends the query with one line.
+
+    `schema` (text is Avro; `odradek.client.schemas.Schema` for others) is registered under the subject now, or without
+    `auto_register_schemas` has to stand there; without one the subject's latest is taken. Fields go by their names. `message` is for
+    Protobuf: the first of the file is meant when none is named. Source and settings as in `from_registry`. Needs Spark 4.1.
+    """
+    writing = subject_writing(place_of(source, settings), subject, schema, message, auto_register_schemas, normalize_schemas)
+    return handled(write_column(writing, as_column(column)), handling(FAILFAST, False), titled("to_registry", column))
 
 
 def from_avro(
@@ -99,14 +120,17 @@ def from_protobuf(
     ConfigError for arguments that do not fit, OdradekError without protobuf, SchemaError for what is no descriptor or has no such message.
     """
     how = handling(mode, errors)
-    if not isinstance(descriptors, bytes):
+    data: bytes
+    if isinstance(descriptors, bytes):
+        data = descriptors
+    else:
         try:
-            descriptors = Path(descriptors).read_bytes()
+            data = Path(descriptors).read_bytes()
         except OSError as error:
-            raise ConfigError(f"descriptors: {descriptors}: {error.strerror}") from None
-    reading = protobuf_reading(Schema(b64encode(descriptors).decode(), PROTOBUF), message, protobuf_options(options))
-    data = as_column(column).cast("binary")
-    return handled(read_column(reading, data, "from_protobuf", strict=how.is_strict), how, titled("from_protobuf", column))
+            raise ConfigError(f"descriptors: {descriptors!s}: {error.strerror}") from None
+    reading = protobuf_reading(Schema(b64encode(data).decode(), PROTOBUF), message, protobuf_options(options))
+    records = as_column(column).cast("binary")
+    return handled(read_column(reading, records, "from_protobuf", strict=how.is_strict), how, titled("from_protobuf", column))
 
 
 def from_json(column: Any, schema: DataType | str, *, mode: str = FAILFAST, errors: bool = False) -> Column:

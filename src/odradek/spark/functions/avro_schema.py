@@ -60,7 +60,7 @@ class _Normal:
         if isinstance(schema, str):
             return self._named(schema, space)
         if isinstance(schema, list):
-            return [self.of(each, space) for each in cast(list[Any], schema)]
+            return [self.of(each, space) for each in schema]
         if not isinstance(schema, dict):
             raise SchemaError(f"{schema} is no Avro schema")
         given = cast(dict[str, Any], schema)

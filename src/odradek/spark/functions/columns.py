@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import Column
@@ -12,6 +13,7 @@ from odradek.spark.functions.json_columns import once
 
 FAILFAST: Final = "FAILFAST"
 PERMISSIVE: Final = "PERMISSIVE"
+_NAME: Final = re.compile(r"[\w.]+")
 
 
 class Handling(NamedTuple):
@@ -51,6 +53,6 @@ def handled(outcome: Column, how: Handling, name: str) -> Column:
 
 
 def titled(function: str, column: Any) -> str:
-    """What the column is called, as Spark calls those of its own functions."""
+    """What the column is called: as Spark calls those of its own functions, where the argument is the name of a column."""
     name = column if isinstance(column, str) else str(column).removeprefix("Column<'").removesuffix("'>")
-    return f"{function}({name})"
+    return f"{function}({name})" if _NAME.fullmatch(name) else function

@@ -26,8 +26,6 @@ class Place(NamedTuple):
     def __repr__(self) -> str:
         return "Place(...)"
 
-    __str__ = __repr__
-
     def source(self) -> SchemaSource:
         """What keeps the schemas: one of this process for all that name the place alike. ConfigError."""
         return shared_source(self.where, dict(self.settings))
@@ -58,8 +56,8 @@ def place_of(source: Any, settings: Mapping[str, Any]) -> Place:
         where = str(source.resolve())
     elif isinstance(source, str):
         where = source if source.startswith(_SCHEMES) else str(Path(source).resolve())
-    elif isinstance(source, Sequence) and source and all(isinstance(each, str) for each in cast(Sequence[Any], source)):
-        where = ",".join(cast(Sequence[str], source))
+    elif isinstance(source, Sequence) and source and all(isinstance(each, str) for each in source):
+        where = ",".join(source)
     else:
         raise ConfigError("source must be the URL of a schema registry, a list of them, a mapping of its keys, or a folder")
     if isinstance(source, (Mapping, list, tuple)) and not where.startswith(_SCHEMES):

@@ -8,9 +8,10 @@ from typing import Any
 from pyspark.sql.types import DataType
 
 from odradek.base.errors import ConfigError
+from odradek.client.schemas.errors import SchemaError
 from odradek.client.schemas.protobuf import ProtobufSchema
 from odradek.client.schemas.references import named, resolved
-from odradek.client.schemas.types import AVRO, JSON, PROTOBUF, Schema, SchemaSource
+from odradek.client.schemas.types import AVRO, JSON, PROTOBUF, Schema, SchemaSource, as_schema
 from odradek.spark.functions.avro_plan import plan
 from odradek.spark.functions.avro_rows import normal
 from odradek.spark.functions.avro_types import spark_type
@@ -19,6 +20,7 @@ from odradek.spark.functions.place import Place
 from odradek.spark.functions.protobuf_rows import Message
 from odradek.spark.functions.protobuf_types import Options, protobuf_options
 from odradek.spark.functions.udf import Reading
+from odradek.spark.functions.writing import Writing
 
 
 def avro_reading(writer: Schema, reader: Schema | None) -> Reading:
@@ -70,6 +72,29 @@ def _reading(
     choices = protobuf_options(options)
     found = Message(ProtobufSchema(source, schema), message, choices)
     return Reading(found.type, schema, message=found.name, options=choices, place=place)
+
+
+def subject_writing(
+    place: Place, subject: str, given: Schema | str | dict[str, Any] | None, message: str | None, register: bool, normalize: bool
+) -> Writing:
+    """For values that are to name a schema of a subject: the one that is given, or the latest."""
+    with place.asked_anew() as source:
+        if given is None:
+            found = source.latest(subject)
+        else:
+            schema = given if isinstance(given, Schema) else as_schema(given, AVRO)
+            ask = source.register if register else source.lookup
+            found = ask(subject, schema, normalize=normalize)._replace(schema=schema)
+        schema = found.schema
+        if found.schema_id is None:
+            raise SchemaError(f"the schema of subject {subject} has no id")
+        if message is not None and schema.type != PROTOBUF:
+            raise ConfigError(f"message is for Protobuf, and the schema is of type {schema.type}")
+        if schema.type == PROTOBUF:
+            Message(ProtobufSchema(source, schema), message, Options(recursive_fields_max_depth=1))
+        elif schema.type == AVRO:
+            normal(schema, source)
+        return Writing(place, schema, found.schema_id, message)
 
 
 def subject_schema(source: SchemaSource, subject: str, version: int | str) -> Schema:

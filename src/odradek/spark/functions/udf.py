@@ -10,16 +10,24 @@ what they know of schemas stay.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
+from odradek.base.errors import OdradekError
 from odradek.client.schemas.types import AVRO, Schema
-from odradek.spark.functions.arrow_rows import arrow_type, nullable
+from odradek.spark.functions.arrow_rows import nullable
 from odradek.spark.functions.place import Place
 from odradek.spark.functions.protobuf_types import Options
+
+if TYPE_CHECKING:
+    from odradek.spark.functions.reading import Outcome
+    from odradek.spark.functions.writing import Writing
+
+_FUNCTIONS: Final[Any] = F
+"""Not typed: which of them there are depends on the release."""
 
 
 class Reading(NamedTuple):
@@ -44,18 +52,37 @@ def read_column(reading: Reading, data: Column, name: str, *, strict: bool) -> C
     """struct<value, error> of a binary column. Where nothing ends the query, everything within a value may be null, as Spark has it."""
     reading = reading if strict else reading._replace(type=nullable(reading.type))
     outcome = StructType([StructField("value", reading.type, True), StructField("error", StringType(), True)])
-    if hasattr(F, "arrow_udf"):
-        return F.arrow_udf(_on_arrow(reading, name), outcome, F.ArrowUDFType.SCALAR)(data)
-    return F.pandas_udf(_on_pandas(reading, name), outcome, F.PandasUDFType.SCALAR)(data)  # type: ignore[call-overload, no-any-return]
+    if hasattr(_FUNCTIONS, "arrow_udf"):
+        return cast(Column, _FUNCTIONS.arrow_udf(_on_arrow(reading, name), outcome, _FUNCTIONS.ArrowUDFType.SCALAR)(data))
+    return cast(Column, _FUNCTIONS.pandas_udf(_on_pandas(reading, name), outcome, _FUNCTIONS.PandasUDFType.SCALAR)(data))
+
+
+def write_column(writing: Writing, data: Column) -> Column:
+    """struct<value, error> of a column of any type; OdradekError on a Spark without functions on Arrow arrays."""
+    import pyspark
+
+    if not hasattr(_FUNCTIONS, "arrow_udf"):
+        raise OdradekError(f"to_registry needs Spark 4.1 or newer, and this is {pyspark.__version__}")
+    outcome = StructType([StructField("value", BinaryType(), True), StructField("error", StringType(), True)])
+
+    def to_registry(values: Any) -> Any:
+        from odradek.spark.functions.writing import encoded
+
+        return _struct(*encoded(writing, values))
+
+    return cast(Column, _FUNCTIONS.arrow_udf(to_registry, outcome, _FUNCTIONS.ArrowUDFType.SCALAR)(data))
+
+
+def _struct(values: Any, errors: list[str | None]) -> Any:
+    import pyarrow as pa
+
+    fields = [pa.field("value", values.type), pa.field("error", pa.string())]
+    return pa.StructArray.from_arrays([values, pa.array(errors, pa.string())], fields=fields)
 
 
 def _on_arrow(reading: Reading, name: str) -> Any:
     def function(data: Any) -> Any:
-        import pyarrow as pa
-
-        values, errors = outcome_of(reading, data.to_pylist())
-        fields = [pa.field("value", arrow_type(reading.type)), pa.field("error", pa.string())]
-        return pa.StructArray.from_arrays([values, pa.array(errors, pa.string())], fields=fields)
+        return _struct(*outcome_of(reading, data.to_pylist()))
 
     function.__name__ = name
     return function
@@ -63,16 +90,18 @@ def _on_arrow(reading: Reading, name: str) -> Any:
 
 def _on_pandas(reading: Reading, name: str) -> Any:
     def function(data: Any) -> Any:
-        import pandas as pd
+        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 
         values, errors = outcome_of(reading, list(data))
-        return pd.DataFrame({"value": pd.Series(values.to_pylist(), dtype=object), "error": pd.Series(errors, dtype=object)})
+        return pd.DataFrame(
+            {"value": pd.Series(values.to_pylist(maps_as_pydicts="lossy"), dtype=object), "error": pd.Series(errors, dtype=object)}
+        )
 
     function.__name__ = name
     return function
 
 
-def outcome_of(reading: Reading, records: list[Any]) -> Any:
+def outcome_of(reading: Reading, records: list[Any]) -> Outcome:
     """The values of records and their errors."""
     from odradek.spark.functions.reading import without_collector
 
