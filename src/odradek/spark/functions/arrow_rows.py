@@ -1,5 +1,5 @@
 # pyarrow has no complete types:
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Rows of plain values as Arrow arrays of a Spark type."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# Schemas are JSON, which has no types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """What reading an Avro value takes from schemas alone: defaults, and which branch of a union a type belongs to."""
 
 from __future__ import annotations

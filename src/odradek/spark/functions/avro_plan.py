@@ -1,3 +1,5 @@
+# Schemas are JSON, which has no types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Avro records as rows of plain values, by a function that is written for one pair of schemas: the writer's and the reader's.
 
 A library decodes value by value into dicts, which then have to be taken apart again; most of the time goes there. Here the steps of a

@@ -1,3 +1,5 @@
+# Schemas are JSON, which has no types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Avro schemas in one normal form: names in full, each type defined where it is first used, and everything that is referred to within.
 
 It is JSON again: what comes out can be kept as text, and stands for itself.

@@ -1,3 +1,5 @@
+# Schemas are JSON, which has no types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """The Spark type of an Avro schema, as Spark's own from_avro has it.
 
 Logical types: date, timestamp-millis and timestamp-micros (timestamp), their local- forms (timestamp_ntz), decimal. All others (time-*,

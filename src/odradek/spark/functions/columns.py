@@ -49,7 +49,11 @@ def handled(outcome: Column, how: Handling, name: str) -> Column:
         return outcome.alias(name)
     if how.mode == PERMISSIVE:
         return outcome["value"].alias(name)
-    return once(outcome, lambda row: F.when(row["error"].isNotNull(), F.raise_error(row["error"])).otherwise(row["value"])).alias(name)
+
+    def value_or_failure(row: Column) -> Column:
+        return F.when(row["error"].isNotNull(), F.raise_error(row["error"])).otherwise(row["value"])
+
+    return once(outcome, value_or_failure).alias(name)
 
 
 def titled(function: str, column: Any) -> str:

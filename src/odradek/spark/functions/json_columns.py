@@ -6,6 +6,7 @@ read. As in Spark's from_json, what follows a complete value is not looked at.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column
@@ -42,9 +43,9 @@ def framed(data: Column, type: DataType) -> Column:
     )
 
 
-def once(value: Column, use: object) -> Column:
+def once(value: Column, use: Callable[[Column], Column]) -> Column:
     """What a function makes of a column that is computed once, however often the function names it."""
-    return F.transform(F.array(value), use).getItem(0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return F.transform(F.array(value), use).getItem(0)
 
 
 def _behind(data: Column, size: int) -> Column:

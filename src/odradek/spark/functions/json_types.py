@@ -1,3 +1,5 @@
+# Schemas are JSON, which has no types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """The Spark type of a JSON Schema.
 
     integer -> bigint    number -> double    string -> string    boolean -> boolean
@@ -105,7 +107,7 @@ class _Reader:
         if kind == "array":
             items = schema.get("prefixItems", schema.get("items", True))
             # Places of a tuple are items of one type.
-            each = [self.type_of(item, document, inside) for item in cast(list[Any], items if isinstance(items, list) else [items])]
+            each = [self.type_of(item, document, inside) for item in (items if isinstance(items, list) else [items])]
             return ArrayType(self._any_of(each) or StringType(), True)
         if kind not in _SCALARS:
             raise SchemaError(f"{kind} is no type of JSON Schema")
@@ -202,7 +204,7 @@ def _kind_of(value: Any) -> str:
 def _list(given: Any, what: str) -> list[Any]:
     if not isinstance(given, list):
         raise SchemaError(f"{what} of a JSON schema is a list")
-    return cast(list[Any], given)
+    return given
 
 
 def _parsed(text: str) -> Any:

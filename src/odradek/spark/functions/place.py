@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -31,7 +31,7 @@ class Place(NamedTuple):
         return shared_source(self.where, dict(self.settings))
 
     @contextmanager
-    def asked_anew(self) -> Iterator[SchemaSource]:
+    def asked_anew(self) -> Generator[SchemaSource]:
         """The same without a memory: the latest version is that of now."""
         source = cast(SchemaSource, open_source(self.where, dict(self.settings)))
         try:
@@ -56,8 +56,8 @@ def place_of(source: Any, settings: Mapping[str, Any]) -> Place:
         where = str(source.resolve())
     elif isinstance(source, str):
         where = source if source.startswith(_SCHEMES) else str(Path(source).resolve())
-    elif isinstance(source, Sequence) and source and all(isinstance(each, str) for each in source):
-        where = ",".join(source)
+    elif isinstance(source, (list, tuple)) and source and all(isinstance(each, str) for each in cast(list[Any], source)):
+        where = ",".join(cast(list[str], source))
     else:
         raise ConfigError("source must be the URL of a schema registry, a list of them, a mapping of its keys, or a folder")
     if isinstance(source, (Mapping, list, tuple)) and not where.startswith(_SCHEMES):

@@ -1,5 +1,5 @@
 # pyarrow has no complete types:
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """A column of bytes as a column of values, on Spark's workers."""
 
 from __future__ import annotations

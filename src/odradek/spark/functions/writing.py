@@ -1,5 +1,5 @@
 # pyarrow has no complete types:
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 """A column of values as a column of bytes in the wire format, on Spark's workers. The schema and its id are known by then."""
 
