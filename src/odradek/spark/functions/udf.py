@@ -54,7 +54,7 @@ def read_column(reading: Reading, data: Column, name: str, *, strict: bool) -> C
     outcome = StructType([StructField("value", reading.type, True), StructField("error", StringType(), True)])
     if hasattr(_FUNCTIONS, "arrow_udf"):
         return cast(Column, _FUNCTIONS.arrow_udf(_on_arrow(reading, name), outcome, _FUNCTIONS.ArrowUDFType.SCALAR)(data))
-    return cast(Column, _FUNCTIONS.pandas_udf(_on_pandas(reading, name), outcome, _FUNCTIONS.PandasUDFType.SCALAR)(data))
+    return cast(Column, _FUNCTIONS.pandas_udf(_on_pandas(reading, name), outcome)(data))
 
 
 def write_column(writing: Writing, data: Column) -> Column:
@@ -89,14 +89,16 @@ def _on_arrow(reading: Reading, name: str) -> Any:
 
 
 def _on_pandas(reading: Reading, name: str) -> Any:
-    def function(data: Any) -> Any:
-        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+    import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 
+    def function(data: Any) -> Any:
         values, errors = outcome_of(reading, list(data))
         return pd.DataFrame(
             {"value": pd.Series(values.to_pylist(maps_as_pydicts="lossy"), dtype=object), "error": pd.Series(errors, dtype=object)}
         )
 
+    # Spark takes the kind of function from these.
+    function.__annotations__ = {"data": pd.Series, "return": pd.DataFrame}
     function.__name__ = name
     return function
 
