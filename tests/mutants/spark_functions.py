@@ -95,7 +95,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         before="            except RegistryError:\n                raise\n",
         after="",
         breaks="A registry that cannot be reached makes all records null.",
-        tests="spark/functions/test_functions.py -k cannot_be_asked",
+        tests="spark/functions/test_udf.py -k cannot_be_asked",
     ),
     Mutant(
         name="readers-of-every-batch",

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from odradek.client.schemas import AvroSerializer, Schema, SchemaRegistry
+from odradek.client.schemas import AvroSerializer, RegistryError, Schema, SchemaRegistry
 from odradek.spark.functions import udf
 from odradek.spark.functions.place import place_of
 from odradek.spark.functions.subjects import avro_reading, subject_reading
@@ -58,6 +58,15 @@ def test_the_latest_schema_is_that_of_now() -> None:
         first = subject_reading(place, "t-value", 1, None, None, None)
         assert isinstance(first, Reading)
         assert first.type.simpleString() == "struct<a:int>"
+
+
+def test_a_registry_that_cannot_be_asked_is_no_fault_of_the_records() -> None:
+    server = SchemaRegistryServer()
+    reading = subject_reading(place_of(server.url, {"max_retries": 0}), None, "latest", '"string"', None, None)
+    assert isinstance(reading, Reading)
+    server.close()
+    with pytest.raises(RegistryError):
+        outcome_of(reading, [b"\x00\x00\x00\x00\x05\x02a"])
 
 
 def test_records_may_be_bytearrays() -> None:
