@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 
 from odradek.client.schemas import AvroSerializer, SchemaRegistry
@@ -41,16 +42,18 @@ import os
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from odradek.spark.functions import from_registry
+from odradek.spark.functions import from_json, from_registry
 
 spark = SparkSession.active()
 
 
 @dp.materialized_view
 def teas() -> DataFrame:
-    rows = spark.createDataFrame([(bytearray.fromhex(os.environ["RECORD"]),)], "value binary")
-    return rows.select(from_registry("value", os.environ["REGISTRY"], subject="t-value").alias("tea"))
+    rows = spark.range(1).select(F.unhex(F.lit(os.environ["RECORD"])).alias("value"), F.lit('{"a": 5}').alias("json"))
+    tea = from_registry("value", os.environ["REGISTRY"], subject="t-value").alias("tea")
+    return rows.select(tea, from_json("json", "a INT").alias("json"))
 """
 
 
@@ -70,7 +73,7 @@ def test_spark_connect(tmp_path: Path) -> None:
     with SchemaRegistryServer() as server:
         output = _run([sys.executable, "-c", _CONNECT, server.url, _record(server)], tmp_path)
     assert "session: pyspark.sql.connect.session" in output
-    assert "registry: [('tea', None), (None, 'no schema is named: the first byte is 63" in output
+    assert "registry: [('tea', None), (None, \"no schema is named: the first byte is 63" in output
     assert "avro: tea" in output
     assert "json: [1]" in output
     assert "written: True" in output
@@ -87,7 +90,5 @@ def test_a_declarative_pipeline(tmp_path: Path) -> None:
     command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     with SchemaRegistryServer() as server:
         _run(command, tmp_path, RECORD=_record(server), REGISTRY=server.url)
-    import pyarrow.parquet as parquet
-
     files = list((tmp_path / "warehouse" / "teas").rglob("*.parquet"))
-    assert [value for file in files for value in parquet.ParquetFile(file).read().column("tea").to_pylist()] == ["tea"]
+    assert [row for file in files for row in parquet.ParquetFile(file).read().to_pylist()] == [{"tea": "tea", "json": {"a": 5}}]

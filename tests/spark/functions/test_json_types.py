@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.client.schemas import SchemaError
+from odradek.spark.functions.json_columns import type_text
 from odradek.spark.functions.json_types import json_schema_type
 
 
@@ -102,3 +103,20 @@ def test_schemas_are_bounded() -> None:
         ddl({"$ref": "#/$defs/t14", "$defs": definitions})
     with pytest.raises(SchemaError, match="is no JSON"):
         json_schema_type("{")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("a INT", "STRUCT<a INT>"),
+        ("a: INT, b STRING", "STRUCT<a: INT, b STRING>"),
+        ("map INT, array ARRAY<INT>", "STRUCT<map INT, array ARRAY<INT>>"),
+        ("bigint", "bigint"),
+        ("decimal(10, 2)", "decimal(10, 2)"),
+        ("Array<struct<a:int>>", "Array<struct<a:int>>"),
+        (" struct<a:int> ", " struct<a:int> "),
+        ("interval day to second", "interval day to second"),
+    ],
+)
+def test_ddl_is_the_text_of_one_type(given: str, text: str) -> None:
+    assert type_text(given) == text

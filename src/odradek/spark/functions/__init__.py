@@ -142,9 +142,9 @@ def from_json(column: Any, schema: DataType | str, *, mode: str = FAILFAST, erro
     return handled(json_columns.parsed(as_column(column).cast("string"), _json_type(schema)), how, titled("from_json", column))
 
 
-def _json_type(schema: DataType | str) -> DataType:
+def _json_type(schema: DataType | str) -> DataType | str:
     if isinstance(schema, DataType):
         return schema
     if not isinstance(schema, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"schema must be a type of Spark, DDL or a JSON Schema, not {type(schema).__name__}")
-    return json_schema_type(schema) if schema.lstrip().startswith("{") else DataType.fromDDL(schema)
+    return json_schema_type(schema) if schema.lstrip().startswith("{") else json_columns.type_text(schema)

@@ -6,6 +6,7 @@ read. As in Spark's from_json, what follows a complete value is not looked at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -16,11 +17,14 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 _VALUE: Final = "value"
 _UNREADABLE: Final = "unreadable"
 _SHOWN: Final = 60
+_TYPE: Final = re.compile(r"\w+|\w+\s*\([\d\s,]*\)|(array|map|struct)\s*<.*>|interval\b.*", re.IGNORECASE | re.DOTALL)
 
 
-def parsed(text: Column, type: DataType) -> Column:
+def parsed(text: Column, type: DataType | str) -> Column:
     """struct<value: type, error: string> of a column of JSON text; both are null of null."""
-    schema = StructType([StructField(_VALUE, type, True), StructField(_UNREADABLE, StringType(), True)])
+    schema: StructType | str = f"STRUCT<{_VALUE}: {type}, {_UNREADABLE}: STRING>"
+    if isinstance(type, DataType):
+        schema = StructType([StructField(_VALUE, type, True), StructField(_UNREADABLE, StringType(), True)])
     whole = F.concat(F.lit('{"value":'), text, F.lit("}"))
     row = F.from_json(whole, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREADABLE})
     wrong = F.concat(F.lit("this is no JSON of its type: "), _shown(text))
@@ -30,6 +34,14 @@ def parsed(text: Column, type: DataType) -> Column:
         return F.struct(F.when(~is_bad, row[_VALUE]).alias("value"), F.when(is_bad, wrong).alias("error"))
 
     return once(row, outcome)
+
+
+def type_text(ddl: str) -> str:
+    """DDL as the text of one type: a list of columns is a struct.
+
+    Spark could say it, but not everywhere: while a pipeline is put together, nothing may be asked of it.
+    """
+    return ddl if _TYPE.fullmatch(ddl.strip()) else f"STRUCT<{ddl}>"
 
 
 def framed(data: Column, type: DataType) -> Column:
