@@ -13,7 +13,9 @@ rm -f "$home"/.complete*
 "$home/venv/bin/python" -c '
 import sys, tomllib
 project = tomllib.load(open(sys.argv[1], "rb"))["project"]
-for each in project["dependencies"] + project["optional-dependencies"]["spark"]:
+for each in project["dependencies"] + [
+    each for extra in ("spark", "schemas") for each in project["optional-dependencies"][extra]
+]:
     if not each.startswith("pyspark"): print(each)
 ' "$here/../../pyproject.toml" > "$home/requirements.txt"
 "$home/venv/bin/python" -m pip install -q "pyspark==4.0.0" -r "$home/requirements.txt"

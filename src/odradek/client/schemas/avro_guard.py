@@ -31,7 +31,11 @@ class AvroGuard:
 
     def check(self, data: bytes, start: int) -> None:
         """UndecodableValue for a value that nests types deeper than 200, has more than 100,000 items without bytes, or is cut off."""
-        _Walk(self._named, data).skip(self._schema, start, 0)
+        self.end(data, start)
+
+    def end(self, data: bytes, start: int) -> int:
+        """Where the value ends that begins at `start`; UndecodableValue as `check`."""
+        return _Walk(self._named, data).skip(self._schema, start, 0)
 
     def _is_dangerous(self, schema: Any, inside: tuple[str, ...]) -> bool:
         kind = _kind(schema)

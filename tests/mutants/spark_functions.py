@@ -1,0 +1,156 @@
+"""Bugs of the functions of Spark: decoders and encoders in columns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_AVRO: Final = "spark/functions/test_avro.py"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="length-beyond-the-end",
+        path="spark/functions/avro_plan.py",
+        before='        self._add(depth, f"e = {end}", "if e > end: cut(p, e, end)")\n',
+        after='        self._add(depth, f"e = {end}")\n',
+        breaks="A text that is cut off is read as a shorter one.",
+        tests=f"{_AVRO} -k hostile",
+    ),
+    Mutant(
+        name="negative-length",
+        path="spark/functions/avro_plan.py",
+        before='    if value < 0:\n        raise UndecodableValue(f"a length is {value}")\n',
+        after="",
+        breaks="A negative length leads back in the record.",
+        tests=f"{_AVRO} -k hostile",
+    ),
+    Mutant(
+        name="items-without-bytes",
+        path="spark/functions/avro_plan.py",
+        before='        room = "end - p" if smallest else f"{MAX_EMPTY_ITEMS} - len(out)"',
+        after='        room = "end - p" if smallest else f"{MAX_EMPTY_ITEMS}"',
+        breaks="Blocks of items without bytes add up without a bound.",
+        tests=f"{_AVRO} -k bounded",
+    ),
+    Mutant(
+        name="bytes-left",
+        path="spark/functions/avro_plan.py",
+        before='            "    if p != end: left(p, end)",\n',
+        after="",
+        breaks="A record of another schema that is longer is read as a value.",
+        tests=f"{_AVRO} -k hostile",
+    ),
+    Mutant(
+        name="negative-branch",
+        path="spark/functions/avro_plan.py",
+        before="if not 0 <= i < {len(symbols)}:",
+        after="if not i < {len(symbols)}:",
+        breaks="A negative symbol counts from the end.",
+        tests=f"{_AVRO} -k hostile",
+    ),
+    Mutant(
+        name="member-with-null-counted",
+        path="spark/functions/avro_defaults.py",
+        before="    return f\"member{sum(kind_of(each) != 'null' for each in branches[:index])}\"",
+        after='    return f"member{index}"',
+        breaks="Values of unions with null stand in the member beside their own.",
+        tests=f"{_AVRO} -k chance",
+    ),
+    Mutant(
+        name="same-name-before-promotion",
+        path="spark/functions/avro_defaults.py",
+        before="    for fits in (matches, is_promoted):",
+        after="    for fits in (matches,):",
+        breaks="A union of the reader does not take numbers of a narrower type.",
+        tests=f"{_AVRO} -k resolution",
+    ),
+    Mutant(
+        name="aliases",
+        path="spark/functions/avro_plan.py",
+        before='            mine = wanted.get(field["name"], aliases.get(field["name"]))',
+        after='            mine = wanted.get(field["name"])',
+        breaks="A field that was renamed is not found.",
+        tests=f"{_AVRO} -k renamed",
+    ),
+    Mutant(
+        name="default-bytes-as-text",
+        path="spark/functions/avro_defaults.py",
+        before='        data = given.encode("latin-1")',
+        after="        data = given.encode()",
+        breaks="Defaults of bytes above 127 are other bytes.",
+        tests=f"{_AVRO} -k renamed",
+    ),
+    Mutant(
+        name="neighbours-of-bad-text",
+        path="spark/functions/reading.py",
+        before="                rows[index], present[index] = self._nothing, False\n",
+        after="                rows[:], present[:] = [self._nothing] * len(rows), [False] * len(rows)\n",
+        breaks="One record with bad text takes all of its batch along.",
+        tests=f"{_AVRO} -k neighbours",
+    ),
+    Mutant(
+        name="silent-registry",
+        path="spark/functions/reading.py",
+        before="            except RegistryError:\n                raise\n",
+        after="",
+        breaks="A registry that cannot be reached makes all records null.",
+        tests="spark/functions/test_udf.py -k cannot_be_asked",
+    ),
+    Mutant(
+        name="readers-of-every-batch",
+        path="spark/functions/udf.py",
+        before="@lru_cache(maxsize=32)\ndef _reader(",
+        after="def _reader(",
+        breaks="Schemas are parsed again for every batch.",
+        tests="spark/functions/test_udf.py",
+    ),
+    Mutant(
+        name="source-of-every-reader",
+        path="spark/functions/place.py",
+        before="        return shared_source(self.where, dict(self.settings))",
+        after="        return cast(SchemaSource, open_source(self.where, dict(self.settings)))",
+        breaks="Each reader asks the registry anew.",
+        tests="spark/functions/test_udf.py",
+    ),
+    Mutant(
+        name="latest-of-long-ago",
+        path="spark/functions/place.py",
+        before="        source = cast(SchemaSource, open_source(self.where, dict(self.settings)))\n",
+        after="        source = self.source()\n",
+        breaks="A driver that lives long takes a subject's first schema for its latest.",
+        tests="spark/functions/test_udf.py",
+    ),
+    Mutant(
+        name="password-shown",
+        path="spark/functions/place.py",
+        before='        return "Place(...)"',
+        after='        return f"Place({self.where}, {self.settings})"',
+        breaks="Passwords are shown with a place.",
+        tests="spark/functions/test_place.py",
+    ),
+    Mutant(
+        name="other-message",
+        path="spark/functions/protobuf_rows.py",
+        before="        if name != self._bare.name:",
+        after="        if False:",
+        breaks="A message of another kind is read as that of the column.",
+        tests="spark/functions/test_protobuf.py",
+    ),
+    Mutant(
+        name="unsigned-kept",
+        path="spark/functions/protobuf_rows.py",
+        before="number - (1 << bits) if number >> (bits - 1) else number",
+        after="number",
+        breaks="Large unsigned numbers cannot be read, where Spark wraps them around.",
+        tests="spark/functions/test_protobuf.py",
+    ),
+    Mutant(
+        name="circle-of-references",
+        path="spark/functions/json_types.py",
+        before="        if key in inside:",
+        after="        if False:",
+        breaks="A JSON Schema that contains itself is said to be nested too deep.",
+        tests="spark/functions/test_json_types.py",
+    ),
+)
