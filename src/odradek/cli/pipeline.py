@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from odradek.base.errors import ConfigError
+from odradek.cli import profiles
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, run
 from odradek.spark.recipes import project as recipes
 
@@ -106,6 +107,8 @@ def run_(
     """
     from odradek.cli.pipeline_run import Wishes, run_project
 
+    if str(project).startswith("-"):  # no project, and the first of what follows `--`
+        project, more = Path(), (str(project), *more)
     refresh = [word for each in full_refresh for word in ("--full-refresh", each)] + ["--full-refresh-all"] * full_refresh_all
     return run_project(project, Wishes(bootstrap, jars, tuple(refresh), more))
 
@@ -117,6 +120,7 @@ def _connection(bootstrap: str, settings: tuple[str, ...]) -> dict[str, str]:
         if not equals or not key.strip():
             raise click.UsageError(f"-X {setting}: this must be key=value")
         chosen[key.strip()] = value
+    profiles.check(chosen)
     return chosen
 
 

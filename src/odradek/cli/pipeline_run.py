@@ -6,14 +6,13 @@ with the process that starts the session's (Spark 4.2 and 4.3), and of more than
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import shlex
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,6 +23,7 @@ import click
 from odradek.base.errors import ConfigError, KafkaError, OdradekError
 from odradek.cli.client_command import client_settings, explained
 from odradek.client import Admin
+from odradek.client.config import ADMIN_CONFIG
 from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.validators import parse_host_port
 from odradek.spark.environment import check_java, spark_environment
@@ -52,9 +52,7 @@ def run_project(folder: Path, wishes: Wishes) -> int:
     """Runs a project to its end; the exit status of Spark's script, or OdradekError for what is not there."""
     declarative = is_declarative(folder)
     if wishes.refresh and not declarative:
-        raise click.UsageError(
-            f"{wishes.refresh[0]} is for declarative projects; a job reads anew when its checkpoints and tables are removed"
-        )
+        raise click.UsageError(f"{wishes.refresh[0]}: a job reads anew when its checkpoints and tables are removed")
     environment = spark_environment()
     settings = settings_of(folder)
     if wishes.bootstrap is not None:
@@ -138,7 +136,8 @@ def check_broker(settings: Mapping[str, str]) -> None:
     for server in servers.split(","):
         parse_host_port("bootstrap.servers", server)
     try:
-        with Admin(client_settings(servers, tuple(f"{key}={value}" for key, value in client.items()))) as admin:
+        of_admin = tuple(f"{key}={value}" for key, value in client.items() if key in ADMIN_CONFIG)
+        with Admin(client_settings(servers, of_admin)) as admin:
             admin.describe_cluster()
     except KafkaError as error:
         raise explained(error) from None
@@ -170,30 +169,25 @@ def _is_taken(port: int) -> bool:
 
 
 def ended(command: list[str], folder: Path, environment: Mapping[str, str]) -> int:
-    """Runs a command to its end; its exit status, 130 after Ctrl-C. Signals to end go on to it."""
-    process = subprocess.Popen(command, cwd=folder, env=dict(environment))
-    with _handed_on(process):
-        try:
-            status = process.wait()
-        except KeyboardInterrupt:
-            # A terminal has told the child, too; `kill` has not.
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait()
-            except KeyboardInterrupt:
-                process.kill()
-                process.wait()
-            return 130
-    return status if status >= 0 else 128 - status
+    """Runs a command to its end; its exit status, 130 after Ctrl-C. Signals to end go on to it, a second Ctrl-C kills it."""
+    told: list[int] = []
+    process: subprocess.Popen[bytes] | None = None
 
-
-@contextlib.contextmanager
-def _handed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
     def hand_on(number: int, _: FrameType | None) -> None:
-        process.send_signal(number)
+        told.append(number)
+        # A terminal tells the child of a Ctrl-C, too, which does no harm; `kill` does not.
+        if process is not None:
+            process.send_signal(signal.SIGKILL if told.count(signal.SIGINT) > 1 else number)
 
-    before = signal.signal(signal.SIGTERM, hand_on)
+    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        process = subprocess.Popen(command, cwd=folder, env=dict(environment))
+        if told:
+            process.send_signal(told[-1])
+        status = process.wait()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signal.SIGINT in told:
+        return 130
+    return status if status >= 0 else 128 - status

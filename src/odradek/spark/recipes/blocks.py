@@ -30,7 +30,8 @@ libraries:
 
 CONF_HEAD: Final = """\
 # Settings of the Spark session (spark-submit --properties-file).
-# Every spark.odradek.kafka.* is an option of the source: TLS, SASL and the like belong here. Keep a file with passwords to yourself."""
+# Every spark.odradek.kafka.* is an option of the source: TLS, SASL and the like belong here. Keep a file with passwords to yourself.
+spark.log.level WARN"""
 
 CONF_CATALOG: Final = """\
 # The catalog that keeps tables between runs, in metastore_db beside this file: one run at a time. A cluster has its own metastore.
