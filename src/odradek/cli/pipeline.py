@@ -100,9 +100,9 @@ def init(
 def run_(
     project: Path, full_refresh: tuple[str, ...], full_refresh_all: bool, bootstrap: str | None, jars: str | None, more: tuple[str, ...]
 ) -> int:
-    """Run the project in a folder, the current one when left out.
+    """Run the project in a folder.
 
-    Starts spark-pipelines or spark-submit with the project's spark.conf, this Python and the packages of the table format, waits for the
+    That is the current one when left out. Starts spark-pipelines or spark-submit with the project's spark.conf, this Python and the packages of the table format, waits for the
     end, and ends as it ended. What follows `--` is handed on.
     """
     from odradek.cli.pipeline_run import Wishes, run_project
