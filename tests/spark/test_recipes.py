@@ -103,6 +103,7 @@ def test_a_schema_is_a_literal_whatever_it_has() -> None:
         (Recipe("orders", "t", decode="json"), "--schema is needed"),
         (Recipe("orders", "t", schema="id INT"), "without --decode"),
         (Recipe("orders", "t", connection={"bootstrap.servers": "a:1", "ssl.key": "a\nspark.master b"}), "-X ssl.key"),
+        (Recipe("orders", "t", connection={"bootstrap.servers": "a:1", "sasl.password": " sesame"}), "-X sasl.password"),
     ],
     ids=lambda each: "",
 )

@@ -102,8 +102,8 @@ def run_(
 ) -> int:
     """Run the project in a folder.
 
-    That is the current one when left out. Starts spark-pipelines or spark-submit with the project's spark.conf, this Python and the packages of the table format, waits for the
-    end, and ends as it ended. What follows `--` is handed on.
+    That is the current one when left out. Starts spark-pipelines or spark-submit with the project's spark.conf, this Python and the
+    packages of the table format, waits for the end, and ends as it ended. What follows `--` is handed on.
     """
     from odradek.cli.pipeline_run import Wishes, run_project
 

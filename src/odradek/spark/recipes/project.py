@@ -86,8 +86,8 @@ def check(recipe: Recipe) -> None:
     if recipe.decode is None and recipe.schema is not None:
         raise ConfigError("--schema: without --decode nothing is decoded")
     for key, value in recipe.connection.items():
-        if "\n" in value or "\r" in value:
-            raise ConfigError(f"-X {key}: a value of more than one line cannot be kept in {SPARK_CONF}")
+        if value != value.strip() or len(value.splitlines()) > 1:
+            raise ConfigError(f"-X {key}: a value with spaces around it, or of more than one line, cannot be kept in {SPARK_CONF}")
 
 
 def files(recipe: Recipe, folder_uri: str) -> dict[str, str]:
