@@ -218,37 +218,38 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
 
 HERE = Path(__file__).resolve().parent
 '''
 
 WRITE_TABLE: Final = '''\
-def write(name: str, found: DataFrame) -> StreamingQuery:
-    """Starts the query that brings rows into a table."""
+def write(name: str, found: DataFrame) -> None:
+    """Runs the query that brings rows into a table."""
     every = spark.conf.get("spark.odradek.every", None)
     query = found.writeStream.format("@format@").queryName(name).partitionBy("landed")
     query = query.option("path", (HERE / "tables" / name).as_uri()).option("checkpointLocation", (HERE / "checkpoints" / name).as_uri())
-    return query@merge@.trigger(**({"processingTime": every} if every else {"availableNow": True})).start()
+    running = query@merge@.trigger(**({"processingTime": every} if every else {"availableNow": True})).start()
+    if not every:
+        running.awaitTermination()
 
 
 '''
 
 WRITE_TOPIC: Final = '''\
-def write(name: str, found: DataFrame) -> StreamingQuery:
-    """Starts the query that writes records to a topic, in transactions: readers with isolation.level=read_committed see each once."""
+def write(name: str, found: DataFrame) -> None:
+    """Runs the query that writes records to a topic, in transactions: readers with isolation.level=read_committed see each once."""
     every = spark.conf.get("spark.odradek.every", None)
     query = found.writeStream.format("odradek").options(**KAFKA).queryName(name).option("topic", name).option("exactlyOnce", True)
     query = query.option("checkpointLocation", (HERE / "checkpoints" / name).as_uri())
-    return query.trigger(**({"processingTime": every} if every else {"availableNow": True})).start()
+    running = query.trigger(**({"processingTime": every} if every else {"availableNow": True})).start()
+    if not every:
+        running.awaitTermination()
 
 
 '''
 
 _WAIT: Final = """\
-    spark.streams.awaitAnyTermination()  # raises what ended a query
-    for query in queries:
-        query.awaitTermination()
+    spark.streams.awaitAnyTermination()  # of queries that stay: raises what ended one
 """
 
 
@@ -257,8 +258,8 @@ def main_of_streams(decode: str | None, to: str) -> str:
     good, bad = ("rows(records())", "dead_letters(records())")
     if to == "topic":
         good, bad = (f"messages({good})", f"letters({bad})")
-    starts = f'        write("@target@", {good}),\n' + (f'        write("@dead@", {bad}),\n' if decode else "")
-    return f'if __name__ == "__main__":\n    queries = [\n{starts}    ]\n{_WAIT}'
+    writes = f'    write("@target@", {good})\n' + (f'    write("@dead@", {bad})\n' if decode else "")
+    return f'if __name__ == "__main__":\n{writes}{_WAIT}'
 
 
 # -- jobs of batches ----------------------------------------------------------------------------------------------------------------------
