@@ -65,6 +65,7 @@ jvm: | $(BIN)/python
 	@interop/jvm/fetch.sh
 	@PYTHON=$(abspath $(BIN)/python) interop/official_connector/fetch.sh
 	@interop/spark_formats/fetch.sh
+	@PYTHON=$(abspath $(BIN)/python) interop/lake/fetch.sh
 
 demo: $(VENV)/.installed-demo | java
 	@$(BIN)/python examples/flights/demo.py --data demo-data $(DEMO_ARGS)

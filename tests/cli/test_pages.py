@@ -25,6 +25,7 @@ OURS = (
     "groups",
     "offsets",
     "perf",
+    "pipeline",
     "produce",
     "profile",
     "quorum",

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "client-metrics": ("odradek.cli.client_metrics", "Subscribe to metrics of clients."),
     "acls": ("odradek.cli.acls", "Show, add and remove access rules."),
     "delegation-tokens": ("odradek.cli.delegation_tokens", "Create, renew, expire and show tokens."),
+    "pipeline": ("odradek.cli.pipeline", "Bring topics into tables with Spark."),
     "profile": ("odradek.cli.profile", "Keep settings of clients under names."),
     "completion": ("odradek.cli.completion", "Print a script that completes command lines."),
 }

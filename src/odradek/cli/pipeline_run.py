@@ -1,0 +1,193 @@
+"""Starting a project with Spark's own scripts: what has to be there is looked at first, each lack is one line.
+
+Options of sessions go to spark-pipelines by the variable PYSPARK_SUBMIT_ARGS: what its own command line says of jars and packages stays
+with the process that starts the session's (Spark 4.2 and 4.3), and of more than ten settings the first are lost.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shlex
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import click
+
+from odradek.base.errors import ConfigError, KafkaError, OdradekError
+from odradek.cli.client_command import client_settings, explained
+from odradek.client import Admin
+from odradek.client.config import ADMIN_CONFIG
+from odradek.config.properties import MalformedProperties, parse_properties
+from odradek.config.validators import parse_host_port
+from odradek.spark.environment import check_java, spark_environment
+from odradek.spark.recipes.lakes import ICEBERG, STREAMING_SINCE, lakes_of, package_for, release
+from odradek.spark.recipes.project import CONNECTION, JOB, SPARK_CONF
+
+SPARK_CONNECT_PORT: Final = 15002
+PATIENCE_S: Final = 300.0
+_SPECS: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
+_SERVERS: Final = f"{CONNECTION}kafka.bootstrap.servers"
+_ENDING: Final = "pyspark-shell"
+"""The last word of PYSPARK_SUBMIT_ARGS."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the command line says beyond the project."""
+
+    bootstrap: str | None = None
+    jars: str | None = None
+    refresh: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+
+
+def run_project(folder: Path, wishes: Wishes) -> int:
+    """Runs a project to its end; the exit status of Spark's script, or OdradekError for what is not there."""
+    declarative = is_declarative(folder)
+    if wishes.refresh and not declarative:
+        raise click.UsageError(f"{wishes.refresh[0]}: a job reads anew when its checkpoints and tables are removed")
+    environment = spark_environment()
+    settings = settings_of(folder)
+    if wishes.bootstrap is not None:
+        settings[_SERVERS] = wishes.bootstrap
+    options = session_options(folder, settings, wishes, importlib.metadata.version("pyspark"))
+    check_java()
+    check_broker(settings)
+    if declarative:
+        environment["PYSPARK_SUBMIT_ARGS"] = with_options(environment.get("PYSPARK_SUBMIT_ARGS", ""), options)
+        # Spark's own choice is one thread.
+        remote = [] if any(each.partition("=")[0] == "--remote" for each in wishes.more) else ["--remote", "local[*]"]
+        arguments = ["spark-pipelines", "run", *remote, *wishes.refresh, *wishes.more]
+        wait_for_port()
+    else:
+        arguments = ["spark-submit", *options, *wishes.more, JOB]
+    click.echo(f"Running {shlex.join(arguments)}", err=True)
+    return ended([str(Path(environment["SPARK_HOME"]) / "bin" / arguments[0]), *arguments[1:]], folder, environment)
+
+
+def is_declarative(folder: Path) -> bool:
+    """Which kind of project is in a folder; ConfigError when none is."""
+    declarative, job = any((folder / name).is_file() for name in _SPECS), (folder / JOB).is_file()
+    if declarative == job:
+        problem = f"both {JOB} and a pipeline's specification are" if job else f"neither {JOB} nor {_SPECS[0]} is"
+        raise ConfigError(f"{folder}: {problem} there; `odradek pipeline init NAME` writes a project")
+    return declarative
+
+
+def settings_of(folder: Path) -> dict[str, str]:
+    """What spark.conf says; nothing without such a file."""
+    file = folder / SPARK_CONF
+    try:
+        return parse_properties(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (MalformedProperties, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def session_options(folder: Path, settings: Mapping[str, str], wishes: Wishes, version: str) -> list[str]:
+    """The options of spark-submit for the session of a project; OdradekError where this version of Spark cannot run it."""
+    lakes = lakes_of(settings)
+    if ICEBERG not in lakes and release(version) < STREAMING_SINCE:
+        raise OdradekError(f"streaming queries of topics need Spark {'.'.join(map(str, STREAMING_SINCE))} or newer, and this is {version}")
+    packages = [package_for(lake, version) for lake in lakes]
+    options = ["--properties-file", SPARK_CONF] if (folder / SPARK_CONF).is_file() else []
+    if lakes and wishes.jars is not None:
+        options += ["--jars", ",".join(jars_of(wishes.jars))]
+    elif lakes:
+        options += ["--packages", ",".join([*filter(None, settings.get("spark.jars.packages", "").split(",")), *packages])]
+    if wishes.bootstrap is not None:
+        options += ["--conf", f"{_SERVERS}={wishes.bootstrap}"]
+    return options
+
+
+def jars_of(words: str) -> list[str]:
+    """Files, and for folders the jars in them; ConfigError for what is not there."""
+    found: list[str] = []
+    for word in words.split(","):
+        path = Path(word).resolve()
+        jars = sorted(path.glob("*.jar")) if path.is_dir() else [path]
+        if not jars or not all(each.is_file() for each in jars):
+            raise ConfigError(f"--jars {word}: there is no jar")
+        found += map(str, jars)
+    return found
+
+
+def with_options(arguments: str, options: list[str]) -> str:
+    """PYSPARK_SUBMIT_ARGS with further options."""
+    words = shlex.split(arguments)
+    return shlex.join([*(words[:-1] if words[-1:] == [_ENDING] else words), *options, _ENDING])
+
+
+def check_broker(settings: Mapping[str, str]) -> None:
+    """KafkaError when no broker of the project answers, ConfigError for settings that are none."""
+    prefix = f"{CONNECTION}kafka."
+    client = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    servers = client.pop("bootstrap.servers", "")
+    if not servers:
+        raise ConfigError(f"{SPARK_CONF} has no {_SERVERS}; -b HOST:PORT names the brokers")
+    for server in servers.split(","):
+        parse_host_port("bootstrap.servers", server)
+    try:
+        of_admin = tuple(f"{key}={value}" for key, value in client.items() if key in ADMIN_CONFIG)
+        with Admin(client_settings(servers, of_admin)) as admin:
+            admin.describe_cluster()
+    except KafkaError as error:
+        raise explained(error) from None
+
+
+def wait_for_port(patience_s: float = PATIENCE_S) -> None:
+    """Waits until the port is free on which spark-pipelines starts its server; OdradekError when it stays taken."""
+    deadline = time.monotonic() + patience_s
+    told = False
+    while _is_taken(SPARK_CONNECT_PORT):
+        if time.monotonic() >= deadline:
+            raise OdradekError(
+                f"port {SPARK_CONNECT_PORT} is in use, and Spark needs it; run this again when the session that has it is gone"
+            )
+        if not told:
+            click.echo(f"Waiting for port {SPARK_CONNECT_PORT}, which another Spark session uses (Ctrl-C ends this) ...", err=True)
+            told = True
+        time.sleep(0.2)
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+        return False
+
+
+def ended(command: list[str], folder: Path, environment: Mapping[str, str]) -> int:
+    """Runs a command to its end; its exit status, 130 after Ctrl-C. Signals to end go on to it, a second Ctrl-C kills it."""
+    told: list[int] = []
+    process: subprocess.Popen[bytes] | None = None
+
+    def hand_on(number: int, _: FrameType | None) -> None:
+        told.append(number)
+        # A terminal tells the child of a Ctrl-C, too, which does no harm; `kill` does not.
+        if process is not None:
+            process.send_signal(signal.SIGKILL if told.count(signal.SIGINT) > 1 else number)
+
+    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        process = subprocess.Popen(command, cwd=folder, env=dict(environment))
+        if told:
+            process.send_signal(told[-1])
+        status = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signal.SIGINT in told:
+        return 130
+    return status if status >= 0 else 128 - status

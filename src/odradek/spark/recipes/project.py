@@ -1,0 +1,161 @@
+"""The files of a project that brings a topic into a table, or into another topic: text from a recipe, nothing else.
+
+A declarative project is one of Spark Declarative Pipelines (`spark-pipelines`), a job is a script for `spark-submit`. Either is plain Spark
+with the source `odradek`, and belongs to whoever had it written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.base.errors import ConfigError
+from odradek.spark.recipes import blocks
+from odradek.spark.recipes.lakes import LAKES
+
+SPARK_CONF: Final = "spark.conf"
+SPEC: Final = "spark-pipeline.yml"
+JOB: Final = "job.py"
+TARGETS: Final = ("parquet", "delta", "iceberg", "topic")
+KINDS: Final = ("declarative", "job")
+DECODERS: Final = ("json",)
+CONNECTION: Final = "spark.odradek."
+"""The prefix, in a project's spark.conf, of the source's options that say where the brokers are and how to reach them."""
+
+_ONLY_JOBS: Final = {
+    "delta": "a pipeline with a table of Delta Lake 4.4 runs once and fails at its second run (DELTA_CANNOT_CHANGE_PROVIDER)",
+    "iceberg": "Iceberg has no release for a Spark that reads topics in pipelines",
+}
+_PROJECT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+_TABLE: Final = re.compile(r"[a-z_][a-z0-9_]{0,127}", re.ASCII)
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is to come from where, in which form."""
+
+    name: str
+    topic: str
+    to: str = "parquet"
+    into: str = ""
+    """The table, or the topic; empty is the name of the project."""
+    kind: str = ""
+    """Empty is declarative where that is possible."""
+    decode: str | None = None
+    schema: str | None = None
+    connection: Mapping[str, str] = field(default_factory=lambda: {"bootstrap.servers": "localhost:9092"})
+    """Keys of the client under Kafka's names."""
+
+    def __post_init__(self) -> None:
+        if not self.kind:
+            object.__setattr__(self, "kind", "job" if self.to in _ONLY_JOBS else "declarative")
+
+    @property
+    def target(self) -> str:
+        """The table or topic that is written."""
+        return self.into or (self.name if self.to == "topic" else self.name.replace("-", "_").lower())
+
+    @property
+    def dead_letters(self) -> str:
+        """Where records go that cannot be read."""
+        return f"{self.target}.dead-letters" if self.to == "topic" else f"{self.target}_dead_letters"
+
+
+def check(recipe: Recipe) -> None:
+    """ConfigError, naming the option, for a recipe that gives no project."""
+    if not _PROJECT.fullmatch(recipe.name):
+        raise ConfigError(
+            f"{recipe.name!r} cannot be the name of a project; it begins with a letter and has 1 to 64 of a-z, A-Z, 0-9, '_' and '-'"
+        )
+    if not _TOPIC.fullmatch(recipe.topic) or recipe.topic in (".", ".."):
+        raise ConfigError(f"--from {recipe.topic}: a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'")
+    if recipe.to == "topic":
+        if not _TOPIC.fullmatch(recipe.target):
+            raise ConfigError(f"--into {recipe.target}: a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'")
+        if recipe.target == recipe.topic:
+            raise ConfigError(f"--into {recipe.target}: this is the topic that is read; --into NAME names another")
+    elif not _TABLE.fullmatch(recipe.target):
+        raise ConfigError(f"--into {recipe.target}: a table's name has 1 to 128 of a-z, 0-9 and '_', and no digit in front")
+    if recipe.to in _ONLY_JOBS and recipe.kind == "declarative":
+        raise ConfigError(f"--kind declarative: {_ONLY_JOBS[recipe.to]}; --kind job")
+    if recipe.decode is not None and not (recipe.schema or "").strip():
+        raise ConfigError(f"--decode {recipe.decode}: --schema is needed, the columns as Spark has them: --schema 'id BIGINT, name STRING'")
+    if recipe.decode is None and recipe.schema is not None:
+        raise ConfigError("--schema: without --decode nothing is decoded")
+    for key, value in recipe.connection.items():
+        if value != value.strip() or len(value.splitlines()) > 1:
+            raise ConfigError(f"-X {key}: a value with spaces around it, or of more than one line, cannot be kept in {SPARK_CONF}")
+
+
+def files(recipe: Recipe, folder_uri: str) -> dict[str, str]:
+    """Path in the project -> text. `folder_uri` is where the project will be, as Spark wants a pipeline's storage named absolutely."""
+    check(recipe)
+    written = {SPARK_CONF: _spark_conf(recipe), ".gitignore": blocks.GITIGNORE}
+    if recipe.kind == "declarative":
+        written[SPEC] = blocks.SPEC.format(name=recipe.name, storage=f"{folder_uri}/storage")
+        written[f"transformations/{_module(recipe)}.py"] = _filled(recipe, *_declarative(recipe))
+    else:
+        written[JOB] = _filled(recipe, *_job(recipe))
+    return written
+
+
+def _declarative(recipe: Recipe) -> list[str]:
+    parts = [blocks.DECLARATIVE_HEAD, blocks.ACTIVE_SESSION, blocks.settings(recipe.decode), blocks.RECORDS, blocks.decoding(recipe.decode)]
+    if recipe.to == "topic":
+        parts += [blocks.messages(recipe.decode), blocks.SINK]
+        return [*parts, blocks.SINK_DEAD_LETTERS] if recipe.decode else parts
+    return [*parts, blocks.TABLE, blocks.TABLE_DEAD_LETTERS] if recipe.decode else [*parts, blocks.TABLE]
+
+
+def _job(recipe: Recipe) -> list[str]:
+    head = [blocks.NEW_SESSION, blocks.settings(recipe.decode)]
+    if recipe.to == "iceberg":
+        return [blocks.BATCH_HEAD, *head, blocks.decoding(recipe.decode), blocks.LAND_BATCHES, blocks.main_of_batches(recipe.decode)]
+    write = [blocks.messages(recipe.decode), blocks.WRITE_TOPIC] if recipe.to == "topic" else [blocks.WRITE_TABLE]
+    main = blocks.main_of_streams(recipe.decode, recipe.to)
+    return [blocks.JOB_HEAD, *head, blocks.RECORDS, blocks.decoding(recipe.decode), *write, main]
+
+
+def _filled(recipe: Recipe, *parts: str) -> str:
+    """The parts as one module, with the recipe's names in place."""
+    names = {
+        "@name@": recipe.name,
+        "@topic@": recipe.topic,
+        "@target@": recipe.target,
+        "@dead@": recipe.dead_letters,
+        "@function@": _module(recipe),
+        "@format@": recipe.to,
+        "@merge@": '.option("mergeSchema", True)' if recipe.to == "delta" else "",
+        "@schema@": _quoted(" ".join((recipe.schema or "").split())),
+    }
+    text = "".join(parts)
+    for mark, value in names.items():
+        text = text.replace(mark, value)
+    return re.sub(r"\n{4,}", "\n\n\n", text).rstrip("\n") + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A literal of Python with the quotation marks that formatters want."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _escaped(value: str) -> str:
+    """A value as Java's properties have it."""
+    return value.replace("\\", "\\\\")
+
+
+def _module(recipe: Recipe) -> str:
+    return re.sub(r"\W", "_", recipe.target.lower())
+
+
+def _spark_conf(recipe: Recipe) -> str:
+    lines = [blocks.CONF_HEAD]
+    lines += [f"{CONNECTION}kafka.{key} {_escaped(value)}" for key, value in recipe.connection.items()]
+    if recipe.kind == "declarative" and recipe.to != "topic":
+        lines += [blocks.CONF_CATALOG]
+    if lake := LAKES.get(recipe.to):
+        lines += [blocks.CONF_LAKE.format(title=lake.title), *(f"{key} {value}" for key, value in lake.settings)]
+    return "\n".join(lines) + "\n"
