@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias, cast
 from uuid import uuid4
@@ -193,7 +194,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         include_headers=_boolean("includeHeaders", given.get("includeheaders"), default=False),
         poll_timeout_ms=_count("kafkaConsumer.pollTimeoutMs", given) or 120_000,
         fetch_offset_retries=_count("fetchOffset.numRetries", given) or 3,
-        fetch_offset_interval_ms=_count("fetchOffset.retryIntervalMs", given, least=0, default=10) or 0,
+        fetch_offset_interval_ms=_count("fetchOffset.retryIntervalMs", given, least=0, default=1000) or 0,
         commit_offsets=commit_offsets,
         push_filters=_boolean("pushFilters", given.get("pushfilters"), default=False),
     )
@@ -313,13 +314,16 @@ def _selection(given: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str | 
             raise ConfigError("Option subscribe names no topic")
         return topics, None, None
     if "subscribepattern" in given:
-        pattern = given["subscribepattern"]
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ConfigError(f"Option subscribePattern is no regular expression: {error}") from None
-        if not pattern.strip():
+        pattern = given["subscribepattern"].strip()
+        if not pattern:
             raise ConfigError("Option subscribePattern matches no topic's name")
+        try:
+            with warnings.catch_warnings():
+                # What Python warns of is a set such as [a-z&&[^b]], which it takes by the letter, and Java does not.
+                warnings.simplefilter("error", FutureWarning)
+                re.compile(pattern)
+        except (re.error, FutureWarning) as error:
+            raise ConfigError(f"Option subscribePattern is no regular expression of Python's: {error}") from None
         return None, pattern, None
     wrong = ConfigError('Option assign must look like {"topicA":[0,1],"topicB":[2,4]}')
     parsed = _json(given["assign"], wrong)
